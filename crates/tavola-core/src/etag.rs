@@ -1,0 +1,128 @@
+//! Timestamp and ETag: one value in two texts.
+
+use std::fmt;
+
+use crate::time::DateTime;
+
+/// When an entity was last written, as the store decided: strictly increasing in a partition whatever the clock does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(DateTime);
+
+impl Timestamp {
+    /// The smallest timestamp, below every one that was ever given to an entity.
+    pub const MIN: Self = Self(DateTime::MIN);
+
+    /// The timestamp of a point in time.
+    #[must_use]
+    pub const fn new(at: DateTime) -> Self {
+        Self(at)
+    }
+
+    /// The point in time.
+    #[must_use]
+    pub const fn date_time(self) -> DateTime {
+        self.0
+    }
+
+    /// Ticks of 100 ns since 1601.
+    #[must_use]
+    pub const fn ticks(self) -> u64 {
+        self.0.ticks()
+    }
+
+    /// The timestamp of a tick count, if it is one.
+    #[must_use]
+    pub fn from_ticks(ticks: u64) -> Option<Self> {
+        DateTime::from_ticks(ticks).map(Self)
+    }
+
+    /// The version that follows both the clock and the last version given out.
+    #[must_use]
+    pub fn next_after(now: Self, last: Self) -> Self {
+        let next = now.ticks().max(last.ticks().saturating_add(1));
+        Self::from_ticks(next).unwrap_or(Self(DateTime::MAX))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// An entity tag as a client sent it: opaque text of the right shape, compared with the current entity's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ETag(String);
+
+impl ETag {
+    /// Takes `W/"…"` or `"…"`; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let quoted = text.strip_prefix("W/").unwrap_or(text);
+        let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
+        (!inner.contains('"')).then(|| Self(text.to_owned()))
+    }
+
+    /// The tag of the version written at `timestamp`: `W/"datetime'…'"` with the colons escaped.
+    #[must_use]
+    pub fn of(timestamp: Timestamp) -> Self {
+        Self(format!("W/\"datetime'{}'\"", timestamp.to_string().replace(':', "%3A")))
+    }
+
+    /// The text as it stands in a header.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True if this is the tag of the version written at `timestamp`.
+    #[must_use]
+    pub fn names(&self, timestamp: Timestamp) -> bool {
+        *self == Self::of(timestamp)
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ETag, Timestamp};
+    use crate::time::DateTime;
+
+    #[test]
+    fn tag_and_timestamp_convert() {
+        let timestamp = Timestamp::new(DateTime::parse("2020-11-07T01:23:13.377335Z").unwrap());
+        let tag = ETag::of(timestamp);
+        assert_eq!(tag.as_str(), "W/\"datetime'2020-11-07T01%3A23%3A13.377335Z'\"");
+        assert!(tag.names(timestamp));
+        assert!(!tag.names(Timestamp::MIN));
+    }
+
+    #[test]
+    fn shapes() {
+        for good in ["W/\"wrong\"", "\"x\"", "\"\""] {
+            assert!(ETag::parse(good).is_some(), "{good}");
+        }
+        for bad in ["garbage", "*", "", "W/x", "\"", "\"a\"b\"", "W/\"a\", W/\"b\""] {
+            assert!(ETag::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_never_go_back() {
+        let at = |ticks| Timestamp::from_ticks(ticks).unwrap();
+        assert_eq!(Timestamp::next_after(at(10), at(3)), at(10));
+        assert_eq!(Timestamp::next_after(at(10), at(10)), at(11));
+        assert_eq!(Timestamp::next_after(at(2), at(10)), at(11));
+    }
+}

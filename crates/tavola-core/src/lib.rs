@@ -1,0 +1,44 @@
+//! The domain of the Table service as pure values and functions.
+//!
+//! Deliberately absent: IO, async, clocks, randomness, wire formats and disk formats. The current time is always an
+//! argument. What an operation means is decided here, once ([`transaction::decide`]); stores and sockets carry it out.
+//!
+//! Reading order: names and keys, values, entities, operations, then the filter language, then requests and replies.
+
+pub mod account;
+pub mod cors;
+pub mod edm;
+pub mod entity;
+pub mod etag;
+pub mod filter;
+pub mod grant;
+pub mod key;
+pub mod limits;
+pub mod operation;
+pub mod policy;
+pub mod properties;
+pub mod range;
+pub mod refusal;
+pub mod reply;
+pub mod request;
+pub mod table;
+pub mod time;
+pub mod transaction;
+
+pub use account::AccountName;
+pub use edm::{EdmRef, EdmType, EdmValue, Guid};
+pub use entity::{Entity, EntityView, Properties, PropertyName};
+pub use etag::{ETag, Timestamp};
+pub use filter::Filter;
+pub use grant::Grant;
+pub use key::{EntityKey, PartitionKey, RowKey};
+pub use operation::{EntityOperation, NewEntity, Precondition};
+pub use policy::AccessPolicy;
+pub use properties::ServiceProperties;
+pub use range::{Cut, KeyRange};
+pub use refusal::Refusal;
+pub use reply::TableReply;
+pub use request::TableRequest;
+pub use table::{EntityAddress, TableId, TableName};
+pub use time::DateTime;
+pub use transaction::{Change, EntityGroupTransaction, FailedOperation, Outcome, decide};

@@ -1,0 +1,27 @@
+//! Stored access policies of a table.
+
+use crate::limits::POLICY_ID_CHARS_MAX;
+use crate::time::DateTime;
+
+/// What a table's owner keeps in the service so that shared access signatures can refer to it, and be revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessPolicy {
+    /// The name a signature refers to.
+    pub id: String,
+    /// From when it counts.
+    pub start: Option<DateTime>,
+    /// Until when it counts.
+    pub expiry: Option<DateTime>,
+    /// Letters of `raud`.
+    pub permission: Option<String>,
+}
+
+impl AccessPolicy {
+    /// True if the id fits and the permission has only the letters of the Table service.
+    #[must_use]
+    pub fn is_legal(&self) -> bool {
+        let permission_fits = |letters: &str| letters.chars().all(|letter| "raud".contains(letter));
+        let id_fits = self.id.chars().count() <= POLICY_ID_CHARS_MAX;
+        id_fits && self.permission.as_deref().is_none_or(permission_fits)
+    }
+}

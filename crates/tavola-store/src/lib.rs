@@ -1,0 +1,16 @@
+//! The seam under the service: the [`Store`] trait with its contract, its errors, the encoding of entities, and
+//! [`MemoryStore`], the reference that a reader can follow.
+//!
+//! Deliberately absent: any engine, any wire format, and any meaning. What an operation does is decided by
+//! [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
+
+pub mod encoding;
+pub mod error;
+pub mod keys;
+pub mod memory;
+pub mod store;
+
+pub use encoding::Row;
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use store::{Scan, ScanPage, Store, Verdict};

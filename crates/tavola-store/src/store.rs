@@ -1,0 +1,95 @@
+//! The contract of a store.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tavola_core::{
+    Cut, EntityAddress, EntityGroupTransaction, FailedOperation, Filter, KeyRange, Outcome, TableId, Timestamp,
+};
+
+use crate::encoding::Row;
+use crate::error::StoreError;
+
+/// What a commit came to: every operation's outcome, or the refusal of the first that failed. A refusal is an answer,
+/// not trouble: nothing was written, and asking again would give the same.
+pub type Verdict = Result<Vec<Outcome>, FailedOperation>;
+
+/// Where entities are kept. Four methods, so that a new backend is one small crate.
+///
+/// # What a store guarantees
+///
+/// - **Atomic.** A commit is applied whole or not at all, and no reader sees a part of one within a partition's `get`s
+///   and within one page of a `scan`.
+/// - **Isolated.** Commits of one partition take effect one after another. Each is decided
+///   ([`tavola_core::decide`]) on exactly the rows that it changes; if they moved meanwhile, it is decided again.
+/// - **Durable.** When `commit` returns `Ok(Ok(_))` the change survives the loss of the process and of the machine. A
+///   verdict that was reached by reading another writer's change is returned only after that change is durable too.
+/// - **Linearizable per partition.** A `get` or `scan` that begins after a commit returned sees it.
+/// - **Ordered.** `scan` returns entities by PartitionKey, then RowKey, both by UTF-16 code unit.
+/// - **Versions never repeat.** The version given to a commit is above every version that the partition ever had,
+///   deleted rows included, whatever the clock does and across restarts. All operations of a commit share it.
+/// - **Honest.** Damage is [`StoreError::Corrupt`], never a wrong or missing row. After a failed sync nothing more is
+///   acknowledged.
+///
+/// # Unknown outcomes
+///
+/// [`StoreError::UnknownOutcome`] says that the commit may or may not have been applied, now or later until the store's
+/// own deadline; it is neither success nor failure. A caller may read, and may tell its client that it does not know. It
+/// must not repeat the commit as if it had failed: an insert could meet itself, an upsert could overwrite somebody
+/// else's later write. A store that can find out must do so itself before it gives this answer.
+///
+/// # Tables
+///
+/// A store knows tables only by their ids, which are never used again, and needs no call to create one. `purge` removes
+/// all rows of an id to which no new request will write.
+#[async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    /// One entity, or `None`.
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError>;
+
+    /// Entities of one key range in order, as far as the scan's bounds allow. The cost depends on the rows that are
+    /// read, never on the size of the table.
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError>;
+
+    /// Carries out one transaction on one partition, or nothing of it. The version is above `now` or equal to it,
+    /// unless the partition has seen a later one.
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError>;
+
+    /// Removes all rows of a table, while the store serves. Repeating it is harmless.
+    async fn purge(&self, table: TableId) -> Result<(), StoreError>;
+}
+
+/// What a scan reads.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// The table.
+    pub table: TableId,
+    /// Which keys.
+    pub range: KeyRange,
+    /// Rows that do not satisfy it are left out. It is [`tavola_core::filter::eval`] that says so; the store only calls
+    /// it where the row's bytes lie, so that rows nobody wants are never copied.
+    pub residual: Option<Arc<Filter>>,
+    /// Return at most so many rows; at least one.
+    pub rows_max: usize,
+    /// Stop once the returned rows' bytes reach this; a single row may exceed it.
+    pub bytes_max: usize,
+    /// Look at no more than so many rows, so that the caller can watch its clock.
+    pub read_max: usize,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub struct ScanPage {
+    /// In the order of keys.
+    pub rows: Vec<Row>,
+    /// How many rows were looked at.
+    pub rows_read: u64,
+    /// Where to go on; `None` if the range is exhausted. There may be nothing left behind it.
+    pub next: Option<Cut>,
+}
