@@ -4,13 +4,15 @@
 //! Deliberately absent: any engine, any wire format, and any meaning. What an operation does is decided by
 //! [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
 
+pub mod decision;
 pub mod encoding;
 pub mod error;
 pub mod keys;
 pub mod memory;
+pub mod page;
 pub mod store;
 
-pub use encoding::Row;
+pub use encoding::{Row, RowRef};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use store::{Scan, ScanPage, Store, Verdict};
