@@ -1,0 +1,1 @@
+//! Error bodies, as JSON and as XML.

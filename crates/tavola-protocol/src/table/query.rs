@@ -1,0 +1,1 @@
+//! The query string of a request.

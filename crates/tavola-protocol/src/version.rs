@@ -1,0 +1,72 @@
+//! The version of the protocol that a request speaks: `x-ms-version`.
+
+use std::fmt;
+
+use http::HeaderMap;
+
+use crate::rejection::Rejection;
+
+/// A version, a date. Versions compare as their texts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version([u8; 10]);
+
+impl Version {
+    /// The newest published version; what a request without a version speaks.
+    pub const NEWEST: Self = Self(*b"2026-10-06");
+    /// The first version with JSON, which is all that we write.
+    pub const OLDEST: Self = Self(*b"2013-08-15");
+
+    /// Reads `YYYY-MM-DD`. Versions newer than we know are taken, or every update of a client library would break us.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits: [u8; 10] = text.as_bytes().try_into().ok()?;
+        let shaped = digits.iter().enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+        let number = |from: usize| (digits[from] - b'0') * 10 + (digits[from + 1] - b'0');
+        let legal = shaped && (1..=12).contains(&number(5)) && (1..=31).contains(&number(8));
+        Some(Self(digits)).filter(|version| legal && *version >= Self::OLDEST)
+    }
+
+    /// The version of a request.
+    ///
+    /// # Errors
+    /// If the header is there and is not a version.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Rejection> {
+        let Some(value) = headers.get("x-ms-version") else {
+            return Ok(Self::NEWEST);
+        };
+        let text = value.to_str().unwrap_or_default();
+        Self::parse(text).ok_or_else(|| Rejection::InvalidHeaderValue { name: "x-ms-version", value: text.to_owned() })
+    }
+
+    /// The version's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("a version is made of ASCII digits and hyphens")
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn well_formed_dates_from_the_first_with_json_on() {
+        for good in ["2013-08-15", "2019-02-02", "2026-10-06", "2031-12-31"] {
+            assert_eq!(Version::parse(good).map(|version| version.as_str().to_owned()).as_deref(), Some(good));
+        }
+        for bad in
+            ["", "2009-09-19", "latest", "2019-2-2", "2019-02-02 ", "2019/02/02", "2019-13-01", "2019-01-32", "２019-0"]
+        {
+            assert_eq!(Version::parse(bad), None, "{bad}");
+        }
+    }
+}
