@@ -1,1 +1,19 @@
+//! What each request of the Table service means, in terms of a [`tavola_store::Store`].
+//!
+//! Speaks only core types: no wire format and no engine is known here. Tables, access policies and service properties
+//! are entities of system tables, so that every store carries them without knowing.
 
+pub mod catalog;
+pub mod clock;
+pub mod error;
+mod properties;
+mod query;
+pub mod reclaim;
+mod record;
+pub mod table;
+mod tables_query;
+
+pub use clock::{Clock, SystemClock};
+pub use error::ServiceError;
+pub use reclaim::Reclaimer;
+pub use table::{Answer, TableService};

@@ -90,6 +90,7 @@ pub struct ScanPage {
     pub rows: Vec<Row>,
     /// How many rows were looked at.
     pub rows_read: u64,
-    /// Where to go on; `None` if the range is exhausted. There may be nothing left behind it.
+    /// Where to go on; `None` if the range is exhausted. [`Cut::Before`] names the row that was not looked at any more;
+    /// behind any other cut there may be nothing left.
     pub next: Option<Cut>,
 }

@@ -1,0 +1,254 @@
+//! The catalogue: which tables an account has, their ids and their access policies.
+//!
+//! One partition per account in a system table. Two kinds of rows share it, so that dropping a table is one transaction:
+//! `t:{name}` is a living table under its folded name, `d:{id}` a dropped one whose rows are still to be reclaimed.
+
+use std::sync::Arc;
+
+use tavola_core::transaction::Outcome;
+use tavola_core::{
+    AccessPolicy, AccountName, ETag, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
+    EntityView, Precondition, Refusal, RowKey, TableId, TableName, Timestamp,
+};
+use tavola_store::{Row, Store, StoreError};
+use tokio::sync::Mutex;
+
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::record::{Record, date_time, int64, partition_key, require, row_key, text};
+
+/// Where living tables stand in an account's partition; what follows is the folded name.
+pub(crate) const TABLE_PREFIX: &str = "t:";
+/// Just behind every living table.
+pub(crate) const TABLE_PREFIX_END: &str = "t;";
+/// Where dropped tables stand; what follows is the id.
+pub(crate) const DROPPED_PREFIX: &str = "d:";
+
+/// Ids are taken from the store in blocks, so that creating a table costs one commit. Ids of a block that is not used up
+/// when the process ends are never given out.
+const IDS_PER_BLOCK: u64 = 1024;
+/// A change of a table's row is repeated so often when others change it meanwhile.
+const ATTEMPTS_MAX: usize = 8;
+const COUNTER_PROPERTY: &str = "Next";
+
+/// A living table.
+#[derive(Debug, Clone)]
+pub struct TableEntry {
+    /// In the case in which it was created.
+    pub name: TableName,
+    /// Its incarnation.
+    pub id: TableId,
+    /// Its access policies.
+    pub policies: Vec<AccessPolicy>,
+    version: Timestamp,
+}
+
+/// The tables of all accounts.
+#[derive(Debug)]
+pub struct Catalog {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// Ids reserved and not given out yet.
+    free_ids: Mutex<std::ops::Range<u64>>,
+}
+
+impl Catalog {
+    /// The catalogue kept in `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, free_ids: Mutex::new(0..0) }
+    }
+
+    /// The table of that name, in whatever case.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn find(&self, account: &AccountName, name: &TableName) -> Result<Option<TableEntry>, StoreError> {
+        let row = self.store.get(&address(account, table_row_key(name))).await?;
+        row.as_ref().map(|row| read_table(row)).transpose()
+    }
+
+    /// Creates a table.
+    ///
+    /// # Errors
+    /// [`Refusal::TableAlreadyExists`], or if the store fails.
+    pub async fn create(&self, account: &AccountName, name: &TableName) -> Result<(), ServiceError> {
+        let id = self.next_id().await?;
+        let key = EntityKey::new(partition_key(account), table_row_key(name));
+        let entity = table_record(name, id, &[]).into_entity(key)?;
+        match self.commit(account, vec![EntityOperation::Insert(entity)]).await? {
+            Err(Refusal::EntityAlreadyExists) => Err(Refusal::TableAlreadyExists.into()),
+            done => Ok(done.map(drop)?),
+        }
+    }
+
+    /// Drops a table: its name is free at once, its rows are reclaimed later.
+    ///
+    /// # Errors
+    /// [`Refusal::ResourceNotFound`], or if the store fails.
+    pub async fn drop_table(&self, account: &AccountName, name: &TableName) -> Result<TableId, ServiceError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let entry = self.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let operations = vec![
+                EntityOperation::Delete(table_row_key(name), Precondition::Version(ETag::of(entry.version))),
+                self.dropped(account, entry.id)?,
+            ];
+            match self.commit(account, operations).await? {
+                Ok(_) => return Ok(entry.id),
+                Err(Refusal::EntityNotFound) => return Err(Refusal::ResourceNotFound.into()),
+                Err(Refusal::ConditionNotMet) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(StoreError::Contended.into())
+    }
+
+    fn dropped(&self, account: &AccountName, id: TableId) -> Result<EntityOperation, Refusal> {
+        let mut record = Record::default();
+        record.set("Id", EdmValue::Int64(id.number() as i64));
+        record.set("DroppedAt", EdmValue::DateTime(self.clock.now().date_time()));
+        let key = EntityKey::new(partition_key(account), dropped_row_key(id));
+        Ok(EntityOperation::Insert(record.into_entity(key)?))
+    }
+
+    /// Replaces the access policies of a table.
+    ///
+    /// # Errors
+    /// [`Refusal::ResourceNotFound`], or if the store fails.
+    pub async fn set_policies(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        policies: &[AccessPolicy],
+    ) -> Result<(), ServiceError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let entry = self.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let key = EntityKey::new(partition_key(account), table_row_key(name));
+            let entity = table_record(&entry.name, entry.id, policies).into_entity(key)?;
+            let unchanged = Precondition::Version(ETag::of(entry.version));
+            match self.commit(account, vec![EntityOperation::Replace(entity, unchanged)]).await? {
+                Ok(_) => return Ok(()),
+                Err(Refusal::EntityNotFound) => return Err(Refusal::ResourceNotFound.into()),
+                Err(Refusal::ConditionNotMet) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(StoreError::Contended.into())
+    }
+
+    /// Forgets a dropped table whose rows are gone.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub(crate) async fn forget(&self, account: &AccountName, id: TableId) -> Result<(), ServiceError> {
+        let delete = EntityOperation::Delete(dropped_row_key(id), Precondition::Exists);
+        match self.commit(account, vec![delete]).await? {
+            Ok(_) | Err(Refusal::EntityNotFound) => Ok(()),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    async fn commit(
+        &self,
+        account: &AccountName,
+        operations: Vec<EntityOperation>,
+    ) -> Result<Result<Vec<Outcome>, Refusal>, StoreError> {
+        let partition_key = partition_key(account);
+        let operations = operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
+        let transaction =
+            EntityGroupTransaction::new(operations).expect("the catalogue changes different rows of one partition");
+        let verdict = self.store.commit(TableId::CATALOG, &transaction, self.clock.now()).await?;
+        Ok(verdict.map_err(|failed| failed.refusal))
+    }
+
+    async fn next_id(&self) -> Result<TableId, ServiceError> {
+        let mut free = self.free_ids.lock().await;
+        if free.is_empty() {
+            *free = self.reserve_ids().await?;
+        }
+        let number = free.start;
+        free.start += 1;
+        Ok(TableId::new(number))
+    }
+
+    /// Takes the next block from the store's counter. Any number of processes may do so at once: only one of them can
+    /// change the counter from the version that it read.
+    async fn reserve_ids(&self) -> Result<std::ops::Range<u64>, ServiceError> {
+        let key = counter_key();
+        let address = EntityAddress { table: TableId::SEQUENCES, key: key.clone() };
+        for _ in 0..ATTEMPTS_MAX {
+            let (start, unchanged) = match self.store.get(&address).await? {
+                Some(row) => (require(&row, COUNTER_PROPERTY, int64)? as u64, Some(ETag::of(row.timestamp()))),
+                None => (TableId::FIRST_USER, None),
+            };
+            let mut record = Record::default();
+            record.set(COUNTER_PROPERTY, EdmValue::Int64((start + IDS_PER_BLOCK) as i64));
+            let entity = record.into_entity(key.clone())?;
+            let operation = match unchanged {
+                Some(version) => EntityOperation::Replace(entity, Precondition::Version(version)),
+                None => EntityOperation::Insert(entity),
+            };
+            let transaction = EntityGroupTransaction::single(key.partition_key.clone(), operation);
+            if self.store.commit(TableId::SEQUENCES, &transaction, self.clock.now()).await?.is_ok() {
+                return Ok(start..start + IDS_PER_BLOCK);
+            }
+        }
+        Err(StoreError::Contended.into())
+    }
+}
+
+fn counter_key() -> EntityKey {
+    let partition = tavola_core::PartitionKey::new("table").expect("a legal key");
+    EntityKey::new(partition, row_key("id"))
+}
+
+fn address(account: &AccountName, row_key: RowKey) -> EntityAddress {
+    EntityAddress { table: TableId::CATALOG, key: EntityKey::new(partition_key(account), row_key) }
+}
+
+fn table_row_key(name: &TableName) -> RowKey {
+    row_key(format!("{TABLE_PREFIX}{}", name.folded()))
+}
+
+fn dropped_row_key(id: TableId) -> RowKey {
+    row_key(format!("{DROPPED_PREFIX}{:016x}", id.number()))
+}
+
+fn table_record(name: &TableName, id: TableId, policies: &[AccessPolicy]) -> Record {
+    let mut record = Record::default();
+    record.set_text("Name", name.as_str()).set("Id", EdmValue::Int64(id.number() as i64));
+    for (index, policy) in policies.iter().enumerate() {
+        record.set_text(&format!("Policy{index}"), &policy.id);
+        if let Some(start) = policy.start {
+            record.set(&format!("Policy{index}Start"), EdmValue::DateTime(start));
+        }
+        if let Some(expiry) = policy.expiry {
+            record.set(&format!("Policy{index}Expiry"), EdmValue::DateTime(expiry));
+        }
+        if let Some(permission) = &policy.permission {
+            record.set_text(&format!("Policy{index}Permission"), permission);
+        }
+    }
+    record
+}
+
+/// Reads a living table's row.
+pub(crate) fn read_table(row: &Row) -> Result<TableEntry, StoreError> {
+    let name = require(row, "Name", |value| text(value).and_then(|name| TableName::parse(name).ok()))?;
+    let id = TableId::new(require(row, "Id", int64)? as u64);
+    let policies = (0..).map_while(|index| read_policy(row, index)).collect();
+    Ok(TableEntry { name, id, policies, version: row.timestamp() })
+}
+
+fn read_policy(row: &dyn EntityView, index: usize) -> Option<AccessPolicy> {
+    let id = row.property(&format!("Policy{index}")).and_then(text)?.to_owned();
+    let at = |field: &str| row.property(&format!("Policy{index}{field}")).and_then(date_time);
+    let permission = row.property(&format!("Policy{index}Permission")).and_then(text).map(str::to_owned);
+    Some(AccessPolicy { id, start: at("Start"), expiry: at("Expiry"), permission })
+}
+
+/// A dropped table's row: the table and when it was dropped.
+pub(crate) fn read_dropped(row: &Row) -> Result<(TableId, Timestamp), StoreError> {
+    let id = TableId::new(require(row, "Id", int64)? as u64);
+    Ok((id, Timestamp::new(require(row, "DroppedAt", date_time)?)))
+}

@@ -1,0 +1,25 @@
+//! Why a request was not carried out.
+
+use tavola_core::{FailedOperation, Refusal};
+use tavola_store::StoreError;
+
+/// A refusal of the domain, or trouble in the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The domain says no to the request.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// The domain says no to one operation of a transaction, and so to all of it.
+    #[error("operation {} refused: {:?}", .0.index, .0.refusal)]
+    OperationRefused(FailedOperation),
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Refusal> for ServiceError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages: a plan's ranges read one after another until the page is full, the time is up, or nothing is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tavola_core::filter::eval::matches;
+use tavola_core::filter::plan::{AccessClass, Plan};
+use tavola_core::limits::{PAGE_BYTES_MAX, PAGE_ENTITIES_MAX, PAGE_SECONDS_MAX};
+use tavola_core::reply::Cost;
+use tavola_core::request::Continuation;
+use tavola_core::{Cut, EntityAddress, EntityKey, Filter, KeyRange, TableId};
+use tavola_store::{Row, Scan, ScanPage, Store, StoreError};
+use tokio::time::Instant;
+
+/// How many rows a store looks at before the page's clock is read again.
+const ROWS_PER_SCAN: usize = 20_000;
+
+/// What a page found.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) next: Option<EntityKey>,
+    pub(crate) cost: Cost,
+}
+
+/// Reads one page of `plan`, at most `top` rows, from the continuation on.
+pub(crate) async fn read_page(
+    store: &dyn Store,
+    table: TableId,
+    plan: Plan,
+    top: Option<usize>,
+    from: Option<&Continuation>,
+) -> Result<Page, StoreError> {
+    let rows_max = top.unwrap_or(PAGE_ENTITIES_MAX).min(PAGE_ENTITIES_MAX);
+    let mut reader = PageReader {
+        store,
+        table,
+        residual: plan.residual.map(Arc::new),
+        rows_max,
+        bytes_left: PAGE_BYTES_MAX,
+        deadline: Instant::now() + Duration::from_secs(PAGE_SECONDS_MAX),
+        page: Page { rows: Vec::new(), next: None, cost: cost_of(plan.class) },
+    };
+    // A page of none has no continuation either: a client that follows it would never arrive.
+    if rows_max > 0 {
+        reader.read(remaining(plan.ranges, from)).await?;
+    }
+    reader.page.cost.rows_returned = reader.page.rows.len() as u64;
+    Ok(reader.page)
+}
+
+fn cost_of(class: AccessClass) -> Cost {
+    Cost { class: Some(class), ..Cost::default() }
+}
+
+/// What a continuation leaves of the ranges.
+fn remaining(ranges: Vec<KeyRange>, from: Option<&Continuation>) -> Vec<KeyRange> {
+    let Some(from) = from else { return ranges };
+    let row_key = from.row_key.clone().unwrap_or_default();
+    let start = Cut::Before(EntityKey::new(from.partition_key.clone(), row_key));
+    let rest = KeyRange { start, end: Cut::End };
+    ranges.iter().map(|range| range.intersection(&rest)).filter(|range| !range.is_empty()).collect()
+}
+
+struct PageReader<'a> {
+    store: &'a dyn Store,
+    table: TableId,
+    residual: Option<Arc<Filter>>,
+    rows_max: usize,
+    bytes_left: usize,
+    deadline: Instant,
+    page: Page,
+}
+
+impl PageReader<'_> {
+    async fn read(&mut self, ranges: Vec<KeyRange>) -> Result<(), StoreError> {
+        let mut ranges = ranges.into_iter();
+        while let Some(mut range) = ranges.next() {
+            if self.is_full() {
+                self.page.next = self.first_key(std::iter::once(range).chain(ranges)).await?;
+                return Ok(());
+            }
+            while let Some(next) = self.read_some(&range).await? {
+                range.start = next;
+                if self.is_full() {
+                    self.page.next = match range.start {
+                        // The store names the row that it did not look at any more: no need to look for it again.
+                        Cut::Before(key) => Some(key),
+                        _ => self.first_key(std::iter::once(range).chain(ranges)).await?,
+                    };
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.page.rows.len() >= self.rows_max || self.bytes_left == 0 || Instant::now() >= self.deadline
+    }
+
+    /// Reads into the page; where to go on in the range, if it is not exhausted.
+    async fn read_some(&mut self, range: &KeyRange) -> Result<Option<Cut>, StoreError> {
+        let found = match as_point(range) {
+            Some(key) => self.read_point(key).await?,
+            None => self.store.scan(&self.scan(range)).await?,
+        };
+        let bytes: usize = found.rows.iter().map(Row::size_bytes).sum();
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.page.cost.rows_read += found.rows_read;
+        self.page.rows.extend(found.rows);
+        Ok(found.next)
+    }
+
+    /// A point needs no iterator: the engine's filters answer for keys that do not exist.
+    async fn read_point(&self, key: &EntityKey) -> Result<ScanPage, StoreError> {
+        let address = EntityAddress { table: self.table, key: key.clone() };
+        let row = self.store.get(&address).await?;
+        let rows_read = u64::from(row.is_some());
+        let wanted = |row: &Row| self.residual.as_ref().is_none_or(|filter| matches(filter, row));
+        Ok(ScanPage { rows: row.into_iter().filter(wanted).collect(), rows_read, next: None })
+    }
+
+    fn scan(&self, range: &KeyRange) -> Scan {
+        Scan {
+            table: self.table,
+            range: range.clone(),
+            residual: self.residual.clone(),
+            rows_max: self.rows_max - self.page.rows.len(),
+            bytes_max: self.bytes_left,
+            read_max: ROWS_PER_SCAN,
+        }
+    }
+
+    /// The key of the first row that is left, whether or not it will match: the token names an entity, and a page that
+    /// ends where nothing is left has none.
+    async fn first_key(&self, ranges: impl Iterator<Item = KeyRange>) -> Result<Option<EntityKey>, StoreError> {
+        for mut range in ranges {
+            loop {
+                let (table, residual) = (self.table, None);
+                let probe = Scan { table, range: range.clone(), residual, rows_max: 1, bytes_max: 1, read_max: 1 };
+                let found = self.store.scan(&probe).await?;
+                if let Some(row) = found.rows.first() {
+                    return row.key().map(Some);
+                }
+                match found.next {
+                    Some(next) => range.start = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn as_point(range: &KeyRange) -> Option<&EntityKey> {
+    match (&range.start, &range.end) {
+        (Cut::Before(start), Cut::After(end)) if start == end => Some(start),
+        _ => None,
+    }
+}

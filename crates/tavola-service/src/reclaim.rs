@@ -1,0 +1,119 @@
+//! Giving the space of dropped tables back, while the store serves.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tavola_core::{AccountName, Cut, EntityKey, EntityView, KeyRange, PartitionKey, TableId, Timestamp};
+use tavola_store::{Row, Scan, Store, StoreError};
+use tokio::sync::Notify;
+
+use crate::catalog::{Catalog, DROPPED_PREFIX, read_dropped};
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::record::row_key;
+
+/// A request that found the table before it was dropped may still write to it. It cannot live longer than this, so a
+/// second purge after it leaves nothing behind.
+const LAST_WRITER_SECONDS: u64 = 60;
+/// While dropped tables wait for their last purge, they are looked at this often.
+const INTERVAL: Duration = Duration::from_secs(10);
+const DROPPED_PER_SCAN: usize = 100;
+
+/// Purges dropped tables and then forgets them.
+#[derive(Debug)]
+pub struct Reclaimer {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    catalog: Arc<Catalog>,
+    dropped: Arc<Notify>,
+    /// Purged once, waiting for their last writers.
+    purged: HashSet<TableId>,
+}
+
+impl Reclaimer {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        catalog: Arc<Catalog>,
+        dropped: Arc<Notify>,
+    ) -> Self {
+        Self { store, clock, catalog, dropped, purged: HashSet::new() }
+    }
+
+    /// Works until it is cancelled. What was dropped before a restart is found again in the catalogue.
+    pub async fn run(mut self) {
+        loop {
+            let wait_for_writers = match self.pass().await {
+                Ok(waiting) => waiting > 0,
+                Err(error) => {
+                    tracing::warn!(%error, "could not reclaim dropped tables; trying again");
+                    true
+                }
+            };
+            if wait_for_writers {
+                let _woken_early = tokio::time::timeout(INTERVAL, self.dropped.notified()).await;
+            } else {
+                self.dropped.notified().await;
+            }
+        }
+    }
+
+    /// Purges what was dropped; how many tables still wait for their last writers.
+    ///
+    /// # Errors
+    /// If the store fails; what was not done is done by the next pass.
+    pub async fn pass(&mut self) -> Result<usize, ServiceError> {
+        let mut start = Cut::Start;
+        let mut waiting = 0;
+        while let Some(partition_key) = self.next_account(&start).await? {
+            waiting += self.pass_account(&partition_key).await?;
+            start = Cut::AfterPartition(partition_key);
+        }
+        Ok(waiting)
+    }
+
+    async fn next_account(&self, start: &Cut) -> Result<Option<PartitionKey>, StoreError> {
+        let first = self.catalog_rows(KeyRange { start: start.clone(), end: Cut::End }, 1).await?.pop();
+        let damaged = |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
+        first.map(|row| PartitionKey::new(row.partition_key()).map_err(damaged)).transpose()
+    }
+
+    async fn pass_account(&mut self, partition_key: &PartitionKey) -> Result<usize, ServiceError> {
+        let Some(account) = AccountName::parse(partition_key.as_str()) else { return Ok(0) };
+        let start = Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX)));
+        // Dropped rows sort before living ones; no id begins with '~'.
+        let end = Cut::Before(EntityKey::new(partition_key.clone(), row_key(format!("{DROPPED_PREFIX}~"))));
+        let mut waiting = 0;
+        for row in self.catalog_rows(KeyRange { start, end }, DROPPED_PER_SCAN).await? {
+            let (id, dropped_at) = read_dropped(&row)?;
+            waiting += usize::from(!self.reclaim(&account, id, dropped_at).await?);
+        }
+        Ok(waiting)
+    }
+
+    /// True if the table is gone for good.
+    async fn reclaim(
+        &mut self,
+        account: &AccountName,
+        id: TableId,
+        dropped_at: Timestamp,
+    ) -> Result<bool, ServiceError> {
+        let seconds = self.clock.now().date_time().unix_seconds() - dropped_at.date_time().unix_seconds();
+        let writers_gone = seconds > LAST_WRITER_SECONDS as i64;
+        if writers_gone || self.purged.insert(id) {
+            self.store.purge(id).await?;
+        }
+        if writers_gone {
+            self.catalog.forget(account, id).await?;
+            self.purged.remove(&id);
+        }
+        Ok(writers_gone)
+    }
+
+    async fn catalog_rows(&self, range: KeyRange, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        let (table, residual) = (TableId::CATALOG, None);
+        let scan = Scan { table, range, residual, rows_max, bytes_max: usize::MAX, read_max: rows_max };
+        Ok(self.store.scan(&scan).await?.rows)
+    }
+}

@@ -1,0 +1,77 @@
+//! System entities: reading and writing the rows that the service keeps for itself.
+
+use tavola_core::{
+    EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties, PropertyName, Refusal, RowKey,
+};
+use tavola_store::StoreError;
+
+/// Collects the properties of a system entity.
+#[derive(Debug, Default)]
+pub(crate) struct Record(Vec<(PropertyName, EdmValue)>);
+
+impl Record {
+    pub(crate) fn set(&mut self, name: &str, value: EdmValue) -> &mut Self {
+        let name = PropertyName::new(name).expect("the service's own property names are identifiers");
+        self.0.push((name, value));
+        self
+    }
+
+    pub(crate) fn set_text(&mut self, name: &str, text: &str) -> &mut Self {
+        self.set(name, EdmValue::String(text.to_owned()))
+    }
+
+    /// The row to write.
+    ///
+    /// # Errors
+    /// If a client's text (an access policy, a CORS rule) is too large for a property.
+    pub(crate) fn into_entity(self, key: EntityKey) -> Result<NewEntity, Refusal> {
+        let properties = Properties::new(self.0)?;
+        NewEntity::new(key, properties).map(|(_, entity)| entity)
+    }
+}
+
+/// A key that the service makes from checked parts.
+pub(crate) fn row_key(text: impl Into<String>) -> RowKey {
+    RowKey::new(text).expect("the service's own row keys are legal")
+}
+
+/// An account's partition in a system table.
+pub(crate) fn partition_key(account: &tavola_core::AccountName) -> PartitionKey {
+    PartitionKey::new(account.as_str()).expect("an account name is a legal key")
+}
+
+/// A property that a system entity must have.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if it is missing or of another type: somebody else wrote the row, or it is damaged.
+pub(crate) fn require<'a, T>(
+    row: &'a dyn EntityView,
+    name: &str,
+    read: impl FnOnce(EdmRef<'a>) -> Option<T>,
+) -> Result<T, StoreError> {
+    row.property(name).and_then(read).ok_or_else(|| {
+        let key = format!("{}/{}", row.partition_key(), row.row_key());
+        StoreError::Corrupt(format!("system entity {key} has no usable property {name}"))
+    })
+}
+
+pub(crate) fn text(value: EdmRef<'_>) -> Option<&str> {
+    match value {
+        EdmRef::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+pub(crate) fn int64(value: EdmRef<'_>) -> Option<i64> {
+    match value {
+        EdmRef::Int64(number) => Some(number),
+        _ => None,
+    }
+}
+
+pub(crate) fn date_time(value: EdmRef<'_>) -> Option<tavola_core::DateTime> {
+    match value {
+        EdmRef::DateTime(at) => Some(at),
+        _ => None,
+    }
+}

@@ -1,0 +1,262 @@
+//! The Table service: one method, one match, one small function per request.
+
+use std::sync::Arc;
+
+use tavola_core::filter::plan::{AccessClass, plan};
+use tavola_core::properties::ServicePropertiesChange;
+use tavola_core::reply::{Cost, OperationReply};
+use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
+use tavola_core::{
+    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Outcome,
+    Refusal, ServiceProperties, TableName, TableReply, TableRequest, Timestamp,
+};
+use tavola_store::{Store, StoreError};
+use tokio::sync::Notify;
+
+use crate::catalog::{Catalog, TableEntry, read_table};
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::properties::PropertiesStore;
+use crate::query::{Page, read_page};
+use crate::reclaim::Reclaimer;
+use crate::tables_query;
+
+/// A reply and what it cost.
+#[derive(Debug)]
+pub struct Answer {
+    /// What to tell the client.
+    pub reply: TableReply,
+    /// What to tell the operator.
+    pub cost: Cost,
+}
+
+impl Answer {
+    fn free(reply: TableReply) -> Self {
+        Self { reply, cost: Cost::default() }
+    }
+}
+
+/// The Table service of all accounts, on one store.
+#[derive(Debug)]
+pub struct TableService {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    catalog: Arc<Catalog>,
+    properties: PropertiesStore,
+    dropped: Arc<Notify>,
+}
+
+impl TableService {
+    /// A service on `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock)));
+        let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock));
+        Self { store, clock, catalog, properties, dropped: Arc::default() }
+    }
+
+    /// The background work that gives the space of dropped tables back; somebody must run it.
+    #[must_use]
+    pub fn reclaimer(&self) -> Reclaimer {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        Reclaimer::new(store, clock, Arc::clone(&self.catalog), Arc::clone(&self.dropped))
+    }
+
+    /// The current properties of an account's Table service.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, StoreError> {
+        self.properties.get(account).await
+    }
+
+    /// Carries out one request for an account.
+    ///
+    /// # Errors
+    /// The domain's refusal, or the store's trouble.
+    pub async fn execute(&self, account: &AccountName, request: TableRequest) -> Result<Answer, ServiceError> {
+        match request {
+            TableRequest::CreateTable(name) => self.create_table(account, name).await,
+            TableRequest::QueryTables(query) => self.query_tables(account, &query).await,
+            TableRequest::GetTable(name) => self.get_table(account, &name).await,
+            TableRequest::DeleteTable(name) => self.delete_table(account, &name).await,
+            TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
+            TableRequest::SetPolicies(name, policies) => self.set_policies(account, &name, &policies).await,
+            TableRequest::GetEntity(table, key) => self.get_entity(account, &table, key).await,
+            TableRequest::QueryEntities(table, query) => self.query_entities(account, &table, &query).await,
+            TableRequest::Write(table, partition_key, operation) => {
+                let transaction = EntityGroupTransaction::single(partition_key, operation);
+                self.write(account, &table, transaction).await
+            }
+            TableRequest::Transaction(table, transaction) => self.transact(account, &table, transaction).await,
+            TableRequest::GetServiceProperties => self.get_properties(account).await,
+            TableRequest::SetServiceProperties(change) => self.set_properties(account, &change).await,
+            TableRequest::GetServiceStats => Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time()))),
+            TableRequest::GetMetadata => self.get_metadata(account).await,
+        }
+    }
+
+    async fn create_table(&self, account: &AccountName, name: TableName) -> Result<Answer, ServiceError> {
+        self.catalog.create(account, &name).await?;
+        Ok(Answer::free(TableReply::TableCreated(name)))
+    }
+
+    async fn query_tables(&self, account: &AccountName, query: &TablesQuery) -> Result<Answer, ServiceError> {
+        let (filter, from) = tables_query::over_catalog(account, query);
+        let page = self.read_catalog(&filter, query.top, from.as_ref()).await?;
+        let names = page.rows.iter().map(|row| Ok(read_table(row)?.name)).collect::<Result<_, StoreError>>()?;
+        let next = page.next.and_then(|key| tables_query::name_of(&key));
+        Ok(Answer { reply: TableReply::Tables { names, next }, cost: page.cost })
+    }
+
+    async fn read_catalog(
+        &self,
+        filter: &tavola_core::Filter,
+        top: Option<usize>,
+        from: Option<&Continuation>,
+    ) -> Result<Page, StoreError> {
+        read_page(&*self.store, tavola_core::TableId::CATALOG, plan(Some(filter)), top, from).await
+    }
+
+    async fn get_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+        let entry = self.catalog.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        Ok(Answer::free(TableReply::Table(entry.name)))
+    }
+
+    async fn delete_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+        self.catalog.drop_table(account, name).await?;
+        self.dropped.notify_one();
+        Ok(Answer::free(TableReply::TableDeleted))
+    }
+
+    async fn get_policies(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+        let entry = self.catalog.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        Ok(Answer::free(TableReply::Policies(entry.policies)))
+    }
+
+    async fn set_policies(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        policies: &[AccessPolicy],
+    ) -> Result<Answer, ServiceError> {
+        self.catalog.set_policies(account, name, policies).await?;
+        Ok(Answer::free(TableReply::PoliciesSet))
+    }
+
+    async fn open(&self, account: &AccountName, name: &TableName) -> Result<TableEntry, ServiceError> {
+        Ok(self.catalog.find(account, name).await?.ok_or(Refusal::TableNotFound)?)
+    }
+
+    async fn get_entity(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        key: EntityKey,
+    ) -> Result<Answer, ServiceError> {
+        let table = self.open(account, name).await?;
+        let row = self.store.get(&EntityAddress { table: table.id, key }).await?.ok_or(Refusal::EntityNotFound)?;
+        let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
+        Ok(Answer { reply: TableReply::Entity(table.name, Box::new(row)), cost })
+    }
+
+    async fn query_entities(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        query: &EntityQuery,
+    ) -> Result<Answer, ServiceError> {
+        let table = self.open(account, name).await?;
+        let plan = plan(query.filter.as_ref());
+        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref()).await?;
+        let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
+        let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
+        Ok(Answer { reply: TableReply::Entities { table: table.name, entities, next }, cost: page.cost })
+    }
+
+    async fn write(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        transaction: EntityGroupTransaction,
+    ) -> Result<Answer, ServiceError> {
+        let (table, mut replies) = self.commit(account, name, transaction).await.map_err(as_single)?;
+        let reply = replies.pop().expect("a transaction of one operation has one outcome");
+        Ok(Answer::free(TableReply::Written(table, reply)))
+    }
+
+    async fn transact(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        transaction: EntityGroupTransaction,
+    ) -> Result<Answer, ServiceError> {
+        let (table, replies) = self.commit(account, name, transaction).await?;
+        Ok(Answer::free(TableReply::TransactionDone(table, replies)))
+    }
+
+    async fn commit(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        transaction: EntityGroupTransaction,
+    ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
+        let table = self.open(account, name).await.map_err(as_first_operation)?;
+        let verdict = self.store.commit(table.id, &transaction, self.clock.now()).await?;
+        let outcomes = verdict.map_err(ServiceError::OperationRefused)?;
+        assert_eq!(outcomes.len(), transaction.operations().len(), "a store answers every operation");
+        let (partition_key, operations) = transaction.into_parts();
+        let replies = operations.into_iter().zip(outcomes).map(|(operation, outcome)| {
+            let inserted = |timestamp: Timestamp, new: tavola_core::NewEntity| {
+                let (row_key, properties) = new.into_parts();
+                let key = EntityKey::new(partition_key.clone(), row_key);
+                OperationReply::Inserted(Entity { key, timestamp, properties })
+            };
+            match (operation, outcome) {
+                (EntityOperation::Insert(new), Outcome::Written(timestamp)) => inserted(timestamp, new),
+                (_, Outcome::Written(timestamp)) => OperationReply::Updated(timestamp),
+                (_, Outcome::Deleted) => OperationReply::Deleted,
+            }
+        });
+        Ok((table.name, replies.collect()))
+    }
+
+    async fn get_properties(&self, account: &AccountName) -> Result<Answer, ServiceError> {
+        let properties = self.properties.get(account).await?;
+        Ok(Answer::free(TableReply::ServiceProperties(ServiceProperties::clone(&properties))))
+    }
+
+    async fn set_properties(
+        &self,
+        account: &AccountName,
+        change: &ServicePropertiesChange,
+    ) -> Result<Answer, ServiceError> {
+        self.properties.change(account, change).await?;
+        Ok(Answer::free(TableReply::ServicePropertiesSet))
+    }
+
+    /// The schema of the first page of tables: the document has no continuation.
+    async fn get_metadata(&self, account: &AccountName) -> Result<Answer, ServiceError> {
+        let Answer { reply, cost } = self.query_tables(account, &TablesQuery::default()).await?;
+        let TableReply::Tables { names, .. } = reply else { unreachable!("query_tables answers with tables") };
+        Ok(Answer { reply: TableReply::Metadata(names), cost })
+    }
+}
+
+/// A single write has no index to report.
+fn as_single(error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::OperationRefused(failed) => ServiceError::Refused(failed.refusal),
+        other => other,
+    }
+}
+
+/// A transaction on a missing table fails at its first operation, as the service reports it.
+fn as_first_operation(error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::Refused(refusal) => {
+            ServiceError::OperationRefused(tavola_core::FailedOperation { index: 0, refusal })
+        }
+        other => other,
+    }
+}
