@@ -64,8 +64,9 @@ impl MemoryStore {
 
 impl State {
     fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        let row = |value: &Box<[u8]>| Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value);
-        self.rows.get(&encode_address(address)).map(row).transpose()
+        let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
+        let value = self.rows.get(&encode_address(address));
+        value.map(|value| Row::new(partition_key, row_key, value)).transpose()
     }
 
     fn range(&self, table: TableId, start: &Cut, end: &Cut) -> impl Iterator<Item = (&Vec<u8>, &Box<[u8]>)> {
