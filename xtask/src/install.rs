@@ -22,9 +22,7 @@ pub(crate) fn ensure(packages: &[&str], purpose: &str, is_present: impl Fn() -> 
     if is_present() {
         return Ok(());
     }
-    Err(Failure::new(format!(
-        "{purpose}: still missing after installing `{wanted}`"
-    )))
+    Err(Failure::new(format!("{purpose}: still missing after installing `{wanted}`")))
 }
 
 fn install(packages: &[&str]) -> Result {
@@ -46,13 +44,9 @@ fn apt_get() -> Result<Command> {
         sudo.arg("apt-get");
         sudo
     } else {
-        return Err(Failure::new(
-            "apt-get needs root, and there is no sudo here: run this command as root once",
-        ));
+        return Err(Failure::new("apt-get needs root, and there is no sudo here: run this command as root once"));
     };
-    command
-        .args(["-q", "-o", "Dpkg::Use-Pty=0"])
-        .env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-q", "-o", "Dpkg::Use-Pty=0"]).env("DEBIAN_FRONTEND", "noninteractive");
     Ok(command)
 }
 

@@ -1,22 +1,95 @@
-//! Tavola's automation: `cargo xtask <command>`.
+//! Tavola's automation: `cargo xtask <command>`, the same commands for a newcomer, a contributor and CI.
 
+mod args;
+mod bench;
 mod cache;
+mod conformance;
+mod deny;
+mod doc_snippets;
 mod failure;
 mod install;
+mod ledger;
+mod markdown;
 mod progress;
 mod rocksdb;
+mod sdk;
+mod serve;
+mod server;
 mod shell;
+mod test;
+mod tidy;
+mod toolchain;
 mod unity;
 mod workspace;
 
+use std::env;
 use std::process::ExitCode;
 
+use args::Args;
+use failure::{Failure, Result};
+
+const HELP: &str = "\
+cargo xtask <command>; `cargo xtask <command> --help` says more
+
+  serve         build and run the server
+  test          every check that guards a landing
+  tidy          crate arrows, licences, text
+  conformance   the wire suite and its ledger of statements
+  sdk           the official SDKs against our server
+  doc-snippets  the commands and snippets of the documents
+  bench         the benchmarks
+  rocksdb       compile RocksDB once, for all of the above and for plain cargo";
+
+struct Subcommand {
+    name: &'static str,
+    help: &'static str,
+    run: fn(Args) -> Result,
+}
+
+const COMMANDS: [Subcommand; 8] = [
+    Subcommand { name: "serve", help: serve::HELP, run: serve::command },
+    Subcommand { name: "test", help: test::HELP, run: test::command },
+    Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
+    Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
+    Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
+    Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
+    Subcommand { name: "bench", help: bench::HELP, run: bench::command },
+    Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
+];
+
 fn main() -> ExitCode {
-    match rocksdb::ensure() {
+    match run(Args::new(env::args().skip(1))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut args: Args) -> Result {
+    let Some(name) = args.command().filter(|name| !matches!(name.as_str(), "--help" | "-h" | "help")) else {
+        println!("{HELP}");
+        return Ok(());
+    };
+    let found = COMMANDS.iter().find(|command| command.name == name);
+    let command = found.ok_or_else(|| Failure::new(format!("unknown command `{name}`\n\n{HELP}")))?;
+    if args.flag("--help") || args.flag("-h") {
+        println!("{}", command.help);
+        return Ok(());
+    }
+    (command.run)(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_the_help_and_has_its_own() {
+        for command in &COMMANDS {
+            assert!(HELP.contains(&format!("\n  {} ", command.name)), "{}", command.name);
+            assert!(command.help.starts_with(&format!("cargo xtask {}", command.name)), "{}", command.name);
         }
     }
 }

@@ -12,10 +12,7 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub(crate) fn new(total: usize) -> Self {
-        Self {
-            done: AtomicUsize::new(0),
-            total,
-        }
+        Self { done: AtomicUsize::new(0), total }
     }
 
     pub(crate) fn finished(&self, what: &str, since: Instant) {

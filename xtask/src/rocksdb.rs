@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
+use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::progress::{self, Counter};
 use crate::unity::{self, Unit};
@@ -58,6 +59,11 @@ const PROCESSOR_FLAGS: &[&str] = if cfg!(target_arch = "x86_64") {
     &[]
 };
 
+pub(crate) fn command(args: Args) -> Result {
+    args.finish()?;
+    ensure()
+}
+
 /// Makes sure that the library is built and that cargo knows where it is.
 pub(crate) fn ensure() -> Result {
     if !cfg!(target_os = "linux") {
@@ -79,10 +85,7 @@ fn install_compilers() -> Result {
 }
 
 fn compiler() -> String {
-    std::env::var("CXX")
-        .ok()
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "g++".into())
+    std::env::var("CXX").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "g++".into())
 }
 
 /// Looks where bindgen looks.
@@ -90,20 +93,10 @@ fn has_libclang() -> bool {
     if std::env::var_os("LIBCLANG_PATH").is_some() || shell::has_program("llvm-config") {
         return true;
     }
-    let llvm = fs::read_dir("/usr/lib")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().join("lib"));
-    let system = [
-        "/usr/lib",
-        "/usr/lib64",
-        "/usr/local/lib",
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-    ];
-    llvm.chain(system.iter().map(PathBuf::from))
-        .any(|folder| holds_libclang(&folder))
+    let llvm = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path().join("lib"));
+    let system =
+        ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
+    llvm.chain(system.iter().map(PathBuf::from)).any(|folder| holds_libclang(&folder))
 }
 
 fn holds_libclang(folder: &Path) -> bool {
@@ -128,21 +121,12 @@ impl Build {
         let metadata = workspace::metadata(&[])?;
         let (sys, version) = workspace::package(&metadata, "librocksdb-sys")?;
         let (lz4, _) = workspace::package(&metadata, "lz4-sys")?;
-        let includes = [
-            "rocksdb/include",
-            "rocksdb",
-            "rocksdb/third-party/gtest-1.8.1/fused-src",
-        ];
+        let includes = ["rocksdb/include", "rocksdb", "rocksdb/third-party/gtest-1.8.1/fused-src"];
         let mut includes: Vec<_> = includes.iter().map(|folder| sys.join(folder)).collect();
         includes.extend([lz4.join("liblz4/lib"), sys.clone()]);
         let units = unity::plan(&sources(&sys)?);
         let key = key(&version, &units)?;
-        Ok(Self {
-            version,
-            folder: cache::root()?.join("rocksdb").join(key),
-            includes,
-            units,
-        })
+        Ok(Self { version, folder: cache::root()?.join("rocksdb").join(key), includes, units })
     }
 
     fn library(&self) -> PathBuf {
@@ -219,10 +203,7 @@ impl Build {
         let output = output.context(|| format!("cannot start {}", compiler()))?;
         if !output.status.success() {
             let messages = String::from_utf8_lossy(&output.stderr);
-            return Err(Failure::new(format!(
-                "compiling RocksDB unit {} failed:\n{messages}",
-                unit.name
-            )));
+            return Err(Failure::new(format!("compiling RocksDB unit {} failed:\n{messages}", unit.name)));
         }
         fs::rename(&unfinished, &object).context(|| format!("cannot rename to {}", object.display()))
     }
@@ -245,16 +226,11 @@ impl Build {
 fn sources(sys: &Path) -> Result<Vec<(String, u64)>> {
     let list = sys.join("rocksdb_lib_sources.txt");
     let list = fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
-    let listed = list
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && *line != "util/build_version.cc");
+    let listed = list.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "util/build_version.cc");
     let mut sources = Vec::new();
     for source in listed {
         let file = sys.join("rocksdb").join(source);
-        let bytes = fs::metadata(&file)
-            .context(|| format!("cannot read {}", file.display()))?
-            .len();
+        let bytes = fs::metadata(&file).context(|| format!("cannot read {}", file.display()))?.len();
         sources.push((source.to_owned(), bytes));
     }
     sources.push(("build_version.cc".to_owned(), 0));
@@ -277,9 +253,7 @@ fn key(version: &str, units: &[Unit]) -> Result<String> {
 /// FNV-1a: unlike the standard library's hasher it stays the same from one Rust to the next.
 fn fnv1a<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
     let bytes = parts.flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// One build at a time: a second clone waits and then finds the library.
@@ -293,9 +267,7 @@ fn lock(path: &Path) -> Result<File> {
 }
 
 fn point_cargo_at(folder: &Path) -> Result {
-    let folder = folder
-        .to_str()
-        .ok_or("the path of the cache folder is not UTF-8: set TAVOLA_CACHE to another")?;
+    let folder = folder.to_str().ok_or("the path of the cache folder is not UTF-8: set TAVOLA_CACHE to another")?;
     let content = local_toml(folder);
     let cargo_folder = workspace::root()?.join(".cargo");
     cache::create(&cargo_folder)?;

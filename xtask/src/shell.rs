@@ -23,27 +23,23 @@ pub(crate) fn cargo() -> Command {
 /// Runs to the end with the terminal shared; fails if the program does.
 pub(crate) fn run(command: &mut Command) -> Result {
     println!("$ {}", describe(command));
-    let status = command
-        .status()
-        .context(|| format!("cannot start `{}`", name(command)))?;
+    run_unsaid(command)
+}
+
+/// The same without showing the command line, which may hold a key.
+pub(crate) fn run_unsaid(command: &mut Command) -> Result {
+    let status = command.status().context(|| format!("cannot start `{}`", name(command)))?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure::new(format!("`{}` failed ({status})", describe(command))))
+    Err(Failure::new(format!("`{}` failed ({status})", name(command))))
 }
 
 /// Runs to the end and gives what it wrote on standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .context(|| format!("cannot start `{}`", name(command)))?;
+    let output = command.stderr(Stdio::inherit()).output().context(|| format!("cannot start `{}`", name(command)))?;
     if !output.status.success() {
-        return Err(Failure::new(format!(
-            "`{}` failed ({})",
-            describe(command),
-            output.status
-        )));
+        return Err(Failure::new(format!("`{}` failed ({})", describe(command), output.status)));
     }
     String::from_utf8(output.stdout).context(|| format!("output of `{}`", name(command)))
 }
@@ -63,9 +59,5 @@ fn describe(command: &Command) -> String {
 
 fn name(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    program
-        .file_name()
-        .unwrap_or(OsStr::new("?"))
-        .to_string_lossy()
-        .into_owned()
+    program.file_name().unwrap_or(OsStr::new("?")).to_string_lossy().into_owned()
 }

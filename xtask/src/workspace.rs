@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::failure::{Context, Failure, Result};
-use crate::shell;
+use crate::{cache, shell};
 
 /// The root of the clone, from cargo's own variable: never from where this program was compiled, which CI shares.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -18,11 +18,17 @@ pub(crate) fn root() -> Result<PathBuf> {
     }
 }
 
-/// The folder of build output: `$CARGO_TARGET_DIR` or `target`.
+/// Whether CI runs us: nothing may be skipped, and build output outlives the clone.
+pub(crate) fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
+/// The folder of build output: `$CARGO_TARGET_DIR`; in CI a folder of the cache, as each clone is new; else `target`.
 pub(crate) fn target() -> Result<PathBuf> {
     let root = root()?;
     Ok(match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),
+        None if is_ci() => cache::root()?.join("target"),
         None => root.join("target"),
     })
 }
@@ -31,6 +37,9 @@ pub(crate) fn target() -> Result<PathBuf> {
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = shell::cargo();
     command.current_dir(root()?);
+    if is_ci() {
+        command.env("CARGO_TARGET_DIR", target()?);
+    }
     Ok(command)
 }
 

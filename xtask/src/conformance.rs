@@ -1,0 +1,99 @@
+//! `cargo xtask conformance`: runs the wire suite against a server and prints the ledger.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::args::Args;
+use crate::failure::{Context, Failure, Result};
+use crate::ledger::{self, Ledger};
+use crate::server::{self, Endpoint, ScratchFolder, Server};
+use crate::{shell, workspace};
+
+pub(crate) const HELP: &str = "\
+cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE]
+
+Runs the wire suite over a socket and prints statement, tests and result for every statement of statements.txt.
+Fails if a test fails, or if a statement has neither a passing test nor a reasoned line in COMPATIBILITY.md.
+
+  --endpoint URL   another server, with its account in the path or host; default: our release build on a free port
+  --account NAME   its account; default devstoreaccount1
+  --key KEY        its key; default the development key
+  --json FILE      keep the suite's own report";
+
+pub(crate) fn command(mut args: Args) -> Result {
+    let endpoint = endpoint(&mut args)?;
+    let json = args.value("--json")?.map(PathBuf::from);
+    args.finish()?;
+    run(endpoint, json.as_deref())
+}
+
+/// The check that guards a landing: our own server, nothing kept.
+pub(crate) fn check() -> Result {
+    run(None, None)
+}
+
+fn endpoint(args: &mut Args) -> Result<Option<Endpoint>> {
+    let (url, account, key) = (args.value("--endpoint")?, args.value("--account")?, args.value("--key")?);
+    let Some(url) = url else {
+        return match account.or(key) {
+            Some(_) => Err(Failure::new("--account and --key need --endpoint")),
+            None => Ok(None),
+        };
+    };
+    Ok(Some(Endpoint {
+        url: url.trim_end_matches('/').to_owned(),
+        account: account.unwrap_or_else(|| server::ACCOUNT.into()),
+        key: key.unwrap_or_else(|| server::KEY.into()),
+    }))
+}
+
+fn run(endpoint: Option<Endpoint>, json: Option<&Path>) -> Result {
+    let scratch = ScratchFolder::new("conformance")?;
+    let report_file = json.map_or_else(|| scratch.path.join("report.json"), Path::to_owned);
+    // A report of an earlier run must not pass for this one's.
+    let _ = fs::remove_file(&report_file);
+    let outcome = match endpoint {
+        Some(endpoint) => run_suite(&endpoint, &report_file),
+        None => run_suite(&Server::start(&server::build()?)?.endpoint, &report_file),
+    };
+    let report = match read_report(&report_file) {
+        Ok(report) => report,
+        // Without a report the suite's own failure says more.
+        Err(failure) => return outcome.and(Err(failure)),
+    };
+    print(&join(&report)?)
+}
+
+fn run_suite(endpoint: &Endpoint, report: &Path) -> Result {
+    let mut cargo = workspace::cargo()?;
+    cargo.args(["run", "--quiet", "--package", "tavola-testkit", "--bin", "wire-conformance", "--"]);
+    cargo.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
+    shell::run_unsaid(cargo.arg("--json").arg(std::path::absolute(report).context(|| "path of the report".into())?))
+}
+
+fn read_report(file: &Path) -> Result<Value> {
+    let text = fs::read_to_string(file).context(|| format!("the wire suite left no report at {}", file.display()))?;
+    serde_json::from_str(&text).context(|| format!("report {}", file.display()))
+}
+
+fn join(report: &Value) -> Result<Ledger> {
+    let root = workspace::root()?;
+    let list = root.join("xtask/statements.txt");
+    let statements = fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
+    let compatibility = fs::read_to_string(root.join("COMPATIBILITY.md")).unwrap_or_default();
+    ledger::join(&ledger::parse_statements(&statements)?, report, &ledger::parse_reasons(&compatibility)?)
+}
+
+fn print(ledger: &Ledger) -> Result {
+    print!("{}", ledger.text);
+    println!("{} tests passed, {} failed", ledger.tests_passed, ledger.tests_failed);
+    if ledger.problems.is_empty() {
+        return Ok(());
+    }
+    for problem in &ledger.problems {
+        println!("problem: {problem}");
+    }
+    Err(Failure::new(format!("the ledger has {} problems", ledger.problems.len())))
+}

@@ -1,0 +1,181 @@
+//! `cargo xtask sdk`: the official SDKs against our release build.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::args::Args;
+use crate::failure::{Context, Failure, Result};
+use crate::server::{self, Endpoint, Server};
+use crate::toolchain::Language;
+use crate::{cache, progress, workspace};
+
+pub(crate) const HELP: &str = "\
+cargo xtask sdk [python] [js] [go] [java]
+
+Runs the SDK suites under tests/sdk (default: all) against our release build on a free port. Each suite is
+tests/sdk/<language>/run.sh: it reads TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY and TAVOLA_CACHE, and ends with the
+line `N passed, M failed`. A language that cannot be installed is skipped with its reason; with CI set that is a failure.";
+
+pub(crate) fn command(mut args: Args) -> Result {
+    let names = args.positional();
+    args.finish()?;
+    let chosen = names.iter().map(|name| Language::parse(name)).collect::<Result<Vec<_>>>()?;
+    run(if chosen.is_empty() { &Language::ALL } else { &chosen })
+}
+
+/// The check that guards a landing: all languages.
+pub(crate) fn check() -> Result {
+    run(&Language::ALL)
+}
+
+fn run(languages: &[Language]) -> Result {
+    let binary = server::build()?;
+    let mut results = Vec::new();
+    for language in languages {
+        println!("\n== {} ==", language.name());
+        // A server each: no language can lean on, or trip over, what another left behind.
+        let server = Server::start(&binary)?;
+        let start = Instant::now();
+        let outcome = run_suite(*language, &server.endpoint);
+        results.push((language.name(), outcome, progress::seconds(start.elapsed())));
+    }
+    summarise(&results)
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Ran(Counts),
+    Skipped(String),
+    Failed(String),
+}
+
+/// The numbers of a suite's last line.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+pub(crate) fn run_python(endpoint: &Endpoint) -> Result {
+    match run_suite(Language::Python, endpoint) {
+        Outcome::Ran(counts) if counts.failed == 0 => Ok(()),
+        other => Err(Failure::new(format!("the Python suite: {other:?}"))),
+    }
+}
+
+fn run_suite(language: Language, endpoint: &Endpoint) -> Outcome {
+    let path = match language.ensure() {
+        Ok(path) => path,
+        Err(failure) => return Outcome::Skipped(failure.to_string()),
+    };
+    let mut command = Command::new("bash");
+    command.arg("run.sh").env("PATH", path);
+    endpoint.set_variables(&mut command);
+    run_script(&mut command, language).unwrap_or_else(|failure| Outcome::Failed(failure.to_string()))
+}
+
+fn run_script(command: &mut Command, language: Language) -> Result<Outcome> {
+    let folder = workspace::root()?.join("tests/sdk").join(language.name());
+    let (is_success, last_line) = run_showing(command.env("TAVOLA_CACHE", cache::root()?), &folder)?;
+    Ok(match parse_counts(&last_line) {
+        Some(counts) if is_success || counts.failed > 0 => Outcome::Ran(counts),
+        Some(_) => Outcome::Failed("run.sh says that all passed, but its exit code does not".into()),
+        None => Outcome::Failed(format!("the last line of run.sh is not `N passed, M failed` but `{last_line}`")),
+    })
+}
+
+/// Runs with the output shown as it comes; gives the exit status and the last line.
+fn run_showing(command: &mut Command, folder: &Path) -> Result<(bool, String)> {
+    let child = command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.context(|| format!("cannot run run.sh in {}", folder.display()))?;
+    let stdout = child.stdout.take().ok_or("no output of run.sh")?;
+    let mut last_line = String::new();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.context(|| "output of run.sh".into())?;
+        last_line = String::from_utf8_lossy(&line).into_owned();
+        println!("{last_line}");
+    }
+    let status = child.wait().context(|| "end of run.sh".into())?;
+    Ok((status.success(), last_line))
+}
+
+/// `12 passed, 0 failed` or `12 passed, 0 failed, 3 skipped`.
+fn parse_counts(line: &str) -> Option<Counts> {
+    let mut counts = Counts::default();
+    let mut seen = 0;
+    for part in line.trim().split(", ") {
+        let (number, word) = part.split_once(' ')?;
+        let place = match word {
+            "passed" => &mut counts.passed,
+            "failed" => &mut counts.failed,
+            "skipped" => &mut counts.skipped,
+            _ => return None,
+        };
+        *place = number.parse().ok()?;
+        seen += 1;
+    }
+    (seen >= 2).then_some(counts)
+}
+
+fn summarise(results: &[(&str, Outcome, String)]) -> Result {
+    println!();
+    let mut bad = Vec::new();
+    for (name, outcome, elapsed) in results {
+        println!("{name:<8} {:<60} {elapsed}", describe(outcome));
+        if is_bad(outcome, workspace::is_ci()) {
+            bad.push(*name);
+        }
+    }
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("SDK suites that did not pass: {}", bad.join(", "))))
+}
+
+fn describe(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ran(counts) => {
+            format!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped)
+        }
+        Outcome::Skipped(reason) => format!("skipped: {reason}"),
+        Outcome::Failed(reason) => format!("failed: {reason}"),
+    }
+}
+
+/// A language that cannot be had is a fact of a user's machine, but a hole in CI. So is a case that a suite skips.
+fn is_bad(outcome: &Outcome, is_ci: bool) -> bool {
+    match outcome {
+        Outcome::Ran(counts) => counts.failed > 0 || counts.passed == 0 || (is_ci && counts.skipped > 0),
+        Outcome::Skipped(_) => is_ci,
+        Outcome::Failed(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_understood() {
+        assert_eq!(parse_counts("12 passed, 1 failed"), Some(Counts { passed: 12, failed: 1, skipped: 0 }));
+        assert_eq!(parse_counts("2 passed, 0 failed, 3 skipped"), Some(Counts { passed: 2, failed: 0, skipped: 3 }));
+        for line in ["", "12 passed", "all good", "x passed, 0 failed", "1 passed, 2 broken"] {
+            assert_eq!(parse_counts(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_skip_is_a_failure_in_ci_only() {
+        let skipped = Outcome::Skipped("no java".into());
+        assert!(is_bad(&skipped, true));
+        assert!(!is_bad(&skipped, false));
+    }
+
+    #[test]
+    fn a_suite_that_ran_nothing_did_not_pass() {
+        assert!(is_bad(&Outcome::Ran(Counts::default()), false));
+    }
+}

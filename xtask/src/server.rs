@@ -1,0 +1,183 @@
+//! A server of our own for one test run: release build, free ports, a data folder that is gone afterwards.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Context, Failure, Result};
+use crate::{cache, rocksdb, shell, workspace};
+
+/// The development account of the service's own emulator; public, and known to every SDK.
+pub(crate) const ACCOUNT: &str = "devstoreaccount1";
+pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+const START_SECONDS_MAX: u64 = 30;
+const STOP_SECONDS_MAX: u64 = 10;
+
+/// Builds the release binary and says where it is.
+pub(crate) fn build() -> Result<PathBuf> {
+    rocksdb::ensure()?;
+    shell::run(workspace::cargo()?.args(["build", "--release", "--package", "tavola"]))?;
+    binary()
+}
+
+pub(crate) fn binary() -> Result<PathBuf> {
+    Ok(workspace::target()?.join("release").join("tavola"))
+}
+
+/// Where a suite finds its server.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    /// `http://host:port/account`, without a slash at the end.
+    pub(crate) url: String,
+    pub(crate) account: String,
+    pub(crate) key: String,
+}
+
+impl Endpoint {
+    /// Tells a child process where the server is.
+    pub(crate) fn set_variables(&self, command: &mut Command) {
+        command.env("TAVOLA_ENDPOINT", &self.url).env("TAVOLA_ACCOUNT", &self.account).env("TAVOLA_KEY", &self.key);
+    }
+
+    /// `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        rest.split('/').next().unwrap_or(rest)
+    }
+}
+
+/// A running server; dropping it stops it and removes its data.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) endpoint: Endpoint,
+    /// `host:port` of the status and metrics pages.
+    pub(crate) admin_address: String,
+    _data: ScratchFolder,
+}
+
+impl Server {
+    pub(crate) fn start(binary: &Path) -> Result<Self> {
+        let data = ScratchFolder::new("data")?;
+        let admin_port = free_port()?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--table-port", "0", "--admin-port", &admin_port.to_string(), "--location"]);
+        command.arg(&data.path);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.context(|| format!("cannot start {}", binary.display()))?;
+        let base = match child.stdout.take().ok_or_else(|| "no output".into()).and_then(wait_until_listening) {
+            Ok(base) => base,
+            Err(failure) => {
+                stop(&mut child);
+                return Err(failure);
+            }
+        };
+        let endpoint = Endpoint { url: format!("{base}/{ACCOUNT}"), account: ACCOUNT.into(), key: KEY.into() };
+        Ok(Self { child, endpoint, admin_address: format!("127.0.0.1:{admin_port}"), _data: data })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        stop(&mut self.child);
+    }
+}
+
+fn wait_until_listening(stdout: ChildStdout) -> Result<String> {
+    let (sender, receiver) = mpsc::channel();
+    // The thread reads on until the server ends: a full pipe would stop it.
+    thread::spawn(move || report_address(stdout, &sender));
+    first_address(&receiver)
+}
+
+fn report_address(stdout: ChildStdout, sender: &Sender<String>) {
+    for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
+        if let Some(base) = listening_address(&line) {
+            let _ = sender.send(base.to_owned());
+        }
+    }
+}
+
+fn first_address(receiver: &Receiver<String>) -> Result<String> {
+    receiver.recv_timeout(Duration::from_secs(START_SECONDS_MAX)).map_err(|_| {
+        Failure::new("the server ended, or was silent for 30 s, before it said `Table service … listening at http://…`")
+    })
+}
+
+/// The address in a start-up line of the Table service; lines of other services do not count.
+fn listening_address(line: &str) -> Option<&str> {
+    let (service, address) = line.split_once("listening at ")?;
+    let address = address.split_whitespace().next()?.trim_end_matches('/');
+    (service.contains("Table service") && address.starts_with("http")).then_some(address)
+}
+
+/// A port that was free a moment ago. The Table service chooses its own and says so; this one is never printed.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context(|| "no free port".into())?;
+    Ok(listener.local_addr().context(|| "no free port".into())?.port())
+}
+
+/// Politely first, so that each run also exercises the shutdown.
+fn stop(child: &mut Child) {
+    let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
+    let deadline = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
+    while Instant::now() < deadline {
+        if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    eprintln!("warning: the server did not stop within {STOP_SECONDS_MAX} s of SIGTERM; killing it");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A new folder under the system's temporary folder, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ScratchFolder {
+    pub(crate) path: PathBuf,
+}
+
+impl ScratchFolder {
+    pub(crate) fn new(purpose: &str) -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tavola-xtask-{}-{number}-{purpose}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        cache::create(&path)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_table_service_counts() {
+        let line = "Table service is successfully listening at http://127.0.0.1:40123";
+        assert_eq!(listening_address(line), Some("http://127.0.0.1:40123"));
+        assert_eq!(listening_address("Admin service is listening at http://127.0.0.1:1"), None);
+        assert_eq!(listening_address("Table service is starting"), None);
+    }
+
+    #[test]
+    fn an_endpoint_knows_its_address() {
+        let url = "http://127.0.0.1:40123/devstoreaccount1".to_owned();
+        let endpoint = Endpoint { url, account: String::new(), key: String::new() };
+        assert_eq!(endpoint.address(), "127.0.0.1:40123");
+    }
+}
