@@ -90,7 +90,7 @@ fn compiler() -> String {
 
 /// Looks where bindgen looks.
 fn has_libclang() -> bool {
-    if std::env::var_os("LIBCLANG_PATH").is_some() || shell::has_program("llvm-config") {
+    if std::env::var_os("LIBCLANG_PATH").is_some() {
         return true;
     }
     let llvm = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path().join("lib"));
