@@ -9,6 +9,7 @@ pub struct BatchError;
 
 /// What a batch holds.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per request, and taken apart at once")]
 pub enum BatchRequest {
     /// The requests of its one changeset.
     Changeset(Vec<http::Request<Bytes>>),

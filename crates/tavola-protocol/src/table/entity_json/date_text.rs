@@ -1,0 +1,125 @@
+//! The text of a time in 28 bytes on the stack.
+//!
+//! Every entity of a page has one, twice: as its Timestamp and in its ETag. The text is that of [`DateTime`]'s `Display`,
+//! which a test holds it to.
+
+use tavola_core::DateTime;
+use tavola_core::time::TICKS_PER_SECOND;
+
+const SECONDS_PER_DAY: u64 = 86_400;
+/// 1601-01-01 counted from 0000-03-01, the day from which years are easy to count: leap days come last.
+const EPOCH_DAYS: u64 = 584_694;
+/// `2020-07-23T16:43:14` and what may follow: a dot, seven digits, and the `Z`.
+const WHOLE_SECONDS_BYTES: usize = 19;
+const BYTES_MAX: usize = WHOLE_SECONDS_BYTES + 1 + 7 + 1;
+/// Where the colons stand, which an ETag escapes.
+const COLONS: [usize; 2] = [13, 16];
+
+/// The text of one point in time.
+#[derive(Debug)]
+pub(super) struct DateText {
+    bytes: [u8; BYTES_MAX],
+    length: usize,
+}
+
+impl DateText {
+    /// Prints a time, without trailing zeros in its fraction.
+    pub(super) fn of(at: DateTime) -> Self {
+        let (seconds, fraction) = (at.ticks() / TICKS_PER_SECOND, at.ticks() % TICKS_PER_SECOND);
+        let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
+        let second = seconds % SECONDS_PER_DAY;
+        let mut bytes = *b"0000-00-00T00:00:00.0000000Z";
+        for (at, digits, number) in [
+            (0, 4, year),
+            (5, 2, month),
+            (8, 2, day),
+            (11, 2, second / 3600),
+            (14, 2, second / 60 % 60),
+            (17, 2, second % 60),
+            (20, 7, fraction),
+        ] {
+            put_digits(&mut bytes[at..at + digits], number);
+        }
+        let mut length = if fraction == 0 { WHOLE_SECONDS_BYTES } else { BYTES_MAX - 1 };
+        while fraction != 0 && bytes[length - 1] == b'0' {
+            length -= 1;
+        }
+        bytes[length] = b'Z';
+        Self { bytes, length: length + 1 }
+    }
+
+    /// The text.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Appends the text as it stands in an ETag.
+    pub(super) fn push_escaped(&self, out: &mut Vec<u8>) {
+        let text = self.as_bytes();
+        out.extend_from_slice(&text[..COLONS[0]]);
+        out.extend_from_slice(b"%3A");
+        out.extend_from_slice(&text[COLONS[0] + 1..COLONS[1]]);
+        out.extend_from_slice(b"%3A");
+        out.extend_from_slice(&text[COLONS[1] + 1..]);
+    }
+}
+
+fn put_digits(place: &mut [u8], mut number: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// Year, month and day of the day that is `days` after 1601-01-01, in the proleptic Gregorian calendar.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + EPOCH_DAYS;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tavola_core::{DateTime, ETag, Timestamp};
+
+    use super::DateText;
+
+    fn check(at: DateTime) {
+        let text = DateText::of(at);
+        assert_eq!(String::from_utf8_lossy(text.as_bytes()), at.to_string());
+        let mut tag = b"W/\"datetime'".to_vec();
+        text.push_escaped(&mut tag);
+        tag.extend_from_slice(b"'\"");
+        assert_eq!(String::from_utf8_lossy(&tag), ETag::of(Timestamp::new(at)).as_str());
+    }
+
+    #[test]
+    fn edges() {
+        for text in [
+            "1601-01-01",
+            "1600-12-31T23:59:59.9999999-01:00",
+            "2000-02-29",
+            "2000-03-01",
+            "2100-02-28T23:59:59.9999999",
+            "9999-12-31T23:59:59.9999999Z",
+            "2020-07-23T16:43:14.0000001Z",
+            "2020-07-23T16:43:14.1Z",
+        ] {
+            check(DateTime::parse(text).unwrap());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_that_of_display(ticks in 0..=DateTime::MAX.ticks(), zeros in 0_u32..8) {
+            let unit = 10_u64.pow(zeros);
+            check(DateTime::from_ticks(ticks / unit * unit).unwrap());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! One JSON object as its members, before anything is known about their types.
+//!
+//! A visitor of our own, because a map would forget what the service's rules are about: a name given twice, the order of
+//! properties, and whether a number had a decimal point. Values are scalars or an error, so nothing here recurses.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use tavola_core::entity::is_system_property;
+
+/// Members that are kept: each of 255 properties with its annotation, several times over for nulls and annotations
+/// without a property. It bounds the memory and the time that a hostile body costs.
+const MEMBERS_MAX: usize = 2048;
+
+/// A value as JSON knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Scalar<'a> {
+    Null,
+    Boolean(bool),
+    /// No decimal point, no exponent, and within 64 bits.
+    Integer(i64),
+    Decimal(f64),
+    Text(Cow<'a, str>),
+}
+
+/// Who sent the object. A client's word about the Timestamp and the version is ignored, whatever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    Client,
+    Service,
+}
+
+/// The members of one entity, sorted by what they are.
+#[derive(Debug, Default)]
+pub(super) struct Members<'a> {
+    pub(super) partition_key: Option<Scalar<'a>>,
+    pub(super) row_key: Option<Scalar<'a>>,
+    pub(super) timestamp: Option<Scalar<'a>>,
+    pub(super) etag: Option<Scalar<'a>>,
+    /// In the order of the object; names may repeat.
+    pub(super) properties: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    /// What the `@odata.type` of each property says.
+    pub(super) types: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    /// One of the system's members was given twice.
+    pub(super) repeated: bool,
+    /// There were more members than are kept.
+    pub(super) too_many: bool,
+}
+
+/// Reads the members of one object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MembersSeed(pub(super) Sender);
+
+impl<'de> DeserializeSeed<'de> for MembersSeed {
+    type Value = Members<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MembersSeed {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an entity")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Members::default();
+        while let Some(name) = map.next_key_seed(TextSeed)? {
+            let kind = Kind::of(&name, self.0);
+            members.too_many |= members.properties.len() + members.types.len() >= MEMBERS_MAX;
+            if members.too_many || kind == Kind::Ignored {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                members.add(kind, name, map.next_value_seed(ScalarSeed)?);
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// Reads the object around a page: its `value`, an array of entities.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageSeed;
+
+impl<'de> DeserializeSeed<'de> for PageSeed {
+    type Value = Vec<Members<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PageSeed {
+    type Value = Vec<Members<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a page of entities")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut page = None;
+        while let Some(name) = map.next_key_seed(TextSeed)? {
+            if name == "value" {
+                page = Some(map.next_value_seed(ArraySeed)?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        page.ok_or_else(|| Error::missing_field("value"))
+    }
+}
+
+struct ArraySeed;
+
+impl<'de> DeserializeSeed<'de> for ArraySeed {
+    type Value = Vec<Members<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ArraySeed {
+    type Value = Vec<Members<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of entities")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut page = Vec::new();
+        while let Some(members) = array.next_element_seed(MembersSeed(Sender::Service))? {
+            page.push(members);
+        }
+        Ok(page)
+    }
+}
+
+impl<'a> Members<'a> {
+    fn add(&mut self, kind: Kind, name: Cow<'a, str>, value: Scalar<'a>) {
+        let place = match kind {
+            Kind::PartitionKey => &mut self.partition_key,
+            Kind::RowKey => &mut self.row_key,
+            Kind::Timestamp => &mut self.timestamp,
+            Kind::ETag => &mut self.etag,
+            Kind::Property => return self.properties.push((name, value)),
+            Kind::TypeOf { name_bytes } => return self.types.push((prefix(name, name_bytes), value)),
+            Kind::Ignored => return,
+        };
+        self.repeated |= place.is_some();
+        *place = Some(value);
+    }
+}
+
+fn prefix(text: Cow<'_, str>, bytes: usize) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[..bytes]),
+        Cow::Owned(mut text) => {
+            text.truncate(bytes);
+            Cow::Owned(text)
+        }
+    }
+}
+
+/// What a member is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    PartitionKey,
+    RowKey,
+    Timestamp,
+    ETag,
+    Property,
+    /// The type of the property whose name is so many bytes long.
+    TypeOf {
+        name_bytes: usize,
+    },
+    /// Annotations that mean nothing here: they have an `@` or a dot, which no property's name can have.
+    Ignored,
+}
+
+impl Kind {
+    fn of(name: &str, sender: Sender) -> Self {
+        match (name, sender) {
+            ("PartitionKey", _) => Self::PartitionKey,
+            ("RowKey", _) => Self::RowKey,
+            ("Timestamp", Sender::Service) => Self::Timestamp,
+            ("odata.etag", Sender::Service) => Self::ETag,
+            ("Timestamp", Sender::Client) => Self::Ignored,
+            _ => match name.split_once('@') {
+                Some((property, "odata.type")) if !is_system_property(property) => {
+                    Self::TypeOf { name_bytes: property.len() }
+                }
+                Some(_) => Self::Ignored,
+                None if name.contains('.') => Self::Ignored,
+                None => Self::Property,
+            },
+        }
+    }
+}
+
+/// Reads a text, borrowed from the body where it has no escapes.
+struct TextSeed;
+
+impl<'de> DeserializeSeed<'de> for TextSeed {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TextSeed {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+/// Reads any value but an array or an object.
+struct ScalarSeed;
+
+impl<'de> DeserializeSeed<'de> for ScalarSeed {
+    type Value = Scalar<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ScalarSeed {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, number, truth value or null")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Boolean(truth))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Scalar::Integer(number))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(number).map_or(Scalar::Decimal(number as f64), Scalar::Integer))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Scalar::Decimal(number))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Owned(text.to_owned())))
+    }
+}
