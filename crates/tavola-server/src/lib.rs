@@ -1,1 +1,18 @@
+//! Sockets, timeouts, limits, shutdown and telemetry; joins the protocol and the service.
+//!
+//! Deliberately absent: what a request means (the service) and how it is written (the protocol).
+//!
+//! The way of a request: [`listener`] accepts, [`handler`] is the line itself, [`telemetry`] hears of it once.
 
+pub mod admin;
+mod body;
+pub mod config;
+pub mod handler;
+pub mod listener;
+pub mod node;
+pub mod serve;
+pub mod telemetry;
+
+pub use config::{Config, ConfigError};
+pub use node::{Health, Node};
+pub use serve::{Server, ServerError};

@@ -65,7 +65,7 @@ impl Catalog {
     /// If the store fails.
     pub async fn find(&self, account: &AccountName, name: &TableName) -> Result<Option<TableEntry>, StoreError> {
         let row = self.store.get(&address(account, table_row_key(name))).await?;
-        row.as_ref().map(|row| read_table(row)).transpose()
+        row.as_ref().map(read_table).transpose()
     }
 
     /// Creates a table.

@@ -1,1 +1,36 @@
-fn main() {}
+//! The one binary. Called as `tavola` it is the server and its commands; called as `azurite` or `azurite-table` it takes
+//! that emulator's flags and prints its start-up lines.
+
+mod azurite;
+mod commands;
+mod exit;
+mod flags;
+mod logging;
+mod serve;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let called_as = arguments.first().and_then(|path| Path::new(path).file_stem()).and_then(|name| name.to_str());
+    let result = match called_as {
+        Some(name) if name.starts_with("azurite") => azurite::run(&arguments),
+        _ => run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
+    let matches = flags::command().try_get_matches_from(arguments)?;
+    match matches.subcommand() {
+        Some(("serve", matches)) => commands::serve::run(matches),
+        Some(("config", matches)) => commands::config::run(matches),
+        _ => unreachable!("clap asks for a known command"),
+    }
+}

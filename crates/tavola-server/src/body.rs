@@ -1,0 +1,80 @@
+//! Reading a request's body within bounds.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
+use tavola_protocol::Rejection;
+
+/// A body that is refused is still read up to here, so that the client hears the answer and the connection stays usable.
+const DRAINED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
+
+/// Why a body could not be had.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    /// An answer can be given.
+    Rejected(Rejection),
+    /// The framing is broken or the client is gone: nothing can follow on this connection.
+    Broken,
+}
+
+/// Reads a whole body.
+pub(crate) async fn read(body: &mut Incoming, time: Duration) -> Result<Bytes, BodyError> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    match tokio::time::timeout(time, collect(body)).await {
+        Ok(result) => result,
+        Err(_elapsed) => Err(BodyError::Rejected(Rejection::OperationTimedOut)),
+    }
+}
+
+/// Reads and forgets what is left of a body whose request was refused without it.
+pub(crate) async fn drain(body: &mut Incoming, time: Duration) {
+    let drained = async {
+        let mut bytes = 0;
+        while bytes <= DRAINED_BYTES_MAX
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+        }
+    };
+    // A client that is slow here only loses its connection.
+    let _finished = tokio::time::timeout(time, drained).await;
+}
+
+async fn collect(body: &mut Incoming) -> Result<Bytes, BodyError> {
+    let announced = body.size_hint().exact().unwrap_or(0);
+    if announced > DRAINED_BYTES_MAX as u64 {
+        return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+    }
+    let mut first: Option<Bytes> = None;
+    let mut whole = BytesMut::new();
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        bytes += data.len();
+        if bytes > DRAINED_BYTES_MAX {
+            return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+        }
+        if bytes > REQUEST_BODY_BYTES_MAX {
+            continue;
+        }
+        // Most bodies are one frame, which is passed on without a copy.
+        match (&first, whole.is_empty()) {
+            (None, true) => first = Some(data),
+            (Some(start), true) => {
+                whole.reserve(announced as usize);
+                whole.extend_from_slice(start);
+                whole.extend_from_slice(&data);
+            }
+            _ => whole.extend_from_slice(&data),
+        }
+    }
+    if bytes > REQUEST_BODY_BYTES_MAX {
+        return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+    }
+    if whole.is_empty() { Ok(first.unwrap_or_default()) } else { Ok(whole.freeze()) }
+}

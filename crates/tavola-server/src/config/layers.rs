@@ -1,0 +1,218 @@
+//! Where values come from: flag over `TAVOLA_*` over `AZURITE_*` over file over default. The origin of each is kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::ConfigError;
+use super::settings::{SETTINGS, Setting};
+
+const ACCOUNT_KEYS: [&str; 2] = ["key1", "key2"];
+const VARIABLE_PREFIX: &str = "TAVOLA_";
+
+/// Where a value was written. Later variants win.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The configuration file.
+    File(PathBuf),
+    /// A variable of Azurite.
+    AzuriteVariable(String),
+    /// A variable of ours.
+    Variable(String),
+    /// The command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::AzuriteVariable(name) | Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// All values that somebody wrote, by path, each with its origin.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    values: BTreeMap<String, (String, Origin)>,
+}
+
+impl Layers {
+    /// Reads the configuration file and the environment. Flags are added afterwards with [`Layers::set`].
+    ///
+    /// # Errors
+    /// If the file cannot be read or a key is unknown.
+    pub fn read(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut layers = Self::default();
+        if let Some(file) = file {
+            layers.read_file(file)?;
+        }
+        for (name, value) in environment {
+            layers.read_variable(&name, value)?;
+        }
+        Ok(layers)
+    }
+
+    /// Sets a value unless a stronger origin has set it already.
+    pub fn set(&mut self, path: &str, value: impl Into<String>, origin: Origin) {
+        let weaker = self.values.get(path).is_none_or(|(_, standing)| *standing <= origin);
+        if weaker {
+            self.values.insert(path.to_owned(), (value.into(), origin));
+        }
+    }
+
+    fn read_file(&mut self, file: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| ConfigError(format!("cannot read the configuration {}: {error}", file.display())))?;
+        let document: toml::Table =
+            text.parse().map_err(|error| ConfigError(format!("{} is not valid TOML: {error}", file.display())))?;
+        let mut flat = Vec::new();
+        flatten("", &toml::Value::Table(document), &mut flat);
+        for (path, value) in flat {
+            check_path(&path).map_err(|problem| ConfigError(format!("{}: {problem}", file.display())))?;
+            self.set(&path, value, Origin::File(file.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn read_variable(&mut self, name: &str, value: String) -> Result<(), ConfigError> {
+        if name == "AZURITE_ACCOUNTS" {
+            return self.read_azurite_accounts(&value);
+        }
+        // Settings have two levels at least; TAVOLA_CONFIG, TAVOLA_CACHE and the like are not settings.
+        let Some(rest) = name.strip_prefix(VARIABLE_PREFIX).filter(|rest| rest.contains("__")) else { return Ok(()) };
+        let path = rest.replace("__", ".").to_ascii_lowercase();
+        let (path, value) = match path.strip_suffix("_file") {
+            Some(path) if check_path(path).is_ok() => (path.to_owned(), read_secret_file(name, &value)?),
+            _ => (path, value),
+        };
+        check_path(&path).map_err(|problem| ConfigError(format!("variable {name}: {problem}")))?;
+        self.set(&path, value, Origin::Variable(name.to_owned()));
+        Ok(())
+    }
+
+    /// `name:key1[:key2];name2:key1…`
+    fn read_azurite_accounts(&mut self, value: &str) -> Result<(), ConfigError> {
+        let origin = Origin::AzuriteVariable("AZURITE_ACCOUNTS".to_owned());
+        for account in value.split(';').filter(|account| !account.trim().is_empty()) {
+            let mut parts = account.trim().split(':');
+            let (name, keys): (_, Vec<&str>) = (parts.next().unwrap_or_default(), parts.collect());
+            if keys.is_empty() || keys.len() > ACCOUNT_KEYS.len() {
+                let shape = "AZURITE_ACCOUNTS must look like name:key1[:key2];name2:key1";
+                return Err(ConfigError(shape.to_owned()));
+            }
+            for (field, key) in ACCOUNT_KEYS.iter().zip(keys) {
+                self.set(&format!("accounts.{name}.{field}"), key, origin.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The value at a path of [`SETTINGS`].
+    #[must_use]
+    pub fn text(&self, path: &str) -> &str {
+        match self.values.get(path) {
+            Some((value, _)) => value,
+            None => Setting::find(path).expect("only known settings are asked for").default,
+        }
+    }
+
+    /// Where the value at a path was written.
+    #[must_use]
+    pub fn origin(&self, path: &str) -> Origin {
+        self.values.get(path).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
+    /// An error about the value at a path.
+    #[must_use]
+    pub fn error(&self, path: &str, problem: &str) -> ConfigError {
+        ConfigError(format!("{path} ({}): {problem}", self.origin(path)))
+    }
+
+    /// The value at a path, as a type.
+    ///
+    /// # Errors
+    /// If it is not one of that type.
+    pub fn parse<T: FromStr<Err: fmt::Display>>(&self, path: &str) -> Result<T, ConfigError> {
+        let text = self.text(path);
+        text.parse().map_err(|error| self.error(path, &format!("\"{text}\" does not fit: {error}")))
+    }
+
+    /// The number at a path, within bounds.
+    ///
+    /// # Errors
+    /// If it is not a number or outside.
+    pub fn parse_in<T>(&self, path: &str, min: T, max: T) -> Result<T, ConfigError>
+    where
+        T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display,
+    {
+        let number: T = self.parse(path)?;
+        if number < min || number > max {
+            return Err(self.error(path, &format!("{number} is not between {min} and {max}")));
+        }
+        Ok(number)
+    }
+
+    /// The paths under `accounts.`, with their values.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.values.iter().filter_map(|(path, (value, _))| {
+            let (name, field) = path.strip_prefix("accounts.")?.rsplit_once('.')?;
+            Some((name, field, value.as_str()))
+        })
+    }
+
+    /// Every setting with its value and origin, secrets masked.
+    pub fn shown(&self) -> impl Iterator<Item = (String, String, Origin)> {
+        let plain = SETTINGS.iter().map(|setting| (setting.path.to_owned(), self.text(setting.path).to_owned()));
+        let keys = self.accounts().map(|(name, field, _)| (format!("accounts.{name}.{field}"), "***".to_owned()));
+        plain.chain(keys).map(|(path, value)| {
+            let origin = self.origin(&path);
+            (path, value, origin)
+        })
+    }
+}
+
+fn read_secret_file(variable: &str, file: &str) -> Result<String, ConfigError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| ConfigError(format!("variable {variable}: cannot read {file}: {error}")))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(&path, value, flat);
+            }
+        }
+        toml::Value::String(text) => flat.push((prefix.to_owned(), text.clone())),
+        other => flat.push((prefix.to_owned(), other.to_string())),
+    }
+}
+
+/// Says what is wrong with a path that no setting has, and what was probably meant.
+fn check_path(path: &str) -> Result<(), String> {
+    let is_account_key = path
+        .strip_prefix("accounts.")
+        .and_then(|rest| rest.rsplit_once('.'))
+        .is_some_and(|(name, field)| !name.is_empty() && ACCOUNT_KEYS.contains(&field));
+    if is_account_key || Setting::find(path).is_some() {
+        return Ok(());
+    }
+    let candidates = SETTINGS.iter().map(|setting| setting.path).chain(["accounts.NAME.key1"]);
+    let nearest = candidates.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, path));
+    Err(match nearest {
+        Some(nearest) => format!("unknown setting {path}; did you mean {nearest}?"),
+        None => format!("unknown setting {path}"),
+    })
+}

@@ -1,0 +1,194 @@
+//! The configuration: what can be set ([`settings`]), where values come from ([`layers`]), and what they mean.
+//!
+//! Two stages, as in every input: first what somebody wrote and where, then one checked [`Config`] that the rest of the
+//! server trusts.
+
+pub mod accounts;
+pub mod layers;
+pub mod settings;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use accounts::Accounts;
+pub use layers::{Layers, Origin};
+pub use settings::{SETTINGS, Setting};
+
+/// How the server presents itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Personality {
+    /// `tavola serve`: configured accounts, or the development account on loopback only.
+    Server,
+    /// Called as `azurite…`: the development account on any address, and Azurite's start-up lines.
+    Emulator,
+}
+
+/// Everything that the server needs to know, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How the server presents itself.
+    pub personality: Personality,
+    /// Where the Table service listens.
+    pub table: SocketAddr,
+    /// Where health and metrics listen.
+    pub admin: SocketAddr,
+    /// Never look for the account in the host name.
+    pub path_style_only: bool,
+    /// Who may come in.
+    pub accounts: Accounts,
+    /// Where entities are kept.
+    pub store: StoreConfig,
+    /// Bounds on what clients can occupy.
+    pub limits: Limits,
+    /// What is written about requests.
+    pub log: LogConfig,
+}
+
+/// Where entities are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// In memory; gone with the process.
+    Memory,
+    /// On this machine's disk.
+    Embedded {
+        /// The data folder.
+        location: PathBuf,
+        /// Memory for cached blocks.
+        cache_bytes: usize,
+    },
+}
+
+/// Bounds on what clients can occupy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections.
+    pub connections: usize,
+    /// Requests being answered.
+    pub requests_in_flight: usize,
+    /// Request line and headers.
+    pub header_bytes: usize,
+    /// Until a whole request head has arrived; idle connections are closed after it too.
+    pub header_time: Duration,
+    /// Until a whole request body has arrived.
+    pub body_time: Duration,
+    /// Until a request is answered.
+    pub request_time: Duration,
+    /// Until open requests are abandoned when the server stops.
+    pub drain_time: Duration,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object per line.
+    Json,
+}
+
+/// What is written about requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `None`: text on a terminal, JSON otherwise.
+    pub format: Option<LogFormat>,
+    /// A `tracing` filter.
+    pub level: String,
+    /// One line per request.
+    pub access: bool,
+    /// Log into this file instead of standard error.
+    pub file: Option<PathBuf>,
+}
+
+/// What is wrong with a configuration, for a person to read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub(crate) String);
+
+impl ConfigError {
+    /// An error with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Config {
+    /// Checks all values together.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do about it.
+    pub fn resolve(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
+        let host: IpAddr = layers.parse("server.host")?;
+        let config = Self {
+            personality,
+            table: SocketAddr::new(host, layers.parse("server.table_port")?),
+            admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
+            path_style_only: layers.parse("server.path_style_only")?,
+            accounts: Accounts::resolve(layers)?,
+            store: StoreConfig::resolve(layers)?,
+            limits: Limits::resolve(layers)?,
+            log: LogConfig::resolve(layers)?,
+        };
+        config.check_exposure()?;
+        Ok(config)
+    }
+
+    /// The development account's key is public, so it must not be reachable from elsewhere unless somebody asked for an
+    /// emulator.
+    fn check_exposure(&self) -> Result<(), ConfigError> {
+        let exposed = self.personality == Personality::Server && !self.table.ip().is_loopback();
+        if exposed && self.accounts.is_development() {
+            return Err(ConfigError(format!(
+                "refusing to listen on {} without accounts: the development account's key is public. \
+                 Configure [accounts.NAME] with key1, set TAVOLA_ACCOUNTS__NAME__KEY1, or listen on 127.0.0.1",
+                self.table.ip()
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl StoreConfig {
+    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
+        match layers.text("store.kind") {
+            "memory" => Ok(Self::Memory),
+            "embedded" => {
+                let megabytes: usize = layers.parse_in("store.cache_mb", 8, 1 << 20)?;
+                let location = PathBuf::from(layers.text("store.location"));
+                Ok(Self::Embedded { location, cache_bytes: megabytes << 20 })
+            }
+            other => Err(layers.error("store.kind", &format!("\"{other}\" is not a store; use embedded or memory"))),
+        }
+    }
+}
+
+impl Limits {
+    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
+        let seconds = |path| layers.parse_in(path, 1, 86_400).map(Duration::from_secs);
+        Ok(Self {
+            connections: layers.parse_in("limits.connections", 1, 1_000_000)?,
+            requests_in_flight: layers.parse_in("limits.requests_in_flight", 1, 1_000_000)?,
+            header_bytes: layers.parse_in("limits.header_bytes", 8 * 1024, 16 << 20)?,
+            header_time: seconds("limits.header_seconds")?,
+            body_time: seconds("limits.body_seconds")?,
+            request_time: seconds("limits.request_seconds")?,
+            drain_time: seconds("limits.drain_seconds")?,
+        })
+    }
+}
+
+impl LogConfig {
+    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
+        let format = match layers.text("log.format") {
+            "auto" => None,
+            "text" => Some(LogFormat::Text),
+            "json" => Some(LogFormat::Json),
+            other => return Err(layers.error("log.format", &format!("\"{other}\" is not auto, text or json"))),
+        };
+        let file = Some(layers.text("log.file")).filter(|path| !path.is_empty()).map(PathBuf::from);
+        Ok(Self { format, level: layers.text("log.level").to_owned(), access: layers.parse("log.access")?, file })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Every setting, once: its path in the file, its flag, its default and its help. Variables follow from the path.
+
+/// One thing that can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// `section.key` in the file.
+    pub path: &'static str,
+    /// The long flag of `tavola serve`, if there is one.
+    pub flag: Option<&'static str>,
+    /// What the value is called in help.
+    pub value: &'static str,
+    /// As somebody would write it.
+    pub default: &'static str,
+    /// One line.
+    pub help: &'static str,
+}
+
+impl Setting {
+    /// The variable that sets it: `TAVOLA_SECTION__KEY`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("TAVOLA_{}", self.path.replace('.', "__").to_ascii_uppercase())
+    }
+
+    /// The setting at that path.
+    #[must_use]
+    pub fn find(path: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.path == path)
+    }
+}
+
+const fn setting(
+    path: &'static str,
+    flag: Option<&'static str>,
+    value: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { path, flag, value, default, help }
+}
+
+/// Every setting but the accounts, which have names of their own.
+pub const SETTINGS: &[Setting] = &[
+    setting("server.host", Some("host"), "ADDRESS", "127.0.0.1", "Address on which the Table service listens"),
+    setting("server.table_port", Some("table-port"), "PORT", "10002", "Port of the Table service; 0 picks a free one"),
+    setting("server.admin_host", Some("admin-host"), "ADDRESS", "127.0.0.1", "Address for health and metrics"),
+    setting(
+        "server.admin_port",
+        Some("admin-port"),
+        "PORT",
+        "10003",
+        "Port for health and metrics; 0 picks a free one",
+    ),
+    setting(
+        "server.path_style_only",
+        Some("path-style-only"),
+        "BOOL",
+        "false",
+        "Take the account from the path even if the host name begins with one",
+    ),
+    setting("store.kind", Some("store"), "KIND", "embedded", "Where entities are kept: embedded (on disk) or memory"),
+    setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
+    setting("store.cache_mb", Some("cache-mb"), "MB", "128", "Memory for cached blocks of the embedded store"),
+    setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
+    setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),
+    setting("limits.header_bytes", None, "BYTES", "131072", "Request line and headers"),
+    setting(
+        "limits.header_seconds",
+        Some("keep-alive-seconds"),
+        "SECONDS",
+        "60",
+        "Until a whole request head has arrived; an idle connection is closed after it",
+    ),
+    setting("limits.body_seconds", None, "SECONDS", "60", "Until a whole request body has arrived"),
+    setting("limits.request_seconds", None, "SECONDS", "30", "Until a request is answered with OperationTimedOut"),
+    setting("limits.drain_seconds", None, "SECONDS", "25", "Until open requests are abandoned at shutdown"),
+    setting("log.format", Some("log-format"), "FORMAT", "auto", "auto, text or json; auto is text on a terminal"),
+    setting("log.level", Some("log-level"), "LEVEL", "info", "error, warn, info, debug, trace, or a tracing filter"),
+    setting("log.access", Some("access-log"), "BOOL", "true", "Write one line per request to standard output"),
+    setting("log.file", Some("log-file"), "FILE", "", "Append the log to this file instead of standard error"),
+];

@@ -1,0 +1,82 @@
+use std::io::Write;
+
+use super::{Config, ConfigError, Layers, Origin, Personality};
+
+fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
+    let mut toml = tempfile::NamedTempFile::new().unwrap();
+    toml.write_all(file.as_bytes()).unwrap();
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Layers::read(Some(toml.path()), environment)
+}
+
+fn resolve(file: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    Config::resolve(&layers(file, environment)?, Personality::Server)
+}
+
+#[test]
+fn stronger_origins_win_whatever_the_order() {
+    let mut layers = layers("[server]\ntable_port = 1", &[("TAVOLA_SERVER__TABLE_PORT", "2")]).unwrap();
+    assert_eq!(layers.text("server.table_port"), "2");
+    layers.set("server.table_port", "3", Origin::Flag("--table-port".to_owned()));
+    layers.set("server.table_port", "4", Origin::Variable("X".to_owned()));
+    assert_eq!(layers.text("server.table_port"), "3");
+    assert_eq!(layers.origin("server.table_port").to_string(), "flag --table-port");
+    assert_eq!(layers.text("server.admin_port"), "10003");
+}
+
+#[test]
+fn unknown_keys_are_refused_with_a_suggestion() {
+    let error = resolve("[server]\ntabel_port = 1", &[]).unwrap_err().to_string();
+    assert!(error.ends_with("unknown setting server.tabel_port; did you mean server.table_port?"), "{error}");
+    let error = resolve("", &[("TAVOLA_LIMITS__CONECTIONS", "1")]).unwrap_err().to_string();
+    assert!(error.contains("did you mean limits.connections?"), "{error}");
+    assert!(resolve("", &[("TAVOLA_CACHE", "x")]).is_ok());
+}
+
+#[test]
+fn bad_values_name_the_setting_and_its_origin() {
+    let error = resolve("", &[("TAVOLA_SERVER__TABLE_PORT", "70000")]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("server.table_port (variable TAVOLA_SERVER__TABLE_PORT): \"70000\" does not fit"),
+        "{error}"
+    );
+    let error = resolve("[limits]\nconnections = 0", &[]).unwrap_err().to_string();
+    assert!(error.contains("0 is not between 1 and 1000000"), "{error}");
+    let error = resolve("[store]\nkind = \"papyrus\"", &[]).unwrap_err().to_string();
+    assert!(error.contains("papyrus"), "{error}");
+}
+
+#[test]
+fn beyond_loopback_accounts_are_needed() {
+    let error = resolve("[server]\nhost = \"0.0.0.0\"", &[]).unwrap_err().to_string();
+    assert!(error.starts_with("refusing to listen on 0.0.0.0 without accounts"), "{error}");
+    assert!(resolve("[server]\nhost = \"0.0.0.0\"\n[accounts.shop]\nkey1 = \"c2VjcmV0\"", &[]).is_ok());
+    let layers = layers("[server]\nhost = \"0.0.0.0\"", &[]).unwrap();
+    assert!(Config::resolve(&layers, Personality::Emulator).is_ok());
+}
+
+#[test]
+fn accounts_come_from_every_layer() {
+    let config = resolve("", &[("AZURITE_ACCOUNTS", "one:c2VjcmV0;two:c2VjcmV0:c2VjcmV0;")]).unwrap();
+    assert!(config.accounts.contains("one") && config.accounts.contains("two"));
+    assert!(!config.accounts.contains("devstoreaccount1"));
+    let mut key = tempfile::NamedTempFile::new().unwrap();
+    key.write_all(b"c2VjcmV0\n").unwrap();
+    let path = key.path().to_str().unwrap();
+    let config = resolve("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1_FILE", path)]).unwrap();
+    assert!(config.accounts.contains("shop"));
+    for bad in ["one", "one:", "one:!!!", "one:a:b:c", "-:c2VjcmV0"] {
+        let error = resolve("", &[("AZURITE_ACCOUNTS", bad)]).unwrap_err().to_string();
+        assert!(!error.contains("!!!"), "{error}");
+    }
+}
+
+#[test]
+fn secrets_are_masked() {
+    let layers = layers("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0")]).unwrap();
+    let shown: Vec<String> = layers.shown().map(|(path, value, origin)| format!("{path}={value} {origin}")).collect();
+    assert!(shown.contains(&"accounts.shop.key1=*** variable TAVOLA_ACCOUNTS__SHOP__KEY1".to_owned()), "{shown:?}");
+    assert!(!shown.concat().contains("c2VjcmV0"));
+    let config = Config::resolve(&layers, Personality::Server).unwrap();
+    assert!(!format!("{config:?}").contains("c2VjcmV0"));
+}

@@ -1,0 +1,256 @@
+//! The line of a request: locate, authenticate, read, parse, permit, execute, render. Nothing here knows a format or a
+//! store.
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tavola_core::reply::Cost;
+use tavola_core::{DateTime, TableRequest};
+use tavola_protocol::table::{parse_request, render_rejection, render_reply};
+use tavola_protocol::{Address, Exchange, Presentation, Rejection, authenticate, cors, locate};
+use tavola_service::{Answer, ServiceError};
+use tavola_store::StoreError;
+
+use crate::body::{self, BodyError};
+use crate::node::Node;
+use crate::telemetry::{RequestEvent, Subject};
+
+/// Health on the data port: `-` cannot begin an account's name.
+const READY_PATH: &str = "/-/ready";
+/// What a client is told to wait when the server is over a limit.
+pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// The connection cannot go on; there is nobody to answer to.
+#[derive(Debug, thiserror::Error)]
+#[error("the request's framing is broken")]
+pub struct ConnectionBroken;
+
+/// Answers one request.
+///
+/// # Errors
+/// Only if the connection itself is broken. Everything else is an answer.
+pub async fn handle(
+    node: Arc<Node>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Bytes>, ConnectionBroken> {
+    let (parts, body) = request.into_parts();
+    if parts.uri.path() == READY_PATH {
+        return Ok(crate::admin::ready(&node));
+    }
+    let mut exchange = RequestInHand::new(&node, peer, parts);
+    // A defect of ours must not cost the client its connection, nor tell it anything.
+    let response = match AssertUnwindSafe(exchange.answer(body)).catch_unwind().await {
+        Ok(response) => response?,
+        Err(_panic) => {
+            tracing::error!(
+                request_id = exchange.request_id,
+                "a request met a defect and was answered with InternalError"
+            );
+            exchange.reject(&Rejection::InternalError)
+        }
+    };
+    exchange.report(&response);
+    Ok(response)
+}
+
+/// One request while it is being answered.
+struct RequestInHand<'a> {
+    node: &'a Arc<Node>,
+    peer: SocketAddr,
+    parts: Parts,
+    request_id: String,
+    arrived: SystemTime,
+    started: tokio::time::Instant,
+    presentation: Presentation,
+    /// What telemetry is told, as far as it is known.
+    subject: Subject,
+}
+
+impl<'a> RequestInHand<'a> {
+    fn new(node: &'a Arc<Node>, peer: SocketAddr, parts: Parts) -> Self {
+        let presentation = Presentation::of(&parts, None);
+        Self {
+            node,
+            peer,
+            request_id: node.next_request_id(),
+            arrived: SystemTime::now(),
+            started: tokio::time::Instant::now(),
+            presentation,
+            parts,
+            subject: Subject::default(),
+        }
+    }
+
+    async fn answer(&mut self, mut body: Incoming) -> Result<Response<Bytes>, ConnectionBroken> {
+        let node = self.node;
+        let Ok(_in_flight) = node.in_flight.try_acquire() else {
+            self.drain(&mut body).await;
+            return Ok(self.reject(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }));
+        };
+        let address = match locate(&self.parts, &node.address_rules, &|name| node.accounts.contains(name)) {
+            Ok(address) => address,
+            Err(rejection) => {
+                self.drain(&mut body).await;
+                return Ok(self.reject(&rejection));
+            }
+        };
+        self.presentation = Presentation::of(&self.parts, Some(&address));
+        let result = if self.parts.method == Method::OPTIONS {
+            self.drain(&mut body).await;
+            self.preflight(&address).await
+        } else {
+            self.execute(&address, &mut body).await
+        };
+        let mut response = match result {
+            Ok(response) => response,
+            Err(Failure::Broken) => return Err(ConnectionBroken),
+            Err(Failure::Rejected(rejection)) => self.reject(&rejection),
+        };
+        self.add_cors_headers(&address, &mut response).await;
+        Ok(response)
+    }
+
+    /// The line itself.
+    async fn execute(&mut self, address: &Address, body: &mut Incoming) -> Result<Response<Bytes>, Failure> {
+        let keys = self.node.accounts.keys(&address.account).ok_or(Rejection::AccountNotFound)?;
+        let grant = match authenticate(&self.parts, address, keys, self.arrived) {
+            Ok(grant) => grant,
+            Err(rejection) => {
+                self.drain(body).await;
+                return Err(rejection.into());
+            }
+        };
+        let body = body::read(body, self.node.limits.body_time).await?;
+        self.subject.request_bytes = body.len() as u64;
+        let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
+        self.subject.describe(&request);
+        grant.permits(&request).map_err(Rejection::from)?;
+        let answer = self.execute_in_time(grant.account(), request).await?;
+        self.subject.cost = answer.cost;
+        Ok(render_reply(&answer.reply, &self.exchange()))
+    }
+
+    async fn execute_in_time(
+        &self,
+        account: &tavola_core::AccountName,
+        request: TableRequest,
+    ) -> Result<Answer, Rejection> {
+        let limit = self.node.limits.request_time;
+        let time = self.presentation.timeout().unwrap_or(limit).min(limit);
+        match tokio::time::timeout(time, self.node.tables.execute(account, request)).await {
+            Ok(result) => result.map_err(|error| self.rejection_of(error)),
+            Err(_elapsed) => Err(Rejection::OperationTimedOut),
+        }
+    }
+
+    fn rejection_of(&self, error: ServiceError) -> Rejection {
+        match error {
+            ServiceError::Refused(refusal) => refusal.into(),
+            ServiceError::OperationRefused(failed) => failed.into(),
+            ServiceError::Store(StoreError::Contended) => {
+                Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
+            }
+            ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
+            ServiceError::Store(error @ StoreError::Unavailable { .. }) => {
+                tracing::error!(request_id = self.request_id, %error, "the store cannot serve");
+                Rejection::StoreUnavailable
+            }
+            other => {
+                tracing::error!(request_id = self.request_id, error = %other, "the store failed");
+                Rejection::InternalError
+            }
+        }
+    }
+
+    async fn preflight(&mut self, address: &Address) -> Result<Response<Bytes>, Failure> {
+        self.subject.operation = "PreflightTableRequest";
+        let properties = self.node.tables.properties(&address.account).await;
+        let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
+        Ok(cors::preflight(&self.parts, &properties.cors, &self.exchange()))
+    }
+
+    /// A store that cannot say the rules costs a browser its answer, not the request.
+    async fn add_cors_headers(&self, address: &Address, response: &mut Response<Bytes>) {
+        if self.parts.method == Method::OPTIONS {
+            return;
+        }
+        let Ok(properties) = self.node.tables.properties(&address.account).await else { return };
+        let origin = self.parts.headers.get(http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        cors::add_cors_headers(response, origin, self.parts.method.as_str(), &properties.cors);
+    }
+
+    /// Without this a refusal that comes before the body would end the connection. A client that asks first
+    /// (`Expect: 100-continue`) has not sent the body and must not be told to.
+    async fn drain(&self, body: &mut Incoming) {
+        if !self.parts.headers.contains_key(http::header::EXPECT) {
+            body::drain(body, self.node.limits.body_time).await;
+        }
+    }
+
+    fn exchange(&self) -> Exchange<'_> {
+        let since_epoch = self.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let now = DateTime::from_unix(since_epoch);
+        Exchange { request_id: &self.request_id, now, presentation: &self.presentation }
+    }
+
+    fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
+        self.subject.error_code = Some(tavola_protocol::rejection::status_code_text(rejection).code);
+        self.subject.cost = Cost { rows_returned: 0, ..self.subject.cost };
+        render_rejection(rejection, &self.exchange())
+    }
+
+    fn report(&self, response: &Response<Bytes>) {
+        self.node.telemetry.record(&RequestEvent {
+            arrived: self.arrived,
+            peer: self.peer,
+            method: &self.parts.method,
+            uri: &self.parts.uri,
+            request_id: &self.request_id,
+            client_request_id: self.presentation.client_request_id(),
+            status: response.status(),
+            response_bytes: response.body().len() as u64,
+            duration: self.started.elapsed(),
+            subject: &self.subject,
+        });
+    }
+}
+
+/// Why the line ended early.
+enum Failure {
+    Rejected(Rejection),
+    Broken,
+}
+
+impl From<Rejection> for Failure {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::Rejected(rejection) => Self::Rejected(rejection),
+            BodyError::Broken => Self::Broken,
+        }
+    }
+}
+
+/// An answer that needs no request: the server is over its connections.
+pub(crate) fn busy(node: &Node) -> Response<Bytes> {
+    let (parts, ()) = Request::new(()).into_parts();
+    let presentation = Presentation::of(&parts, None);
+    let exchange = Exchange { request_id: &node.next_request_id(), now: DateTime::MIN, presentation: &presentation };
+    let mut response = render_rejection(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }, &exchange);
+    response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    debug_assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    response
+}

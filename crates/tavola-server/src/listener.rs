@@ -1,0 +1,111 @@
+//! Accepting connections, within bounds, until told to stop.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::config::Limits;
+use crate::handler;
+use crate::node::Node;
+
+/// Headers of one request; SDKs send about fifteen.
+const HEADERS_MAX: usize = 256;
+/// After `accept` failed (no file descriptors left) the server tries again after this.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections beyond the bound are told so, this many at a time; the rest are closed without a word.
+const BUSY_ANSWERS_MAX: usize = 64;
+
+/// Serves the Table service on `listener` until `stop` turns true, then lets open requests finish.
+pub async fn serve_tables(listener: TcpListener, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
+    let connections = Arc::new(Semaphore::new(node.limits.connections));
+    let busy_answers = Arc::new(Semaphore::new(BUSY_ANSWERS_MAX));
+    let graceful = GracefulShutdown::new();
+    let http = http1_builder(&node.limits);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
+        match Arc::clone(&connections).try_acquire_owned() {
+            Ok(permit) => {
+                let node = Arc::clone(&node);
+                let service = service_fn(move |request| answer(Arc::clone(&node), peer, request));
+                let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+                tokio::spawn(async move {
+                    let _held_while_open = permit;
+                    if let Err(error) = connection.await {
+                        tracing::debug!(%peer, %error, "connection ended");
+                    }
+                });
+            }
+            Err(_full) => {
+                if let Ok(permit) = Arc::clone(&busy_answers).try_acquire_owned() {
+                    let answer = refuse_connection(stream, Arc::clone(&node));
+                    tokio::spawn(async move {
+                        let _held_while_open = permit;
+                        answer.await;
+                    });
+                }
+            }
+        }
+    }
+    drop(listener);
+    let _all_finished = tokio::time::timeout(node.limits.drain_time, graceful.shutdown()).await;
+}
+
+async fn accepted_connection(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStream, SocketAddr)> {
+    match accepted {
+        Ok((stream, peer)) => {
+            // Small replies must not wait for an acknowledgement of the previous one.
+            let _best_effort = stream.set_nodelay(true);
+            Some((stream, peer))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "could not accept a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+fn http1_builder(limits: &Limits) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_buf_size(limits.header_bytes)
+        .max_headers(HEADERS_MAX)
+        .pipeline_flush(true);
+    http
+}
+
+async fn answer(
+    node: Arc<Node>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, handler::ConnectionBroken> {
+    Ok(handler::handle(node, peer, request).await?.map(Full::new))
+}
+
+/// Answers one request of a connection that is over the bound, and closes it.
+async fn refuse_connection(stream: TcpStream, node: Arc<Node>) {
+    let service = service_fn(|_request: Request<Incoming>| {
+        let response = handler::busy(&node).map(Full::new);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1_builder(&node.limits).keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    // The client's own trouble: there is nothing left to do for it.
+    let _ended = tokio::time::timeout(Duration::from_secs(5), connection).await;
+}

@@ -1,0 +1,240 @@
+//! The access log: one line per request, in the common log format with our own fields behind it, or as JSON.
+//!
+//! Lines go to a thread of their own through a bounded queue, so that a slow terminal never slows a request; lines that
+//! do not fit are counted.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::Uri;
+use time::OffsetDateTime;
+
+use super::RequestEvent;
+
+const LINES_MAX: usize = 16 * 1024;
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// Common log format and `name=value` fields.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Writes a line per request to standard output.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: AccessLogFormat,
+    lines: SyncSender<String>,
+    dropped: AtomicU64,
+}
+
+impl AccessLog {
+    /// Starts the thread that writes to standard output.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn start(format: AccessLogFormat) -> std::io::Result<Self> {
+        let (sender, receiver) = sync_channel(LINES_MAX);
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || write_lines(&receiver))?;
+        Ok(Self { format, lines: sender, dropped: AtomicU64::new(0) })
+    }
+
+    pub(super) fn record(&self, event: &RequestEvent<'_>) {
+        let line = match self.format {
+            AccessLogFormat::Text => text_line(event),
+            AccessLogFormat::Json => json_line(event),
+        };
+        if self.lines.try_send(line).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Writes what has gathered, then flushes; returns when the log is dropped or nobody reads it any more.
+fn write_lines(receiver: &Receiver<String>) {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    while let Ok(line) = receiver.recv() {
+        let mut next = Some(line);
+        while let Some(line) = next {
+            if output.write_all(line.as_bytes()).is_err() {
+                return;
+            }
+            next = receiver.try_recv().ok();
+        }
+        if output.flush().is_err() {
+            return;
+        }
+    }
+}
+
+fn text_line(event: &RequestEvent<'_>) -> String {
+    let subject = event.subject;
+    let mut line = format!(
+        "{} - - [{}] \"{} {} HTTP/1.1\" {} {} id={} op={} ms={:.3} read={} returned={}",
+        event.peer.ip(),
+        common_log_time(event),
+        event.method,
+        masked(event.uri),
+        event.status.as_u16(),
+        event.response_bytes,
+        event.request_id,
+        if subject.operation.is_empty() { "-" } else { subject.operation },
+        event.duration.as_secs_f64() * 1e3,
+        subject.cost.rows_read,
+        subject.cost.rows_returned,
+    );
+    if let Some(class) = subject.cost.class {
+        let _infallible = write!(line, " class=\"{}\"", class.name());
+    }
+    if let Some(code) = subject.error_code {
+        let _infallible = write!(line, " error={code}");
+    }
+    if let Some(client) = event.client_request_id {
+        let _infallible = write!(line, " client={}", quoted(client));
+    }
+    line.push('\n');
+    line
+}
+
+fn json_line(event: &RequestEvent<'_>) -> String {
+    let subject = event.subject;
+    let mut line = format!(
+        "{{\"time\":\"{}\",\"peer\":\"{}\",\"method\":\"{}\",\"target\":{},\"status\":{},\"bytes\":{},\"request_id\":\"{}\",\
+         \"operation\":\"{}\",\"milliseconds\":{:.3},\"rows_read\":{},\"rows_returned\":{}",
+        date_time(event),
+        event.peer.ip(),
+        event.method,
+        quoted(&masked(event.uri)),
+        event.status.as_u16(),
+        event.response_bytes,
+        event.request_id,
+        subject.operation,
+        event.duration.as_secs_f64() * 1e3,
+        subject.cost.rows_read,
+        subject.cost.rows_returned,
+    );
+    if let Some(class) = subject.cost.class {
+        let _infallible = write!(line, ",\"class\":\"{}\"", class.name());
+    }
+    if let Some(code) = subject.error_code {
+        let _infallible = write!(line, ",\"error\":\"{code}\"");
+    }
+    if let Some(client) = event.client_request_id {
+        let _infallible = write!(line, ",\"client_request_id\":{}", quoted(client));
+    }
+    line.push_str("}\n");
+    line
+}
+
+fn date_time(event: &RequestEvent<'_>) -> tavola_core::DateTime {
+    tavola_core::DateTime::from_unix(event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+}
+
+/// `16/Nov/2026:06:00:00 +0000`
+fn common_log_time(event: &RequestEvent<'_>) -> String {
+    let seconds = event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let at = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let month = MONTHS[usize::from(u8::from(at.month())) - 1];
+    format!("{:02}/{month}/{:04}:{:02}:{:02}:{:02} +0000", at.day(), at.year(), at.hour(), at.minute(), at.second())
+}
+
+/// The target with the values of secret parameters replaced: a signature in a log would be a credential in a log.
+fn masked(uri: &Uri) -> String {
+    let Some(query) = uri.query() else { return uri.path().to_owned() };
+    let fields = query.split('&').map(|field| match field.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
+        _ => field.to_owned(),
+    });
+    format!("{}?{}", uri.path(), fields.collect::<Vec<_>>().join("&"))
+}
+
+/// A percent-encoded name of a secret is one too: when in doubt, mask.
+fn is_secret(name: &str) -> bool {
+    name.eq_ignore_ascii_case("sig") || name.contains('%') && !name.starts_with("%24")
+}
+
+/// A JSON string; also what the text form needs, since both must keep a line on a line.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => {
+                let _infallible = write!(quoted, "\\u{:04x}", control as u32);
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use http::{Method, StatusCode, Uri};
+    use tavola_core::filter::plan::AccessClass;
+    use tavola_core::reply::Cost;
+
+    use super::super::Subject;
+    use super::{RequestEvent, json_line, text_line};
+
+    fn lines(target: &str) -> [String; 2] {
+        let uri: Uri = target.parse().unwrap();
+        let subject = Subject {
+            operation: "QueryEntities",
+            cost: Cost { class: Some(AccessClass::TableScan), rows_read: 7, rows_returned: 2 },
+            ..Subject::default()
+        };
+        let event = RequestEvent {
+            arrived: UNIX_EPOCH + Duration::from_secs(1_794_808_800),
+            peer: SocketAddr::from(([127, 0, 0, 1], 5)),
+            method: &Method::GET,
+            uri: &uri,
+            request_id: "id",
+            client_request_id: Some("a\"b"),
+            status: StatusCode::OK,
+            response_bytes: 12,
+            duration: Duration::from_micros(1500),
+            subject: &subject,
+        };
+        [text_line(&event), json_line(&event)]
+    }
+
+    #[test]
+    fn one_line_with_everything() {
+        let [text, json] = lines("/acct/T()?$top=1");
+        assert_eq!(
+            text,
+            "127.0.0.1 - - [16/Nov/2026:06:00:00 +0000] \"GET /acct/T()?$top=1 HTTP/1.1\" 200 12 id=id op=QueryEntities \
+             ms=1.500 read=7 returned=2 class=\"table scan\" client=\"a\\\"b\"\n"
+        );
+        assert_eq!(
+            json,
+            "{\"time\":\"2026-11-16T06:00:00Z\",\"peer\":\"127.0.0.1\",\"method\":\"GET\",\"target\":\"/acct/T()?$top=1\",\
+             \"status\":200,\"bytes\":12,\"request_id\":\"id\",\"operation\":\"QueryEntities\",\"milliseconds\":1.500,\
+             \"rows_read\":7,\"rows_returned\":2,\"class\":\"table scan\",\"client_request_id\":\"a\\\"b\"}\n"
+        );
+    }
+
+    #[test]
+    fn signatures_are_masked() {
+        for target in ["/a/T?sv=1&sig=secret", "/a/T?SIG=secret&x=1", "/a/T?s%69g=secret"] {
+            let [text, json] = lines(target);
+            assert!(!text.contains("secret") && !json.contains("secret"), "{text}{json}");
+        }
+    }
+}

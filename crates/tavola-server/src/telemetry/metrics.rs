@@ -1,0 +1,118 @@
+//! Counters and histograms for Prometheus. Labels are words of ours: never a key, a table or an address.
+
+use std::fmt::Write;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::RequestEvent;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    operation: &'static str,
+    status: u16,
+    code: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClassLabels {
+    class: &'static str,
+}
+
+const DURATION_BUCKETS: [f64; 14] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+const BATCH_BUCKETS: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
+
+#[derive(Debug)]
+pub(super) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    queries: Family<ClassLabels, Counter>,
+    throttled: Counter,
+    batch_operations: Histogram,
+    rows_read: Counter<u64, AtomicU64>,
+    rows_returned: Counter<u64, AtomicU64>,
+    request_bytes: Counter<u64, AtomicU64>,
+    response_bytes: Counter<u64, AtomicU64>,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let durations: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(durations),
+            queries: Family::default(),
+            throttled: Counter::default(),
+            batch_operations: Histogram::new(BATCH_BUCKETS),
+            rows_read: Counter::default(),
+            rows_returned: Counter::default(),
+            request_bytes: Counter::default(),
+            response_bytes: Counter::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        let duration = "Time until the answer was ready";
+        let http = self.durations.clone();
+        registry.register_with_unit("http_server_request_duration", duration, Unit::Seconds, http);
+        let registry = registry.sub_registry_with_prefix("tavola");
+        registry.register("requests", "Requests by operation, status and the service's code", self.requests.clone());
+        registry.register("queries", "Queries by the way they reach their rows", self.queries.clone());
+        registry.register("throttled", "Requests answered with ServerBusy", self.throttled.clone());
+        registry.register("batch_operations", "Operations of a transaction", self.batch_operations.clone());
+        registry.register("rows_read", "Rows looked at by queries", self.rows_read.clone());
+        registry.register("rows_returned", "Rows sent by queries", self.rows_returned.clone());
+        registry.register_with_unit("request", "Bytes of bodies received", Unit::Bytes, self.request_bytes.clone());
+        registry.register_with_unit("response", "Bytes of bodies sent", Unit::Bytes, self.response_bytes.clone());
+    }
+
+    pub(super) fn record(&self, event: &RequestEvent<'_>) {
+        let subject = event.subject;
+        let operation = if subject.operation.is_empty() { "Unknown" } else { subject.operation };
+        let code = subject.error_code.unwrap_or("Success");
+        self.requests.get_or_create(&RequestLabels { operation, status: event.status.as_u16(), code }).inc();
+        self.durations.get_or_create(&OperationLabels { operation }).observe(event.duration.as_secs_f64());
+        if let Some(class) = subject.cost.class {
+            self.queries.get_or_create(&ClassLabels { class: class.name() }).inc();
+        }
+        if subject.error_code == Some("ServerBusy") {
+            self.throttled.inc();
+        }
+        if let Some(operations) = subject.operations {
+            self.batch_operations.observe(operations as f64);
+        }
+        self.rows_read.inc_by(subject.cost.rows_read);
+        self.rows_returned.inc_by(subject.cost.rows_returned);
+        self.request_bytes.inc_by(subject.request_bytes);
+        self.response_bytes.inc_by(event.response_bytes);
+    }
+
+    pub(super) fn exposition(&self, store: &[(&'static str, &'static str, u64)], log_lines_dropped: u64) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a String takes any text");
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.truncate(end);
+        let dropped =
+            ("tavola_access_log_dropped", "Lines that the access log could not keep up with", log_lines_dropped);
+        for (name, help, value) in store.iter().chain([&dropped]) {
+            let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n");
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+}

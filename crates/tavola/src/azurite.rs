@@ -1,0 +1,112 @@
+//! The emulator personality: Azurite's flags, spelt as there, turned into settings of ours.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use tavola_server::Config;
+use tavola_server::config::{Layers, Origin, Personality};
+
+use crate::exit::Failure;
+use crate::{flags, serve};
+
+/// Our data lives in a folder of its own beside whatever the location holds: by default that is somebody's project.
+const DATA_FOLDER: &str = "__tavola_table__";
+
+/// Flags with a value that belong to services or features which do not exist yet.
+const NOT_YET_WITH_VALUE: [&str; 11] = [
+    "blobHost",
+    "queueHost",
+    "blobPort",
+    "queuePort",
+    "blobKeepAliveTimeout",
+    "queueKeepAliveTimeout",
+    "oauth",
+    "cert",
+    "key",
+    "pwd",
+    "extentMemoryLimit",
+];
+/// Switches that change nothing here: they ask for what is always so.
+const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
+
+/// Runs as `azurite` or `azurite-table`.
+pub(crate) fn run(arguments: &[OsString]) -> Result<(), Failure> {
+    let matches = command().try_get_matches_from(arguments)?;
+    warn_of_what_is_missing(&matches);
+    let layers = layers(&matches)?;
+    serve::run(&Config::resolve(&layers, Personality::Emulator)?)
+}
+
+fn command() -> Command {
+    let value = |name: &'static str, what: &'static str| Arg::new(name).long(name).value_name(what);
+    let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let command = Command::new("azurite")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
+        .arg(Arg::new("version").short('v').long("version").action(ArgAction::Version).help("Print version"))
+        .about("Tavola, taking the flags of Azurite")
+        .arg(value("tableHost", "ADDRESS").help("Address on which the Table service listens [default: 127.0.0.1]"))
+        .arg(value("tablePort", "PORT").help("Port of the Table service; 0 picks a free one [default: 10002]"))
+        .arg(value("tableKeepAliveTimeout", "SECONDS").help("Idle connections are closed after this [default: 5]"))
+        .arg(value("location", "FOLDER").short('l').help("Workspace folder [default: the current one]"))
+        .arg(switch("silent").short('s').help("No access log"))
+        .arg(value("debug", "FILE").short('d').help("Write a debug log to this file"))
+        .arg(switch("loose").short('L').help("Accepted: unknown headers and parameters are always ignored"))
+        .arg(switch("disableProductStyleUrl").help("Take the account from the path only"))
+        .arg(switch("inMemoryPersistence").conflicts_with("location").help("Keep nothing on disk"));
+    let command =
+        NO_OPERATION.iter().fold(command, |command, name| command.arg(switch(name).help("Accepted: it is always so")));
+    NOT_YET_WITH_VALUE
+        .iter()
+        .fold(command, |command, name| command.arg(value(name, "VALUE").help("Accepted with a warning: not built yet")))
+}
+
+/// One line for all of them: nobody reads ten.
+fn warn_of_what_is_missing(matches: &ArgMatches) {
+    let given: Vec<String> = NOT_YET_WITH_VALUE
+        .iter()
+        .filter(|name| matches.get_one::<String>(name).is_some())
+        .map(|name| format!("--{name}"))
+        .chain(std::env::var_os("AZURITE_DB").map(|_| "AZURITE_DB".to_owned()))
+        .collect();
+    if !given.is_empty() {
+        let given = given.join(", ");
+        eprintln!("warning: only the Table service exists, over plain http; without effect: {given}");
+    }
+}
+
+fn layers(matches: &ArgMatches) -> Result<Layers, Failure> {
+    let mut layers = Layers::read(None, flags::environment())?;
+    let flag = |name: &str| Origin::Flag(format!("--{name}"));
+    let settings = [
+        ("tableHost", "server.host"),
+        ("tablePort", "server.table_port"),
+        ("tableKeepAliveTimeout", "limits.header_seconds"),
+        ("debug", "log.file"),
+    ];
+    for (name, path) in settings {
+        if let Some(value) = matches.get_one::<String>(name) {
+            layers.set(path, value, flag(name));
+        }
+    }
+    if matches.get_one::<String>("debug").is_some() {
+        layers.set("log.level", "debug", flag("debug"));
+    }
+    if matches.get_one::<String>("tableKeepAliveTimeout").is_none() {
+        layers.set("limits.header_seconds", "5", Origin::Default);
+    }
+    for (name, path, value) in [
+        ("silent", "log.access", "false"),
+        ("disableProductStyleUrl", "server.path_style_only", "true"),
+        ("inMemoryPersistence", "store.kind", "memory"),
+    ] {
+        if matches.get_flag(name) {
+            layers.set(path, value, flag(name));
+        }
+    }
+    let location = matches.get_one::<String>("location").map_or(".", String::as_str);
+    let folder = Path::new(location).join(DATA_FOLDER);
+    layers.set("store.location", folder.to_string_lossy(), flag("location"));
+    Ok(layers)
+}

@@ -1,0 +1,111 @@
+//! The command line of `tavola`. Flags of `serve` come from the list of settings: each is defined once.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use tavola_server::ConfigError;
+use tavola_server::config::{Layers, Origin, SETTINGS, Setting};
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  tavola serve
+      The development account on 127.0.0.1:10002, data in ./tavola-data
+  tavola serve --location /var/lib/tavola --table-port 0
+      Another data folder, any free port (it is printed)
+  TAVOLA_ACCOUNTS__SHOP__KEY1=c2VjcmV0 tavola serve --host 0.0.0.0
+      A configured account, reachable from other machines
+
+Every setting can also stand in a TOML file ([section] key) or in a variable.
+Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
+
+Exit codes: 0 stopped by a signal, 1 a port or disk failed, 2 wrong usage or configuration,
+3 the data folder is damaged, in use, or written by a newer version.";
+
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  tavola config check --config tavola.toml
+      Say whether a file would work
+  tavola config show
+      Every setting and its value
+  tavola config show --origin
+      The same, with where each value comes from";
+
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    Command::new("tavola")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("The Azure Table service on your own machine")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve())
+        .subcommand(config())
+}
+
+fn serve() -> Command {
+    let command = Command::new("serve").about("Serve tables until SIGINT or SIGTERM").after_help(SERVE_EXAMPLES);
+    with_settings(command).arg(
+        Arg::new("silent")
+            .short('s')
+            .long("silent")
+            .action(ArgAction::SetTrue)
+            .help("No access log; as --access-log false"),
+    )
+}
+
+fn config() -> Command {
+    let origin = Arg::new("origin").long("origin").action(ArgAction::SetTrue).help("Show where each value comes from");
+    Command::new("config")
+        .about("Look at the configuration")
+        .after_help(CONFIG_EXAMPLES)
+        .subcommand_required(true)
+        .subcommand(with_settings(Command::new("check").about("Check the configuration and exit")))
+        .subcommand(with_settings(Command::new("show").about("Print every setting, secrets masked")).arg(origin))
+}
+
+fn with_settings(command: Command) -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and /etc/tavola]");
+    let flags = SETTINGS.iter().filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
+    flags.fold(command.arg(config), |command, (setting, flag)| command.arg(flag_of(setting, flag)))
+}
+
+fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
+    let default = if setting.default.is_empty() { "none" } else { setting.default };
+    let help = format!("{} [default: {default}] [env: {}] [file: {}]", setting.help, setting.variable(), setting.path);
+    let arg = Arg::new(setting.path).long(flag).value_name(setting.value).help(help);
+    // A switch may stand alone.
+    if setting.value == "BOOL" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
+}
+
+/// All layers: file, environment, flags.
+pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
+    let file = config_file(matches.get_one::<PathBuf>("config").cloned());
+    let mut layers = Layers::read(file.as_deref(), environment())?;
+    for setting in SETTINGS {
+        let Some(flag) = setting.flag else { continue };
+        if let Some(value) = matches.get_one::<String>(setting.path) {
+            layers.set(setting.path, value, Origin::Flag(format!("--{flag}")));
+        }
+    }
+    Ok(layers)
+}
+
+/// Variables whose value is not Unicode cannot be ours.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// The file that was named, or else the first that exists of those that are searched.
+fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let user_folder = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
+    let searched = [
+        Some(PathBuf::from("tavola.toml")),
+        user_folder.map(|folder| folder.join("tavola").join("tavola.toml")),
+        Some(PathBuf::from("/etc/tavola/tavola.toml")),
+    ];
+    named.or_else(|| variable("TAVOLA_CONFIG")).or_else(|| searched.into_iter().flatten().find(|file| file.is_file()))
+}

@@ -1,0 +1,148 @@
+//! Running a server from its configuration to the signal that ends it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tavola_embedded::EmbeddedStore;
+use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use tavola_server::config::{Personality, StoreConfig};
+use tavola_server::node::AlwaysReady;
+use tavola_server::telemetry::Telemetry;
+use tavola_server::{Config, Health, Node, Server};
+use tavola_service::{SystemClock, TableService};
+use tavola_store::{MemoryStore, Store};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit::Failure;
+use crate::logging;
+
+/// Serves until SIGINT or SIGTERM.
+pub(crate) fn run(config: &Config) -> Result<(), Failure> {
+    logging::start(&config.log)?;
+    if config.personality == Personality::Emulator && config.table.port() != 0 {
+        println!("Azurite Table service is starting at {}", url(config.table));
+    }
+    let store = open_store(&config.store)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    runtime.block_on(serve(config, &store))?;
+    // Everything acknowledged is on disk already; this only saves the next start from replaying the log.
+    store.close();
+    Ok(())
+}
+
+async fn serve(config: &Config, store: &OpenStore) -> Result<(), Failure> {
+    let (entities, health) = store.parts();
+    let server = Server::bind(config).await?;
+    let telemetry = Telemetry::new(logging::access_log(&config.log)?);
+    let tables = TableService::new(entities, Arc::new(SystemClock));
+    let node = Arc::new(Node::new(config, tables, health, telemetry));
+    let (stop, stopped) = watch::channel(false);
+    stop_on_signal(stop)?;
+    announce(config, &server)?;
+    server.run(node, stopped).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
+    let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot_listen)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot_listen)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("stopping: no new connections, open requests are finished");
+        let _server_gone = stop.send(true);
+    });
+    Ok(())
+}
+
+/// Tells people and waiting tools where to connect. The sockets accept by now.
+fn announce(config: &Config, server: &Server) -> Result<(), Failure> {
+    let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
+    let (table, admin) = (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
+    if config.personality == Personality::Emulator {
+        if config.table.port() == 0 {
+            println!("Azurite Table service is starting at {}", url(table));
+        }
+        println!("Azurite Table service is successfully listening at {}", url(table));
+    } else {
+        println!("Table service is listening at {}", url(table));
+        println!("Health and metrics: {}/ready and {}/metrics", url(admin), url(admin));
+        if config.accounts.is_development() {
+            println!("No account is configured, so the development account is served: {}", development_string(table));
+        }
+    }
+    tracing::info!(%table, %admin, "listening");
+    Ok(())
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+fn development_string(table: SocketAddr) -> String {
+    let reachable = match table.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], table.port())),
+        _ => table,
+    };
+    format!(
+        "DefaultEndpointsProtocol=http;AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
+         TableEndpoint={}/{DEVELOPMENT_ACCOUNT};",
+        url(reachable)
+    )
+}
+
+/// The store that was configured, kept as what it is so that it can be closed.
+enum OpenStore {
+    Memory(Arc<MemoryStore>),
+    Embedded(Arc<EmbeddedStore>),
+}
+
+impl OpenStore {
+    fn parts(&self) -> (Arc<dyn Store>, Arc<dyn Health>) {
+        match self {
+            Self::Memory(store) => (Arc::clone(store) as _, Arc::new(AlwaysReady)),
+            Self::Embedded(store) => (Arc::clone(store) as _, Arc::new(EmbeddedHealth(Arc::clone(store)))),
+        }
+    }
+
+    fn close(self) {
+        if let Self::Embedded(store) = self {
+            store.close();
+        }
+    }
+}
+
+fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
+    match config {
+        StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
+        StoreConfig::Embedded { location, cache_bytes } => {
+            let mut options = tavola_embedded::Options::default();
+            options.block_cache_bytes = *cache_bytes;
+            let store = EmbeddedStore::open(location, &options).map_err(|error| Failure::Data(error.to_string()))?;
+            Ok(OpenStore::Embedded(Arc::new(store)))
+        }
+    }
+}
+
+#[derive(Debug)]
+struct EmbeddedHealth(Arc<EmbeddedStore>);
+
+impl Health for EmbeddedHealth {
+    fn ready(&self) -> Result<(), String> {
+        self.0.health()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let stats = self.0.stats();
+        vec![
+            ("tavola_store_commits", "Transactions carried out", stats.commits),
+            ("tavola_store_syncs", "Group commits, one sync of the log each", stats.groups),
+        ]
+    }
+}

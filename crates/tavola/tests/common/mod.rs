@@ -1,0 +1,125 @@
+//! A real server process on free ports, for tests that speak to it over sockets.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code, reason = "each test file uses a part of the fixture")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The development account, which every test server has unless it is told otherwise.
+pub const ACCOUNT: &str = "devstoreaccount1";
+/// The development account's public key.
+pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A running server, killed when it goes out of scope.
+#[derive(Debug)]
+pub struct RunningServer {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    /// What it printed until it was ready.
+    pub start_up: Vec<String>,
+    /// `127.0.0.1:PORT` of the Table service.
+    pub table: String,
+    /// `127.0.0.1:PORT` of health and metrics.
+    pub admin: String,
+}
+
+/// `tavola`, with nothing of this environment that could change what it does.
+pub fn tavola() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tavola"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TAVOLA_") || name.to_string_lossy().starts_with("AZURITE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+impl RunningServer {
+    /// `tavola serve` on a data folder, with free ports and without an access log.
+    pub fn start(location: &Path) -> Self {
+        Self::start_with(location, |command| command)
+    }
+
+    /// The same, changed by `with`.
+    pub fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let mut command = tavola();
+        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
+        Self::spawn(with(&mut command))
+    }
+
+    /// Runs a command that announces its ports, until it has.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
+        let lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let mut server =
+            Self { child, lines, start_up: Vec::new(), table: String::new(), admin: String::new() };
+        server.wait_until_announced();
+        server
+    }
+
+    fn wait_until_announced(&mut self) {
+        while self.table.is_empty() || (self.admin.is_empty() && self.prints_admin()) {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).expect("standard output can be read");
+            assert!(read > 0, "the server ended before it was ready; it printed {:?}", self.start_up);
+            let line = line.trim_end().to_owned();
+            if line.contains("listening at http://") {
+                self.table = authority(&line);
+            }
+            if line.starts_with("Health and metrics") {
+                self.admin = authority(&line);
+            }
+            self.start_up.push(line);
+        }
+    }
+
+    fn prints_admin(&self) -> bool {
+        !self.start_up.iter().any(|line| line.starts_with("Azurite"))
+    }
+
+    /// The base URL of the development account.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}/{ACCOUNT}", self.table)
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL: nothing is flushed, nobody is told.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the server can be killed");
+        self.child.wait().expect("the server ends");
+    }
+
+    /// SIGTERM, and how the process ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill can be run");
+        assert!(sent.success());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not stop within 30 s of SIGTERM");
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn authority(line: &str) -> String {
+    let rest = line.split("http://").nth(1).expect("the line has a URL");
+    rest.split(['/', ' ']).next().expect("the URL has an authority").to_owned()
+}

@@ -1,0 +1,38 @@
+//! Every case of the wire conformance suite as a named test against a real server process.
+
+mod common;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use common::{ACCOUNT, KEY, RunningServer};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tavola_testkit::wire_conformance::{Case, Endpoint, Failure, cases};
+
+/// A second key, so that the statement about both keys can be asked.
+const KEY2: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudA==";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = RunningServer::start_with(folder.path(), |command| {
+        command.env("AZURITE_ACCOUNTS", format!("{ACCOUNT}:{KEY}:{KEY2}"))
+    });
+    let endpoint = Endpoint::new(&server.endpoint(), ACCOUNT, KEY)
+        .and_then(|endpoint| endpoint.with_second_key(KEY2))
+        .and_then(|endpoint| endpoint.with_admin(&format!("http://{}", server.admin)))
+        .expect("the endpoint of a server that runs");
+    let endpoint = Arc::new(endpoint);
+    let trials = cases().into_iter().map(|case| trial(case, &endpoint)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(case: Case, endpoint: &Arc<Endpoint>) -> Trial {
+    let endpoint = Arc::clone(endpoint);
+    Trial::test(case.name, move || match case.execute(&endpoint) {
+        Ok(()) => Ok(()),
+        // Our own server can be asked everything: a skip here is a hole.
+        Err(Failure::Skipped(reason)) => Err(Failed::from(format!("skipped: {reason}"))),
+        Err(failure) => Err(Failed::from(failure.to_string())),
+    })
+}
