@@ -1,11 +1,24 @@
 //! The filter language of `$filter`: its tree, and the three things done with it.
 //!
 //! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be checked, [`eval`] checks one
-//! entity.
+//! entity. A tree prints as canonical text (`Display`), which parses to the same tree again.
 
 pub mod eval;
+mod lex;
+mod literal;
 pub mod parse;
+#[cfg(test)]
+mod parse_properties;
 pub mod plan;
+#[cfg(test)]
+mod plan_properties;
+mod plan_text;
+mod print;
+mod region;
+#[cfg(test)]
+mod testing;
+
+use std::cmp::Ordering;
 
 use crate::edm::EdmValue;
 
@@ -24,6 +37,71 @@ pub enum Comparison {
     Less,
     /// `le`
     LessOrEqual,
+}
+
+impl Comparison {
+    /// Every operator.
+    pub const ALL: [Self; 6] =
+        [Self::Equal, Self::NotEqual, Self::Greater, Self::GreaterOrEqual, Self::Less, Self::LessOrEqual];
+
+    /// The operator as a filter spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "eq",
+            Self::NotEqual => "ne",
+            Self::Greater => "gt",
+            Self::GreaterOrEqual => "ge",
+            Self::Less => "lt",
+            Self::LessOrEqual => "le",
+        }
+    }
+
+    /// The operator that says the same with the sides exchanged.
+    #[must_use]
+    pub const fn flipped(self) -> Self {
+        match self {
+            Self::Equal => Self::Equal,
+            Self::NotEqual => Self::NotEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+        }
+    }
+
+    /// The operator that holds exactly where this one does not, for two values that have an order.
+    #[must_use]
+    pub const fn negated(self) -> Self {
+        match self {
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
+            Self::Greater => Self::LessOrEqual,
+            Self::GreaterOrEqual => Self::Less,
+            Self::Less => Self::GreaterOrEqual,
+            Self::LessOrEqual => Self::Greater,
+        }
+    }
+
+    /// True if the operator holds for a left side that stands in this order to the right side.
+    #[must_use]
+    pub const fn accepts(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+        }
+    }
+
+    /// What the operator says about a stored value and a constant of another type. The service answers as if the stored
+    /// value were less than every constant of a foreign type.
+    #[must_use]
+    pub const fn accepts_foreign_type(self) -> bool {
+        self.accepts(Ordering::Less)
+    }
 }
 
 /// A condition on one entity.

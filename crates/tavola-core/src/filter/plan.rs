@@ -1,7 +1,15 @@
 //! From a filter to what a query reads: key ranges, what remains to be checked, and a class that people see.
+//!
+//! Each condition gets a cover: areas of keys outside of which it cannot hold (see `region`). Keys are always present and
+//! always texts, so comparisons of keys are exact under `not` too; every other condition covers everything. `and`
+//! intersects, `or` unites. The areas then become ranges of the one order that a store reads in, and the conditions that
+//! the ranges already say are dropped.
 
-use crate::filter::Filter;
-use crate::range::KeyRange;
+use crate::edm::EdmValue;
+use crate::filter::region::{Area, Cover, Edge, Interval};
+use crate::filter::{Comparison, Filter};
+use crate::key::{EntityKey, PartitionKey, RowKey};
+use crate::range::{Cut, KeyRange};
 
 /// How a query reaches its rows, from cheap to dear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +26,31 @@ pub enum AccessClass {
     TableScan,
 }
 
+impl AccessClass {
+    /// The class of one range.
+    #[must_use]
+    pub fn of(range: &KeyRange) -> Self {
+        use Cut::{After, AfterPartition, Before, End};
+        let table_start = Cut::before_partition(PartitionKey::default());
+        match (&range.start, &range.end) {
+            (start, End) if *start <= table_start => Self::TableScan,
+            (Before(first), After(last)) if first == last => Self::Point,
+            (Before(first), AfterPartition(partition_key))
+                if first.partition_key == *partition_key && first.row_key.as_str().is_empty() =>
+            {
+                Self::PartitionScan
+            }
+            (Before(first) | After(first), AfterPartition(partition_key)) if first.partition_key == *partition_key => {
+                Self::RowRange
+            }
+            (Before(first) | After(first), Before(last) | After(last)) if first.partition_key == last.partition_key => {
+                Self::RowRange
+            }
+            _ => Self::PartitionRange,
+        }
+    }
+}
+
 /// What a query reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -25,12 +58,338 @@ pub struct Plan {
     pub ranges: Vec<KeyRange>,
     /// What each row in the ranges must still satisfy.
     pub residual: Option<Filter>,
-    /// The dearest of the ranges.
+    /// The dearest of the ranges; a point if there are none.
     pub class: AccessClass,
 }
 
 /// Plans a query.
 #[must_use]
-pub fn plan(_filter: Option<&Filter>) -> Plan {
-    Plan { ranges: vec![KeyRange::ALL], residual: _filter.cloned(), class: AccessClass::TableScan }
+pub fn plan(filter: Option<&Filter>) -> Plan {
+    let mut conditions = Vec::new();
+    if let Some(filter) = filter {
+        split(filter, false, &mut conditions);
+    }
+    let covers: Vec<Cover<'_>> = conditions.iter().map(Condition::cover).collect();
+    let all = Cover::exactly([Area::ALL]);
+    let areas: Vec<Area<'_>> = covers.iter().fold(all, Cover::and).areas.into_iter().map(readable).collect();
+    let unsaid = conditions.iter().zip(&covers).filter(|(_, cover)| !cover.implied_by(&areas));
+    let residual = conjunction(unsaid.map(|(condition, _)| condition.to_filter()).collect());
+    let ranges = ranges(&areas);
+    let class = ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point);
+    Plan { ranges, residual, class }
+}
+
+/// A part of a filter, or its negation.
+#[derive(Debug, Clone, Copy)]
+struct Condition<'f> {
+    filter: &'f Filter,
+    negated: bool,
+}
+
+/// Takes a filter apart into conditions that must all hold.
+fn split<'f>(filter: &'f Filter, negated: bool, conditions: &mut Vec<Condition<'f>>) {
+    match filter {
+        Filter::And(terms) if !negated => terms.iter().for_each(|term| split(term, negated, conditions)),
+        Filter::Or(terms) if negated => terms.iter().for_each(|term| split(term, negated, conditions)),
+        Filter::Not(term) => split(term, !negated, conditions),
+        _ => conditions.push(Condition { filter, negated }),
+    }
+}
+
+fn conjunction(mut terms: Vec<Filter>) -> Option<Filter> {
+    if terms.len() > 1 {
+        return Some(Filter::And(terms));
+    }
+    terms.pop()
+}
+
+impl<'f> Condition<'f> {
+    fn to_filter(self) -> Filter {
+        let filter = self.filter.clone();
+        if self.negated { Filter::Not(Box::new(filter)) } else { filter }
+    }
+
+    fn cover(&self) -> Cover<'f> {
+        match self.filter {
+            Filter::Constant(truth) => always(*truth != self.negated),
+            // A bare key is not a Boolean.
+            Filter::Property(name) if is_key(name) => always(self.negated),
+            Filter::Compare { property, comparison, constant } if is_key(property) => {
+                key_cover(property, *comparison, constant, self.negated)
+            }
+            Filter::Property(_) | Filter::Compare { .. } => Cover::anything(),
+            Filter::And(terms) if self.negated => Cover::any(self.covers(terms).collect()),
+            Filter::Or(terms) if !self.negated => Cover::any(self.covers(terms).collect()),
+            Filter::And(terms) | Filter::Or(terms) => {
+                self.covers(terms).fold(always(true), |all, cover| all.and(&cover))
+            }
+            Filter::Not(filter) => Self { filter, negated: !self.negated }.cover(),
+        }
+    }
+
+    /// The covers of the parts, negated if the whole is.
+    fn covers(&self, terms: &'f [Filter]) -> impl Iterator<Item = Cover<'f>> {
+        let negated = self.negated;
+        terms.iter().map(move |filter| Self { filter, negated }.cover())
+    }
+}
+
+fn always<'f>(truth: bool) -> Cover<'f> {
+    Cover::exactly(truth.then_some(Area::ALL))
+}
+
+fn is_key(property: &str) -> bool {
+    matches!(property, "PartitionKey" | "RowKey")
+}
+
+fn key_cover<'f>(key: &str, comparison: Comparison, constant: &'f EdmValue, negated: bool) -> Cover<'f> {
+    let EdmValue::String(text) = constant else {
+        return always(comparison.accepts_foreign_type() != negated);
+    };
+    let comparison = if negated { comparison.negated() } else { comparison };
+    let area = |interval| match key {
+        "PartitionKey" => Area { partitions: interval, ..Area::ALL },
+        _ => Area { rows: interval, ..Area::ALL },
+    };
+    Cover::exactly(Interval::satisfying(comparison, text).map(area))
+}
+
+/// The area that can be read as one range: rows are contiguous only inside a single partition.
+fn readable(area: Area<'_>) -> Area<'_> {
+    match area.partitions.single() {
+        Some(_) => area,
+        None => Area { rows: Interval::ALL, ..area },
+    }
+}
+
+/// The ranges of readable areas, ascending and disjoint.
+fn ranges(areas: &[Area<'_>]) -> Vec<KeyRange> {
+    let mut ranges: Vec<KeyRange> = areas.iter().map(range).collect();
+    ranges.sort_unstable_by(|left, right| left.start.cmp(&right.start));
+    ranges.dedup_by(|right, left| {
+        let touching = right.start <= left.end;
+        if touching && left.end < right.end {
+            left.end = right.end.clone();
+        }
+        touching
+    });
+    ranges
+}
+
+fn range(area: &Area<'_>) -> KeyRange {
+    let Some(partition_key) = area.partitions.single().map(partition_key) else {
+        return KeyRange { start: partition_cut(&area.partitions.start), end: partition_cut(&area.partitions.end) };
+    };
+    let row_cut = |edge: &Edge<'_>| match edge {
+        Edge::Before(text) => Cut::Before(EntityKey::new(partition_key.clone(), row_key(text))),
+        Edge::After(text) => Cut::After(EntityKey::new(partition_key.clone(), row_key(text))),
+        Edge::End => Cut::AfterPartition(partition_key.clone()),
+    };
+    KeyRange { start: row_cut(&area.rows.start), end: row_cut(&area.rows.end) }
+}
+
+fn partition_cut(edge: &Edge<'_>) -> Cut {
+    match edge {
+        Edge::Before(text) if text.is_empty() => Cut::Start,
+        Edge::Before(text) => Cut::before_partition(partition_key(text)),
+        Edge::After(text) => Cut::AfterPartition(partition_key(text)),
+        Edge::End => Cut::End,
+    }
+}
+
+fn partition_key(text: &str) -> PartitionKey {
+    PartitionKey::new(text).expect("the texts of edges are legal keys")
+}
+
+fn row_key(text: &str) -> RowKey {
+    RowKey::new(text).expect("the texts of edges are legal keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plan;
+    use crate::filter::testing::{cases, filter};
+    use crate::limits::{FILTER_COMPARISONS_MAX, PLAN_RANGES_MAX};
+
+    fn planned(text: &str) -> String {
+        // Keys take most of the columns otherwise.
+        let text = text.replace("PK", "PartitionKey").replace("RK", "RowKey");
+        let plan = plan(Some(&filter(&text)));
+        format!("{}: {plan}", plan.class).replace("PartitionKey", "PK").replace("RowKey", "RK")
+    }
+
+    fn check(table: &str) {
+        for [text, expected] in cases(table) {
+            assert_eq!(planned(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn access_classes() {
+        assert_eq!(plan(None).to_string(), "scan *");
+        check(
+            r"
+            PK eq 'eu' and RK eq '7'                 | point: point eu/7
+            (PK eq 'eu') and (RK eq '7') and Age gt 30 | point: point eu/7 where Age gt 30
+            PK eq '' and RK eq ''                    | point: point /
+            PK eq 'eu' and RK ge 'a' and RK lt 'b'   | row range: scan eu/[a..b)
+            PK eq 'eu' and RK gt 'a'                 | row range: scan eu/(a..*)
+            PK eq 'eu' and RK le 'a'                 | row range: scan eu/(*..a]
+            PK eq 'eu' and RK ne '5'                 | row range: scan eu/(*..5), eu/(5..*)
+            PK eq 'eu'                               | partition scan: scan eu/*
+            PK eq 'eu' and Age gt 30                 | partition scan: scan eu/* where Age gt 30
+            PK eq 'eu' and RK ge ''                  | partition scan: scan eu/*
+            PK eq ''                                 | partition scan: scan /*
+            PK ge 'a' and PK lt 'b'                  | partition range: scan [a..b)
+            PK gt 'a'                                | partition range: scan (a..*)
+            PK le 'a'                                | partition range: scan (*..a]
+            PK gt ''                                 | partition range: scan (..*)
+            PK ne 'a'                                | partition range: scan (*..a), (a..*)
+            PK ge ''                                 | table scan: scan *
+            RK eq 'x'                                | table scan: scan * where RK eq 'x'
+            Age gt 30                                | table scan: scan * where Age gt 30
+            PK eq 'eu' or Age gt 30                  | table scan: scan * where PK eq 'eu' or Age gt 30
+            PK eq 'eu' or RK eq '7'                  | table scan: scan * where PK eq 'eu' or RK eq '7'
+            ",
+        );
+    }
+
+    #[test]
+    fn several_ranges() {
+        check(
+            r"
+            PK eq 'a' or PK eq 'b'                            | partition scan: scan a/*, b/*
+            PK eq 'b' or PK eq 'a' or PK eq 'b'               | partition scan: scan a/*, b/*
+            (PK eq 'a' and RK eq '1') or (PK eq 'a' and RK eq '2') | point: point a/1, a/2
+            PK eq 'a' and (RK eq '2' or RK eq '1')            | point: point a/1, a/2
+            (PK eq 'b' or PK eq 'a') and (RK eq '2' or RK eq '1') | point: point a/1, a/2, b/1, b/2
+            PK eq 'a' and (RK le '3' or RK ge '2' and RK lt '5') | row range: scan a/(*..5)
+            PK eq 'a' and (RK lt '3' or RK ge '3')            | partition scan: scan a/*
+            PK lt 'b' or PK ge 'a'                            | table scan: scan *
+            PK gt 'a' or PK eq 'a' and RK gt '5'              | partition range: scan (a/5..*)
+            PK lt 'a' or PK eq 'a' and RK le '5'              | partition range: scan (*..a/5]
+            PK eq 'a' and RK eq '1' or PK eq 'b'              | partition scan: scan a/1, b/*
+            PK eq 'a' and RK eq '1' or PK le 'b'              | partition range: scan (*..b]
+            (PK eq 'a' or PK eq 'b') and X                    | partition scan: scan a/*, b/* where X
+            PK eq 'a' and X or PK eq 'b'                      | partition scan: scan a/*, b/* where PK eq 'a' and X or PK eq 'b'
+            (PK eq 'a' or PK gt 'b') and RK eq '1'            | partition range: scan a/1, (b..*) where RK eq '1'
+            ",
+        );
+    }
+
+    #[test]
+    fn what_the_ranges_say_is_not_checked_again() {
+        check(
+            r"
+            PK ge 'a' and RK eq 'x'                  | partition range: scan [a..*) where RK eq 'x'
+            PK ge 'a' and (RK eq 'x' and A)          | partition range: scan [a..*) where RK eq 'x' and A
+            PK ge 'a' and PK le 'a' and RK eq 'x'    | point: point a/x
+            PK eq 'a' and (A or B) and true          | partition scan: scan a/* where A or B
+            PK eq 'a' and (A or true)                | partition scan: scan a/*
+            PK eq 'a' and (A or PK ge '')            | partition scan: scan a/*
+            true                                     | table scan: scan *
+            ",
+        );
+    }
+
+    #[test]
+    fn contradictions_read_nothing() {
+        check(
+            r"
+            false                                    | point: nothing
+            PK eq 'a' and PK eq 'b'                  | point: nothing
+            PK eq 'a' and RK gt '5' and RK lt '5'    | point: nothing
+            PK lt ''                                 | point: nothing
+            A gt 5 and false                         | point: nothing
+            PK eq 'a' and (RK eq '1' and RK eq '2' or PK eq 'b') and A | point: nothing
+            PK                                       | point: nothing
+            PK eq 5                                  | point: nothing
+            ",
+        );
+    }
+
+    #[test]
+    fn negations_of_keys_are_exact_and_others_stay() {
+        check(
+            r"
+            not PK eq 'a'                            | partition range: scan (*..a), (a..*)
+            not PK ne 'a'                            | partition scan: scan a/*
+            not (PK lt 'a' or PK gt 'a')             | partition scan: scan a/*
+            not (PK lt 'b')                          | partition range: scan [b..*)
+            not (PK ne 'a' or A)                     | partition scan: scan a/* where not (A)
+            not (not (PK eq 'a' and A))              | partition scan: scan a/* where A
+            not A                                    | table scan: scan * where not (A)
+            not A eq 5                               | table scan: scan * where not (A eq 5)
+            not (PK eq 'a' and A)                    | table scan: scan * where not (PK eq 'a' and A)
+            not PK                                   | table scan: scan *
+            not true                                 | point: nothing
+            ",
+        );
+    }
+
+    #[test]
+    fn constants_of_foreign_types_are_settled_by_their_type() {
+        check(
+            r"
+            PK ne 5                                  | table scan: scan *
+            PK lt 5L                                 | table scan: scan *
+            PK gt 5.0                                | point: nothing
+            not (PK gt true)                         | table scan: scan *
+            PK eq 'a' and RK le 5                    | partition scan: scan a/*
+            PK eq 'a' and RK ge 5                    | point: nothing
+            ",
+        );
+    }
+
+    #[test]
+    fn constants_that_are_no_keys_have_a_place_between_keys() {
+        check(
+            r"
+            PK eq 'a/'                               | point: nothing
+            PK ne 'a/'                               | table scan: scan *
+            PK eq 'p' and RK lt 'a/'                 | row range: scan p/(*..a0)
+            PK eq 'p' and RK le 'a/z'                | row range: scan p/(*..a0)
+            PK eq 'p' and RK gt 'a?'                 | row range: scan p/[a@..*)
+            PK eq 'p' and RK ge 'a#b'                | row range: scan p/[a$..*)
+            PK ge '\'                               | partition range: scan []..*)
+            ",
+        );
+        let long = "x".repeat(512);
+        assert_eq!(planned(&format!("PK eq 'p' and RK gt '{long}y'")), format!("row range: scan p/({long}..*)"));
+        assert_eq!(planned(&format!("PK eq 'p' and RK le '{long}y'")), format!("row range: scan p/(*..{long}]"));
+        let odd = "x".repeat(511);
+        let expected = format!("row range: scan p/[{odd}\u{e000}..*)");
+        assert_eq!(planned(&format!("PK eq 'p' and RK gt '{odd}\u{10000}'")), expected);
+    }
+
+    fn any_of(count: usize, term: impl Fn(usize) -> String) -> String {
+        (0..count).map(term).collect::<Vec<_>>().join(" or ")
+    }
+
+    #[test]
+    fn too_many_ranges_become_the_range_around_them() {
+        let partitions = |count| planned(&any_of(count, |n| format!("PK eq 'p{n:03}'")));
+        assert!(partitions(PLAN_RANGES_MAX).starts_with("partition scan: scan p000/*, p001/*"));
+        assert!(
+            partitions(PLAN_RANGES_MAX + 1).starts_with("partition range: scan [p000..p128] where PK eq 'p000' or")
+        );
+        let rows = any_of(200, |n| format!("RK eq 'r{n:03}'"));
+        assert!(planned(&format!("PK eq 'p' and ({rows})")).starts_with("row range: scan p/[r000..r199] where RK eq"));
+        // Partitions are kept apart as long as they are few.
+        let points = any_of(200, |n| format!("PK eq 'p{}' and RK eq 'r{n:03}'", n % 2));
+        assert!(planned(&points).starts_with("row range: scan p0/[r000..r198], p1/[r001..r199] where PK eq 'p0' and"));
+    }
+
+    #[test]
+    fn a_hostile_filter_costs_little() {
+        let group = |size: usize| any_of(size, |n| format!("PK eq 'p{n}' and RK ne 'r{n}'"));
+        let started = std::time::Instant::now();
+        for size in [2, 5, 25, 125] {
+            let text = vec![format!("({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)].join(" and ");
+            assert!(planned(&text).contains(": scan p0/"), "{size}");
+            let negated = vec![format!("not ({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)].join(" or ");
+            planned(&negated);
+        }
+        assert!(started.elapsed().as_secs() < 10, "a plan is a matter of milliseconds");
+    }
 }
