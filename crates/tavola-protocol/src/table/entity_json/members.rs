@@ -6,23 +6,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use tavola_core::entity::is_system_property;
+
+use super::seed::{Scalar, ScalarSeed, TextSeed};
 
 /// Members that are kept: each of 255 properties with its annotation, several times over for nulls and annotations
 /// without a property. It bounds the memory and the time that a hostile body costs.
 const MEMBERS_MAX: usize = 2048;
-
-/// A value as JSON knows it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Scalar<'a> {
-    Null,
-    Boolean(bool),
-    /// No decimal point, no exponent, and within 64 bits.
-    Integer(i64),
-    Decimal(f64),
-    Text(Cow<'a, str>),
-}
 
 /// Who sent the object. A client's word about the Timestamp and the version is ignored, whatever it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,64 +70,6 @@ impl<'de> Visitor<'de> for MembersSeed {
             }
         }
         Ok(members)
-    }
-}
-
-/// Reads the object around a page: its `value`, an array of entities.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PageSeed;
-
-impl<'de> DeserializeSeed<'de> for PageSeed {
-    type Value = Vec<Members<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PageSeed {
-    type Value = Vec<Members<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a page of entities")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut page = None;
-        while let Some(name) = map.next_key_seed(TextSeed)? {
-            if name == "value" {
-                page = Some(map.next_value_seed(ArraySeed)?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        page.ok_or_else(|| Error::missing_field("value"))
-    }
-}
-
-struct ArraySeed;
-
-impl<'de> DeserializeSeed<'de> for ArraySeed {
-    type Value = Vec<Members<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ArraySeed {
-    type Value = Vec<Members<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of entities")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut page = Vec::new();
-        while let Some(members) = array.next_element_seed(MembersSeed(Sender::Service))? {
-            page.push(members);
-        }
-        Ok(page)
     }
 }
 
@@ -199,79 +132,5 @@ impl Kind {
                 None => Self::Property,
             },
         }
-    }
-}
-
-/// Reads a text, borrowed from the body where it has no escapes.
-struct TextSeed;
-
-impl<'de> DeserializeSeed<'de> for TextSeed {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TextSeed {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
-}
-
-/// Reads any value but an array or an object.
-struct ScalarSeed;
-
-impl<'de> DeserializeSeed<'de> for ScalarSeed {
-    type Value = Scalar<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ScalarSeed {
-    type Value = Scalar<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, number, truth value or null")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(Scalar::Null)
-    }
-
-    fn visit_bool<E: Error>(self, truth: bool) -> Result<Self::Value, E> {
-        Ok(Scalar::Boolean(truth))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Scalar::Integer(number))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(i64::try_from(number).map_or(Scalar::Decimal(number as f64), Scalar::Integer))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Scalar::Decimal(number))
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Owned(text.to_owned())))
     }
 }

@@ -7,6 +7,7 @@
 mod date_text;
 mod members;
 mod read;
+pub(in crate::table) mod seed;
 #[cfg(test)]
 mod tests;
 pub(in crate::table) mod text;
@@ -15,6 +16,7 @@ mod write;
 use tavola_core::entity::Properties;
 use tavola_core::{ETag, Entity, EntityKey, PartitionKey, Refusal, RowKey, Timestamp};
 
+pub(in crate::table) use read::parse;
 pub use read::{decode_entity, decode_entity_set, read_entity};
 pub use write::{encode_entity_body, entity_url_path, write_entity, write_entity_set};
 

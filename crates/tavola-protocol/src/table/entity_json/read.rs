@@ -11,7 +11,8 @@ use tavola_core::key::{KeyError, utf16_units};
 use tavola_core::limits::KEY_UTF16_UNITS_MAX;
 use tavola_core::{DateTime, ETag, EdmType, EdmValue, PartitionKey, Refusal, RowKey, Timestamp};
 
-use super::members::{Members, MembersSeed, PageSeed, Scalar, Sender};
+use super::members::{Members, MembersSeed, Sender};
+use super::seed::{ArraySeed, MemberSeed, Scalar};
 use super::{BodyError, DecodedEntity, EntityBody};
 
 /// Reads the body of an insert, replace or merge.
@@ -41,7 +42,8 @@ pub fn decode_entity(body: &[u8]) -> Result<DecodedEntity, BodyError> {
 /// # Errors
 /// If it is not a set of entities.
 pub fn decode_entity_set(body: &[u8]) -> Result<Vec<DecodedEntity>, BodyError> {
-    parse(body, PageSeed)?.into_iter().map(decoded).collect()
+    let page = MemberSeed("value", ArraySeed(MembersSeed(Sender::Service)));
+    parse(body, page)?.into_iter().map(decoded).collect()
 }
 
 fn decoded(mut members: Members<'_>) -> Result<DecodedEntity, BodyError> {
