@@ -1,15 +1,25 @@
 //! How an answer is to be written, and the headers that every answer has.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::HeaderValue;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, DATE, SERVER};
 use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tavola_core::DateTime;
 use tavola_core::request::Select;
 
 use crate::address::Address;
+use crate::rejection::Rejection;
 use crate::table::entity_json::MetadataLevel;
+use crate::table::query::{Parameter, Query};
 use crate::version::Version;
+
+/// What `Server` says.
+const SERVER_NAME: &str = concat!("Tavola-Table/", env!("CARGO_PKG_VERSION"));
+
+/// The longest client request id that is echoed.
+const CLIENT_REQUEST_ID_BYTES_MAX: usize = 1024;
 
 /// What `Prefer` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +28,27 @@ pub enum Prefer {
     ReturnContent,
     /// `return-no-content`
     ReturnNoContent,
+}
+
+impl Prefer {
+    /// What a request's headers ask for; anything unknown asks for nothing.
+    #[must_use]
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        match headers.get("prefer")?.to_str().ok()?.trim() {
+            "return-content" => Some(Self::ReturnContent),
+            "return-no-content" => Some(Self::ReturnNoContent),
+            _ => None,
+        }
+    }
+
+    /// What `Preference-Applied` says.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReturnContent => "return-content",
+            Self::ReturnNoContent => "return-no-content",
+        }
+    }
 }
 
 /// How one operation, alone or in a batch, wants its answer.
@@ -31,25 +62,48 @@ pub struct Wish {
     pub select: Select,
 }
 
+impl Wish {
+    /// What can be read of it, with the usual where it cannot.
+    pub(crate) fn lenient(headers: &HeaderMap, query: &Query<'_>) -> Self {
+        Self {
+            level: negotiate(headers, query.get(Parameter::Format)).unwrap_or(MetadataLevel::Minimal),
+            prefer: Prefer::of(headers),
+            select: query.select().unwrap_or_default(),
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// If only formats are wanted that we do not write, or `$select` is too long.
+    pub(crate) fn of(headers: &HeaderMap, query: &Query<'_>) -> Result<Self, Rejection> {
+        Ok(Self {
+            level: negotiate(headers, query.get(Parameter::Format))?,
+            prefer: Prefer::of(headers),
+            select: query.select()?,
+        })
+    }
+}
+
 /// What surrounds the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Envelope {
     /// Nothing: one operation, one answer.
     Plain,
-    /// A changeset in a batch, with the wish of each of its operations.
+    /// A changeset in a batch, with the wish of each of its operations that was understood.
     Changeset(Vec<Wish>),
     /// A batch that holds one query.
-    BatchedQuery(Wish),
+    BatchedQuery,
 }
 
 /// How to answer a request, apart from what to answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presentation {
-    pub(crate) version: Version,
-    pub(crate) client_request_id: Option<HeaderValue>,
+    version: Version,
+    client_request_id: Option<HeaderValue>,
     pub(crate) base: String,
     pub(crate) account: String,
-    /// Errors as XML, and none of the headers of OData.
+    /// Bodies are XML, errors too, and none of the headers of OData are sent.
     pub(crate) is_xml: bool,
     pub(crate) wish: Wish,
     pub(crate) envelope: Envelope,
@@ -59,14 +113,17 @@ pub struct Presentation {
 impl Presentation {
     /// What can be known of a request before it is understood. Never fails: the answer to a bad request needs it too.
     #[must_use]
-    pub fn of(_parts: &Parts, _address: Option<&Address>) -> Self {
+    pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
+        let query = Query::parse(parts.uri.query());
+        let format = negotiate(&parts.headers, query.get(Parameter::Format));
+        let only_xml_is_wanted = format == Err(Rejection::AtomFormatNotSupported);
         Self {
-            version: Version::NEWEST,
-            client_request_id: None,
-            base: String::new(),
-            account: String::new(),
-            is_xml: false,
-            wish: Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All },
+            version: Version::of(&parts.headers).unwrap_or(Version::NEWEST),
+            client_request_id: client_request_id(&parts.headers),
+            base: address.map(|address| address.base.clone()).unwrap_or_default(),
+            account: address.map(|address| address.account.to_string()).unwrap_or_default(),
+            is_xml: query.is_xml_operation() || only_xml_is_wanted,
+            wish: Wish::lenient(&parts.headers, &query),
             envelope: Envelope::Plain,
             timeout: None,
         }
@@ -91,6 +148,14 @@ impl Presentation {
     }
 }
 
+/// Echoed only if it is visible ASCII of bounded length.
+fn client_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
+    let id = headers.get("x-ms-client-request-id")?;
+    let visible = |byte: &u8| (0x20..0x7f).contains(byte);
+    let echoed = !id.is_empty() && id.len() <= CLIENT_REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(visible);
+    echoed.then(|| id.clone())
+}
+
 /// One request on its way to an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
@@ -100,4 +165,177 @@ pub struct Exchange<'a> {
     pub now: DateTime,
     /// How to answer.
     pub presentation: &'a Presentation,
+}
+
+impl Exchange<'_> {
+    /// An answer with the headers that every answer has.
+    pub(crate) fn respond(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Bytes> {
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        let length = response.body().len();
+        let all = response.headers_mut();
+        *all = headers;
+        all.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
+        all.insert(DATE, text_value(http_date(self.now)));
+        all.insert(HeaderName::from_static("x-ms-request-id"), text_value(self.request_id.to_owned()));
+        let version = self.presentation.version.as_str().to_owned();
+        all.insert(HeaderName::from_static("x-ms-version"), text_value(version));
+        if let Some(id) = &self.presentation.client_request_id {
+            all.insert(HeaderName::from_static("x-ms-client-request-id"), id.clone());
+        }
+        all.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        response
+    }
+}
+
+/// A text as a header; one that cannot be is left empty rather than failing the answer.
+pub(crate) fn text_value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn http_date(at: DateTime) -> String {
+    // httpdate knows only 1970 to 9999; a clock before that is wrong anyway.
+    let seconds = u64::try_from(at.unix_seconds()).unwrap_or_default();
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+/// The content type of a JSON answer.
+#[must_use]
+pub(crate) const fn json_content_type(level: MetadataLevel) -> &'static str {
+    match level {
+        MetadataLevel::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+        MetadataLevel::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        MetadataLevel::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+    }
+}
+
+/// Chooses the metadata level: `$format` wins over `Accept`; nothing at all means minimal.
+///
+/// # Errors
+/// If only formats are wanted that we do not write.
+pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<MetadataLevel, Rejection> {
+    if let Some(format) = format.filter(|format| !format.trim().is_empty()) {
+        return media_type(format).1;
+    }
+    let mut best: Option<(f32, Result<MetadataLevel, Rejection>)> = None;
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    for choice in lines.flat_map(|line| line.split(',')).filter(|choice| !choice.trim().is_empty()) {
+        let (quality, level) = media_type(choice);
+        // Any format that we write beats all that we do not; among equals the first counts.
+        let better = best.as_ref().is_none_or(|(known, standing)| match (standing, &level) {
+            (Err(_), Ok(_)) => true,
+            (Ok(_), Ok(_)) => quality > *known,
+            _ => false,
+        });
+        if better {
+            best = Some((quality, level));
+        }
+    }
+    best.map_or(Ok(MetadataLevel::Minimal), |(_, level)| level)
+}
+
+/// The quality and the format of one media type: `application/json; odata=nometadata; q=0.5`.
+fn media_type(text: &str) -> (f32, Result<MetadataLevel, Rejection>) {
+    let mut pieces = text.split(';').map(str::trim);
+    let name = pieces.next().unwrap_or_default().to_ascii_lowercase();
+    let (mut quality, mut odata) = (1.0, String::new());
+    for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+        match key.trim().to_ascii_lowercase().as_str() {
+            "q" => quality = value.trim().parse().unwrap_or(1.0),
+            "odata" => odata = value.trim().trim_matches('"').to_ascii_lowercase(),
+            _ => {}
+        }
+    }
+    let level = match (name.as_str(), odata.as_str()) {
+        _ if quality <= 0.0 => Err(Rejection::MediaTypeNotSupported),
+        ("application/json" | "json", "nometadata") => Ok(MetadataLevel::None),
+        ("application/json" | "json", "fullmetadata") => Ok(MetadataLevel::Full),
+        ("application/json" | "json", "minimalmetadata" | "") => Ok(MetadataLevel::Minimal),
+        ("application/json" | "json", "verbose") => Err(Rejection::JsonVerboseFormatNotSupported),
+        ("*/*" | "application/*", _) => Ok(MetadataLevel::Minimal),
+        ("application/atom+xml" | "application/xml" | "text/xml" | "atom", _) => Err(Rejection::AtomFormatNotSupported),
+        _ => Err(Rejection::MediaTypeNotSupported),
+    };
+    (quality, level)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use tavola_core::DateTime;
+
+    use super::{Exchange, Presentation, negotiate};
+    use crate::rejection::Rejection;
+    use crate::table::entity_json::MetadataLevel::{Full, Minimal, None as Nothing};
+
+    /// Statements 150 to 155.
+    #[test]
+    fn formats() {
+        let atom = || Err(Rejection::AtomFormatNotSupported);
+        for (accept, format, expected) in [
+            (None, None, Ok(Minimal)),
+            (Some("*/*"), None, Ok(Minimal)),
+            (Some(""), None, Ok(Minimal)),
+            (Some("application/json"), None, Ok(Minimal)),
+            (Some("application/json;odata=nometadata"), None, Ok(Nothing)),
+            (Some("application/json; odata=fullmetadata ;streaming=true"), None, Ok(Full)),
+            (Some("APPLICATION/JSON;OData=NoMetadata"), None, Ok(Nothing)),
+            (Some("application/atom+xml, application/json;odata=nometadata;q=0.1"), None, Ok(Nothing)),
+            (
+                Some("application/json;odata=nometadata;q=0.2, application/json;odata=fullmetadata;q=0.7"),
+                None,
+                Ok(Full),
+            ),
+            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), None, Ok(Minimal)),
+            (Some("application/atom+xml"), None, atom()),
+            (Some("application/atom+xml,application/xml"), None, atom()),
+            (Some("application/json;odata=verbose"), None, Err(Rejection::JsonVerboseFormatNotSupported)),
+            (Some("image/png"), None, Err(Rejection::MediaTypeNotSupported)),
+            (Some("application/json;q=0"), None, Err(Rejection::MediaTypeNotSupported)),
+            (Some("application/atom+xml"), Some("application/json;odata=fullmetadata"), Ok(Full)),
+            (Some("application/json;odata=nometadata"), Some("json"), Ok(Minimal)),
+            (Some("application/json"), Some("atom"), atom()),
+            (Some("application/json;odata=nometadata"), Some(""), Ok(Nothing)),
+        ] {
+            let mut request = Request::builder();
+            if let Some(accept) = accept {
+                request = request.header("accept", accept);
+            }
+            let request = request.body(()).unwrap();
+            assert_eq!(negotiate(request.headers(), format), expected, "{accept:?} {format:?}");
+        }
+    }
+
+    fn response(headers: &[(&str, &str)]) -> http::Response<bytes::Bytes> {
+        let mut request = Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let presentation = Presentation::of(&request.body(()).unwrap().into_parts().0, None);
+        let now = DateTime::parse("2026-11-16T00:05:27.9Z").unwrap();
+        let exchange = Exchange { request_id: "id", now, presentation: &presentation };
+        exchange.respond(http::StatusCode::OK, http::HeaderMap::new(), bytes::Bytes::from_static(b"abc"))
+    }
+
+    /// Statements 22 to 26.
+    #[test]
+    fn headers_of_every_answer() {
+        let answer = response(&[("x-ms-version", "2019-02-02"), ("x-ms-client-request-id", "mine")]);
+        for (name, value) in [
+            ("date", "Mon, 16 Nov 2026 00:05:27 GMT"),
+            ("x-ms-request-id", "id"),
+            ("x-ms-version", "2019-02-02"),
+            ("x-ms-client-request-id", "mine"),
+            ("content-length", "3"),
+        ] {
+            assert_eq!(answer.headers()[name], value, "{name}");
+        }
+        assert!(answer.headers().contains_key("server"));
+        assert!(!response(&[]).headers().contains_key("x-ms-client-request-id"));
+        let echoed =
+            |id: &str| response(&[("x-ms-client-request-id", id)]).headers().contains_key("x-ms-client-request-id");
+        assert!(echoed(&"x".repeat(1024)));
+        assert!(!echoed(&"x".repeat(1025)));
+        assert!(!echoed("\t"));
+    }
 }

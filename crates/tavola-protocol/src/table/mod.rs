@@ -4,7 +4,7 @@ pub mod batch;
 pub mod continuation;
 pub mod entity_json;
 pub mod metadata;
-pub mod query;
+pub(crate) mod query;
 pub mod reply;
 pub mod request;
 pub mod tables_json;

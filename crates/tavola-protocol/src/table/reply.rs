@@ -1,20 +1,277 @@
 //! From what is answered to HTTP.
 
-use bytes::Bytes;
-use http::Response;
-use tavola_core::TableReply;
+use std::borrow::Cow;
 
-use crate::headers::Exchange;
-use crate::rejection::Rejection;
+use bytes::Bytes;
+use http::header::{ALLOW, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use sha2::{Digest as _, Sha256};
+use tavola_core::reply::OperationReply;
+use tavola_core::request::{Continuation, Select};
+use tavola_core::{ETag, EntityView, Guid, Refusal, TableName, TableReply, Timestamp};
+
+use super::batch::{BatchPart, write_batch};
+use super::continuation;
+use super::entity_json::{Links, MetadataLevel, entity_url_path, write_entity, write_entity_set};
+use super::metadata::write_metadata;
+use super::tables_json::{write_table, write_table_set};
+use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish, json_content_type, text_value};
+use crate::rejection::{Rejection, status_code_text};
+use crate::{error_body, xml};
+
+/// How long a client waits before it asks a store again that was unavailable.
+const STORE_RETRY_SECONDS: u32 = 1;
 
 /// Writes the answer to a request that was carried out.
 #[must_use]
-pub fn render_reply(_reply: &TableReply, _exchange: &Exchange<'_>) -> Response<Bytes> {
-    Response::new(Bytes::new())
+pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Bytes> {
+    let presentation = exchange.presentation;
+    match (reply, &presentation.envelope) {
+        (TableReply::TransactionDone(table, operations), envelope) => {
+            let wish = |index: usize| match envelope {
+                Envelope::Changeset(wishes) => wishes.get(index).unwrap_or(&presentation.wish),
+                Envelope::Plain | Envelope::BatchedQuery => &presentation.wish,
+            };
+            let answers = operations.iter().enumerate();
+            let answers =
+                answers.map(|(index, operation)| operation_answer(table, operation, wish(index), presentation));
+            let parts: Vec<BatchPart> = answers.map(Answer::into_part).collect();
+            batch_response(&parts, true, exchange)
+        }
+        (reply, Envelope::BatchedQuery) => {
+            let part = answer(reply, presentation).into_part();
+            batch_response(&[part], false, exchange)
+        }
+        (reply, Envelope::Plain | Envelope::Changeset(_)) => answer(reply, presentation).into_response(exchange),
+    }
 }
 
-/// Writes the answer to a request that was not.
+/// Writes the answer to a request that was not carried out. What is wrong inside a batch stands in the batch's answer.
 #[must_use]
-pub fn render_rejection(_rejection: &Rejection, _exchange: &Exchange<'_>) -> Response<Bytes> {
-    Response::new(Bytes::new())
+pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Response<Bytes> {
+    let part = |rejection: &Rejection, index: Option<usize>| {
+        let wishes = match &exchange.presentation.envelope {
+            Envelope::Changeset(wishes) => wishes.as_slice(),
+            Envelope::Plain | Envelope::BatchedQuery => &[],
+        };
+        let prefer = index.and_then(|index| wishes.get(index)).and_then(|wish| wish.prefer);
+        rejection_answer(rejection, prefer, exchange).into_part()
+    };
+    match (&exchange.presentation.envelope, rejection) {
+        (Envelope::Changeset(_), Rejection::InOperation { index, .. }) => {
+            batch_response(&[part(rejection, Some(*index))], true, exchange)
+        }
+        // A refusal of the batch as a whole, a missing table for example, is the first operation's.
+        (Envelope::Changeset(_), Rejection::Refused(refusal)) if *refusal != Refusal::WriteOnSecondary => {
+            batch_response(&[part(&rejection.clone().in_operation(0), Some(0))], true, exchange)
+        }
+        (Envelope::BatchedQuery, _) if status_code_text(rejection).status.is_client_error() => {
+            batch_response(&[part(rejection, None)], false, exchange)
+        }
+        _ => {
+            let rejection = rejection.innermost();
+            let mut response = rejection_answer(rejection, None, exchange).into_response(exchange);
+            add_advice(rejection, response.headers_mut());
+            response
+        }
+    }
+}
+
+/// An answer before it becomes a response or a part of one. Names are spelled as the service spells them, which counts
+/// in the parts of a batch; their order is the service's too.
+struct Answer {
+    status: StatusCode,
+    headers: Vec<(&'static str, Cow<'static, str>)>,
+    body: Option<Vec<u8>>,
+    /// The OData version that a part says; whole responses say none.
+    version: &'static str,
+}
+
+impl Answer {
+    /// An answer of an OData operation.
+    fn odata(status: StatusCode) -> Self {
+        let headers = vec![("X-Content-Type-Options", "nosniff".into()), ("Cache-Control", "no-cache".into())];
+        Self { status, headers, body: None, version: "3.0;" }
+    }
+
+    fn xml(status: StatusCode, body: Vec<u8>) -> Self {
+        let headers = vec![("Content-Type", "application/xml".into())];
+        Self { status, headers, body: Some(body), version: "3.0;" }
+    }
+
+    /// An answer of an XML operation that has nothing to say.
+    fn bare(status: StatusCode) -> Self {
+        Self { status, headers: Vec::new(), body: None, version: "3.0;" }
+    }
+
+    fn header(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn maybe_header(self, name: &'static str, value: Option<impl Into<Cow<'static, str>>>) -> Self {
+        match value {
+            Some(value) => self.header(name, value),
+            None => self,
+        }
+    }
+
+    fn json(self, level: MetadataLevel, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut answer = self.header("Content-Type", json_content_type(level));
+        let mut body = Vec::new();
+        write(&mut body);
+        answer.body = Some(body);
+        answer
+    }
+
+    fn into_part(self) -> BatchPart {
+        let mut headers: Vec<_> = self.headers.into_iter().map(|(name, value)| (name, value.into_owned())).collect();
+        headers.push(("DataServiceVersion", self.version.to_owned()));
+        BatchPart { status: self.status, headers, body: self.body.map(Bytes::from) }
+    }
+
+    fn into_response(self, exchange: &Exchange<'_>) -> Response<Bytes> {
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + 8);
+        for (name, value) in self.headers {
+            let value = match value {
+                Cow::Borrowed(text) => HeaderValue::from_static(text),
+                Cow::Owned(text) => text_value(text),
+            };
+            if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
+                headers.insert(name, value);
+            }
+        }
+        exchange.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
+    }
+}
+
+fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
+    let Wish { level, select, prefer } = &presentation.wish;
+    let level = *level;
+    let links = |table| Links { base: &presentation.base, account: &presentation.account, table };
+    let ok = || Answer::odata(StatusCode::OK);
+    match reply {
+        TableReply::TableCreated(name) => table_created(name, *prefer, level, presentation),
+        TableReply::Table(name) => ok().json(level, |out| write_table(out, name, level, &links("Tables"))),
+        TableReply::Tables { names, next } => ok()
+            .maybe_header("x-ms-continuation-NextTableName", next.as_deref().map(continuation::encode))
+            .json(level, |out| write_table_set(out, names, level, &links("Tables"))),
+        TableReply::TableDeleted => Answer::odata(StatusCode::NO_CONTENT),
+        TableReply::Policies(policies) => Answer::xml(StatusCode::OK, xml::write_policies(policies)),
+        TableReply::PoliciesSet => Answer::bare(StatusCode::NO_CONTENT),
+        TableReply::Entity(table, entity) => ok()
+            .header("ETag", etag(entity.timestamp()))
+            .json(level, |out| write_entity(out, entity.as_ref(), level, select, &links(table.as_str()))),
+        TableReply::Entities { table, entities, next } => with_continuation(ok(), next.as_ref())
+            .json(level, |out| write_entity_set(out, entities, level, select, &links(table.as_str()))),
+        TableReply::Written(table, operation) => operation_answer(table, operation, &presentation.wish, presentation),
+        // Rendered part by part; a caller that comes here all the same gets an answer without them.
+        TableReply::TransactionDone(..) => Answer::odata(StatusCode::ACCEPTED),
+        TableReply::ServiceProperties(properties) => {
+            Answer::xml(StatusCode::OK, xml::write_service_properties(properties))
+        }
+        TableReply::ServicePropertiesSet => Answer::bare(StatusCode::ACCEPTED),
+        TableReply::ServiceStats(last_sync) => Answer::xml(StatusCode::OK, xml::write_stats(*last_sync)),
+        TableReply::Metadata(names) => Answer::xml(StatusCode::OK, write_metadata(names, &presentation.account)),
+    }
+}
+
+fn with_continuation(answer: Answer, next: Option<&Continuation>) -> Answer {
+    let Some(next) = next else {
+        return answer;
+    };
+    let row_key = next.row_key.as_ref().map(|row_key| continuation::encode(row_key.as_str()));
+    answer
+        .header("x-ms-continuation-NextPartitionKey", continuation::encode(next.partition_key.as_str()))
+        .maybe_header("x-ms-continuation-NextRowKey", row_key)
+}
+
+fn table_created(
+    name: &TableName,
+    prefer: Option<Prefer>,
+    level: MetadataLevel,
+    presentation: &Presentation,
+) -> Answer {
+    let url = format!("{}/Tables('{name}')", presentation.base);
+    let links = Links { base: &presentation.base, account: &presentation.account, table: "Tables" };
+    created(url, prefer, None).unwrap_or_else(|answer| answer.json(level, |out| write_table(out, name, level, &links)))
+}
+
+/// What creating a table or an entity answers: whole if nothing is to be echoed, else in `Err` for want of its body.
+fn created(url: String, prefer: Option<Prefer>, timestamp: Option<Timestamp>) -> Result<Answer, Answer> {
+    let echoed = prefer != Some(Prefer::ReturnNoContent);
+    let status = if echoed { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let answer = Answer::odata(status)
+        .maybe_header("Preference-Applied", prefer.map(Prefer::name))
+        .header("Location", url.clone())
+        .maybe_header("DataServiceId", (!echoed).then_some(url))
+        .maybe_header("ETag", timestamp.map(etag));
+    if echoed { Err(answer) } else { Ok(answer) }
+}
+
+fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, presentation: &Presentation) -> Answer {
+    let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
+    match operation {
+        OperationReply::Inserted(entity) => {
+            let path = entity_url_path(table.as_str(), entity.partition_key(), entity.row_key());
+            let url = format!("{}/{path}", presentation.base);
+            let links = Links { base: &presentation.base, account: &presentation.account, table: table.as_str() };
+            let write = |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
+            let created = created(url, wish.prefer, Some(entity.timestamp));
+            created.unwrap_or_else(|answer| answer.json(wish.level, write))
+        }
+        OperationReply::Updated(timestamp) => written().header("ETag", etag(*timestamp)),
+        OperationReply::Deleted => written(),
+    }
+}
+
+fn etag(timestamp: Timestamp) -> String {
+    ETag::of(timestamp).to_string()
+}
+
+fn rejection_answer(rejection: &Rejection, prefer: Option<Prefer>, exchange: &Exchange<'_>) -> Answer {
+    let error = status_code_text(rejection);
+    if exchange.presentation.is_xml {
+        let body = error_body::xml(&error, rejection, exchange.request_id, exchange.now);
+        return Answer::xml(error.status, body).header("x-ms-error-code", error.code);
+    }
+    let in_batch = exchange.presentation.envelope != Envelope::Plain;
+    Answer::odata(error.status)
+        .maybe_header("Preference-Applied", prefer.map(Prefer::name))
+        .maybe_header("x-ms-error-code", (!in_batch).then_some(error.code))
+        // Recordings of errors say this level whatever was asked.
+        .json(MetadataLevel::Minimal, |out| {
+            *out = error_body::json(&error, rejection, exchange.request_id, exchange.now);
+        })
+}
+
+/// When to come back, and with which verbs.
+fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
+    match rejection {
+        Rejection::ServerBusy { retry_after_seconds } => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+        }
+        Rejection::StoreUnavailable => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
+        }
+        Rejection::MethodNotAllowed { allowed } => {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        _ => {}
+    }
+}
+
+fn batch_response(parts: &[BatchPart], in_changeset: bool, exchange: &Exchange<'_>) -> Response<Bytes> {
+    let ids = ["batch", "changeset"].map(|name| boundary_id(name, exchange.request_id));
+    let (content_type, body) = write_batch(parts, in_changeset, [&ids[0], &ids[1]]);
+    let answer = Answer::odata(StatusCode::ACCEPTED).header("Content-Type", content_type);
+    Answer { body: Some(body.into()), ..answer }.into_response(exchange)
+}
+
+/// A GUID that differs per request, so that no content can be made to contain the boundary in advance.
+fn boundary_id(name: &str, request_id: &str) -> String {
+    let digest = Sha256::new().chain_update(name).chain_update(request_id).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Guid::from_bytes(bytes).to_string()
 }

@@ -1,22 +1,290 @@
 //! From HTTP to what is asked.
 
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::request::Parts;
-use tavola_core::TableRequest;
+use http::{HeaderMap, Method};
+use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
+use tavola_core::{
+    ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition, Refusal,
+    TableName, TableRequest,
+};
 
-use crate::address::Address;
-use crate::headers::Presentation;
+use super::batch::{BatchRequest, read_batch};
+use super::entity_json::read_entity;
+use super::query::{Parameter, Query};
+use super::tables_json::read_table_name;
+use super::uri::Resource;
+use crate::address::{Address, resource_path_in_batch};
+use crate::headers::{Envelope, Presentation, Wish};
 use crate::rejection::Rejection;
+use crate::xml::{read_policies, read_service_properties};
 
 /// Understands a request; `presentation` learns how its answer is to be written.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn parse_request(
-    _parts: &Parts,
-    _body: &Bytes,
-    _address: &Address,
-    _presentation: &mut Presentation,
+    parts: &Parts,
+    body: &Bytes,
+    address: &Address,
+    presentation: &mut Presentation,
 ) -> Result<TableRequest, Rejection> {
-    Err(Rejection::InvalidUri)
+    let query = Query::parse(parts.uri.query());
+    query.check()?;
+    presentation.timeout = query.timeout()?;
+    let operation = Operation { method: &parts.method, headers: &parts.headers, query, body };
+    match Resource::parse(&address.resource_path)? {
+        Resource::Batch => parse_batch(&operation, body, address, presentation),
+        resource if operation.query.is_xml_operation() => operation.parse_xml(resource, address.secondary),
+        resource => {
+            presentation.wish = Wish::of(operation.headers, &operation.query)?;
+            operation.parse(resource)
+        }
+    }
+}
+
+/// The verb that is executed, tunnelled or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Get,
+    Post,
+    Put,
+    Merge,
+    Delete,
+    Other,
+}
+
+/// One operation as HTTP has it: a whole request, or a part of a batch.
+struct Operation<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    query: Query<'a>,
+    body: &'a [u8],
+}
+
+impl Operation<'_> {
+    /// The operations with JSON bodies.
+    fn parse(&self, resource: Resource) -> Result<TableRequest, Rejection> {
+        if self.query.get(Parameter::Comp).is_some() {
+            return Err(self.query.invalid(Parameter::Comp));
+        }
+        match (resource, self.verb()?) {
+            (Resource::Tables, Verb::Get) => Ok(TableRequest::QueryTables(self.query.tables_query()?)),
+            (Resource::Tables, Verb::Post) => Ok(TableRequest::CreateTable(self.new_table()?)),
+            (Resource::Tables, _) => Err(allowed("GET, HEAD, POST")),
+            (Resource::Table(table), Verb::Get) => Ok(TableRequest::GetTable(table)),
+            (Resource::Table(table), Verb::Delete) => Ok(TableRequest::DeleteTable(table)),
+            (Resource::Table(_), _) => Err(allowed("GET, HEAD, DELETE")),
+            (Resource::EntitySet(table), Verb::Get) => {
+                Ok(TableRequest::QueryEntities(table, self.query.entity_query()?))
+            }
+            (Resource::EntitySet(table), Verb::Post) => self.insert(table),
+            (Resource::EntitySet(_), _) => Err(allowed("GET, HEAD, POST")),
+            (Resource::Entity(table, key), Verb::Get) => Ok(TableRequest::GetEntity(table, key)),
+            (Resource::Entity(table, key), Verb::Put) => self.replace(table, key),
+            (Resource::Entity(table, key), Verb::Merge) => self.merge(table, key),
+            (Resource::Entity(table, key), Verb::Delete) => self.delete(table, key),
+            (Resource::Entity(..), _) => Err(allowed("GET, HEAD, PUT, PATCH, MERGE, DELETE")),
+            (Resource::Metadata, Verb::Get) => Ok(TableRequest::GetMetadata),
+            (Resource::Metadata, _) => Err(allowed("GET, HEAD")),
+            (Resource::Service | Resource::Batch, _) => Err(Rejection::InvalidUri),
+        }
+    }
+
+    /// The operations with XML bodies, which a query parameter names.
+    fn parse_xml(&self, resource: Resource, secondary: bool) -> Result<TableRequest, Rejection> {
+        let Some(comp) = self.query.get(Parameter::Comp) else {
+            return Err(Rejection::MissingQueryParameter(Parameter::Comp.name()));
+        };
+        match (resource, comp, self.verb()?) {
+            (Resource::EntitySet(table), "acl", Verb::Get) => Ok(TableRequest::GetPolicies(table)),
+            (Resource::EntitySet(table), "acl", Verb::Put) => {
+                Ok(TableRequest::SetPolicies(table, read_policies(self.body)?))
+            }
+            (Resource::EntitySet(_), "acl", _) | (Resource::Service, "properties", Verb::Post | Verb::Delete) => {
+                Err(allowed("GET, HEAD, PUT"))
+            }
+            (Resource::Service, "properties", Verb::Get) => Ok(TableRequest::GetServiceProperties),
+            (Resource::Service, "properties", Verb::Put) => {
+                Ok(TableRequest::SetServiceProperties(read_service_properties(self.body)?))
+            }
+            (Resource::Service, "properties", _) => Err(allowed("GET, HEAD, PUT")),
+            (Resource::Service, "stats", Verb::Get) if secondary => Ok(TableRequest::GetServiceStats),
+            (Resource::Service, "stats", verb) if secondary && verb != Verb::Get => Err(allowed("GET, HEAD")),
+            // Stats on the primary too: only the secondary knows how far it has come.
+            _ => Err(self.query.invalid(Parameter::Comp)),
+        }
+    }
+
+    fn verb(&self) -> Result<Verb, Rejection> {
+        let mut tunnelled = self.headers.get_all("x-http-method").iter();
+        let is_post = self.method == Method::POST;
+        match (tunnelled.next(), tunnelled.next()) {
+            (None, _) => Ok(verb_named(self.method.as_str())),
+            (Some(_), Some(_)) => Err(Rejection::XMethodIncorrectCount),
+            (Some(_), None) if !is_post => Err(Rejection::XMethodNotUsingPost),
+            (Some(name), None) => match verb_named(name.to_str().unwrap_or_default()) {
+                verb @ (Verb::Put | Verb::Merge | Verb::Delete) => Ok(verb),
+                Verb::Get | Verb::Post | Verb::Other => Err(Rejection::XMethodIncorrectValue),
+            },
+        }
+    }
+
+    fn new_table(&self) -> Result<TableName, Rejection> {
+        self.check_body_is_not_atom()?;
+        Ok(TableName::parse(&read_table_name(self.body)?)?)
+    }
+
+    fn insert(&self, table: TableName) -> Result<TableRequest, Rejection> {
+        self.check_body_is_not_atom()?;
+        let entity = read_entity(self.body)?;
+        let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
+            return Err(Refusal::PropertiesNeedValue.into());
+        };
+        let (partition_key, new) = NewEntity::new(EntityKey::new(partition_key, row_key), entity.properties)?;
+        Ok(TableRequest::Write(table, partition_key, EntityOperation::Insert(new)))
+    }
+
+    fn replace(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+        let wanted = self.precondition("PUT")?;
+        let (partition_key, new) = self.entity_at(key)?;
+        Ok(TableRequest::Write(table, partition_key, EntityOperation::Replace(new, wanted)))
+    }
+
+    fn merge(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+        let wanted = self.precondition("MERGE")?;
+        let (partition_key, new) = self.entity_at(key)?;
+        Ok(TableRequest::Write(table, partition_key, EntityOperation::Merge(new, wanted)))
+    }
+
+    fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+        match self.precondition("DELETE")? {
+            Precondition::None => Err(Rejection::MissingRequiredHeader("If-Match")),
+            wanted => Ok(TableRequest::Write(table, key.partition_key, EntityOperation::Delete(key.row_key, wanted))),
+        }
+    }
+
+    /// The body's properties under the URL's key; keys in the body are ignored.
+    fn entity_at(&self, key: EntityKey) -> Result<(PartitionKey, NewEntity), Rejection> {
+        self.check_body_is_not_atom()?;
+        Ok(NewEntity::new(key, read_entity(self.body)?.properties)?)
+    }
+
+    fn precondition(&self, verb: &'static str) -> Result<Precondition, Rejection> {
+        let mut tags = self.headers.get_all(IF_MATCH).iter();
+        let (tag, more) = (tags.next(), tags.next());
+        if self.headers.contains_key(IF_NONE_MATCH) {
+            return Err(if tag.is_some() { Rejection::BothConditions } else { Rejection::IfNoneMatch(verb) });
+        }
+        let Some(tag) = tag else {
+            return Ok(Precondition::None);
+        };
+        let tag = tag.to_str().unwrap_or_default().trim();
+        match ETag::parse(tag).filter(|_| more.is_none()) {
+            Some(tag) => Ok(Precondition::Version(tag)),
+            None if tag == "*" && more.is_none() => Ok(Precondition::Exists),
+            None => Err(Rejection::InvalidETag(tag.to_owned())),
+        }
+    }
+
+    /// Any other content type is taken for JSON: the body decides.
+    fn check_body_is_not_atom(&self) -> Result<(), Rejection> {
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_atom = content_type.trim_start().to_ascii_lowercase().starts_with("application/atom+xml");
+        if is_atom { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
+    }
+}
+
+fn verb_named(name: &str) -> Verb {
+    match name {
+        "GET" | "HEAD" => Verb::Get,
+        "POST" => Verb::Post,
+        "PUT" => Verb::Put,
+        "PATCH" | "MERGE" => Verb::Merge,
+        "DELETE" => Verb::Delete,
+        _ => Verb::Other,
+    }
+}
+
+fn allowed(allowed: &'static str) -> Rejection {
+    Rejection::MethodNotAllowed { allowed }
+}
+
+fn parse_batch(
+    outer: &Operation<'_>,
+    body: &Bytes,
+    address: &Address,
+    presentation: &mut Presentation,
+) -> Result<TableRequest, Rejection> {
+    if outer.verb()? != Verb::Post {
+        return Err(allowed("POST"));
+    }
+    let content_type = outer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let account = address.account.as_str();
+    match read_batch(content_type, body)? {
+        BatchRequest::Changeset(requests) => {
+            let mut wishes = Vec::with_capacity(requests.len());
+            let transaction = parse_changeset(&requests, account, &mut wishes);
+            presentation.envelope = Envelope::Changeset(wishes);
+            transaction
+        }
+        BatchRequest::Query(request) => {
+            presentation.envelope = Envelope::BatchedQuery;
+            let query = inner_operation(&request);
+            presentation.wish = Wish::lenient(query.headers, &query.query);
+            match parse_inner(&query, request.uri().path(), account)? {
+                query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => Ok(query),
+                _ => Err(Rejection::InvalidInput),
+            }
+        }
+    }
+}
+
+/// Fills `wishes` as far as it comes, so that the one part of a failed batch is written as its operation wished.
+fn parse_changeset(
+    requests: &[http::Request<Bytes>],
+    account: &str,
+    wishes: &mut Vec<Wish>,
+) -> Result<TableRequest, Rejection> {
+    if requests.len() > TRANSACTION_OPERATIONS_MAX {
+        let index = TRANSACTION_OPERATIONS_MAX - 1;
+        return Err(Rejection::from(Refusal::TooManyOperations).in_operation(index));
+    }
+    let mut operations = Vec::with_capacity(requests.len());
+    let mut common_table: Option<TableName> = None;
+    for (index, request) in requests.iter().enumerate() {
+        let inner = inner_operation(request);
+        wishes.push(Wish::lenient(inner.headers, &inner.query));
+        let (table, partition_key, operation) =
+            parse_write(&inner, request.uri().path(), account).map_err(|rejection| rejection.in_operation(index))?;
+        if common_table.get_or_insert_with(|| table.clone()) != &table {
+            return Err(Rejection::from(Refusal::DifferentPartitions).in_operation(index));
+        }
+        operations.push((partition_key, operation));
+    }
+    let table = common_table.ok_or(Rejection::MalformedBatch)?;
+    Ok(TableRequest::Transaction(table, EntityGroupTransaction::new(operations)?))
+}
+
+fn inner_operation(request: &http::Request<Bytes>) -> Operation<'_> {
+    let query = Query::parse(request.uri().query());
+    Operation { method: request.method(), headers: request.headers(), query, body: request.body() }
+}
+
+fn parse_inner(operation: &Operation<'_>, path: &str, account: &str) -> Result<TableRequest, Rejection> {
+    operation.query.check()?;
+    Wish::of(operation.headers, &operation.query)?;
+    operation.parse(Resource::parse(resource_path_in_batch(path, account))?)
+}
+
+fn parse_write(
+    operation: &Operation<'_>,
+    path: &str,
+    account: &str,
+) -> Result<(TableName, PartitionKey, EntityOperation), Rejection> {
+    match parse_inner(operation, path, account)? {
+        TableRequest::Write(table, partition_key, operation) => Ok((table, partition_key, operation)),
+        _ => Err(Rejection::InvalidInput),
+    }
 }

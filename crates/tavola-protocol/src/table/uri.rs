@@ -1,1 +1,245 @@
-//! The path of a request.
+//! The path of a request: which resource it names.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use tavola_core::key::KeyError;
+use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
+
+use crate::rejection::Rejection;
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    /// `/`
+    Service,
+    /// `/Tables` or `/Tables()`
+    Tables,
+    /// `/Tables('T')`
+    Table(TableName),
+    /// `/T` or `/T()`
+    EntitySet(TableName),
+    /// `/T(PartitionKey='…',RowKey='…')`
+    Entity(TableName, EntityKey),
+    /// `/$batch`
+    Batch,
+    /// `/$metadata`
+    Metadata,
+}
+
+impl Resource {
+    /// Reads a path without its account, still percent-encoded.
+    ///
+    /// # Errors
+    /// If the path names nothing, or breaks a rule of names or keys.
+    pub fn parse(path: &str) -> Result<Self, Rejection> {
+        // Decoded once and whole: a quote may be raw or escaped, and `+` is a plus.
+        let path = decode(path).ok_or(Rejection::UrlUnparsable)?;
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        let (name, predicate) = path.split_at(path.find('(').unwrap_or(path.len()));
+        match (name, predicate) {
+            ("", "") => Ok(Self::Service),
+            ("$batch", "") => Ok(Self::Batch),
+            ("$metadata", "") => Ok(Self::Metadata),
+            ("Tables", "" | "()") => Ok(Self::Tables),
+            ("Tables", predicate) => {
+                let name = Reader { rest: predicate }.unnamed_key().ok_or(Rejection::KeyPredicate)?;
+                Ok(Self::Table(TableName::parse(&name)?))
+            }
+            (name, _) if name.is_empty() || name.contains('/') => Err(Rejection::InvalidUri),
+            (name, "" | "()") => Ok(Self::EntitySet(TableName::parse(name)?)),
+            (name, predicate) => {
+                let table = TableName::parse(name)?;
+                let (partition_key, row_key) =
+                    Reader { rest: predicate }.named_keys().ok_or(Rejection::KeyPredicate)?;
+                Ok(Self::Entity(table, entity_key(partition_key, row_key)?))
+            }
+        }
+    }
+}
+
+/// Percent-decodes once, as UTF-8; `None` if an escape is broken or the bytes are not UTF-8.
+#[must_use]
+pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    let mut after_percent = text.split('%').skip(1);
+    let is_escape =
+        |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
+    if !after_percent.all(is_escape) {
+        return None;
+    }
+    percent_decode_str(text).decode_utf8().ok()
+}
+
+fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, Rejection> {
+    let partition_key = PartitionKey::new(partition_key).map_err(key_in_url)?;
+    let row_key = RowKey::new(row_key).map_err(key_in_url)?;
+    Ok(EntityKey::new(partition_key, row_key))
+}
+
+/// The service says other things to a bad key in a URL than to one in a body.
+fn key_in_url(error: KeyError) -> Rejection {
+    match error {
+        KeyError::TooLong => Refusal::KeyTooLarge.into(),
+        KeyError::Forbidden('/' | '\\') => Rejection::KeyPredicate,
+        _ => Refusal::KeyOutOfRange.into(),
+    }
+}
+
+/// Reads a predicate in parentheses.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    /// `('value')` and nothing behind.
+    fn unnamed_key(mut self) -> Option<Cow<'a, str>> {
+        self.expect('(')?;
+        let value = self.quoted()?;
+        self.expect(')')?;
+        self.rest.is_empty().then_some(value)
+    }
+
+    /// The PartitionKey and RowKey of a predicate with both, each once, in either order, and nothing behind.
+    fn named_keys(mut self) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
+        self.expect('(')?;
+        let (first, first_value) = self.named_key()?;
+        self.expect(',')?;
+        let (second, second_value) = self.named_key()?;
+        self.expect(')')?;
+        match (first, second) {
+            _ if !self.rest.is_empty() => None,
+            ("PartitionKey", "RowKey") => Some((first_value, second_value)),
+            ("RowKey", "PartitionKey") => Some((second_value, first_value)),
+            _ => None,
+        }
+    }
+
+    fn named_key(&mut self) -> Option<(&'a str, Cow<'a, str>)> {
+        self.skip_spaces();
+        let name = self.rest.get(..self.rest.find(|next: char| !next.is_ascii_alphabetic())?)?;
+        self.rest = &self.rest[name.len()..];
+        self.expect('=')?;
+        Some((name, self.quoted()?))
+    }
+
+    /// A quoted text in which a doubled quote means one.
+    fn quoted(&mut self) -> Option<Cow<'a, str>> {
+        self.expect('\'')?;
+        let text = self.rest;
+        let mut end = text.find('\'')?;
+        let mut has_quotes = false;
+        while text[end + 1..].starts_with('\'') {
+            has_quotes = true;
+            end += 2 + text[end + 2..].find('\'')?;
+        }
+        self.rest = &text[end + 1..];
+        let text = &text[..end];
+        Some(if has_quotes { Cow::Owned(text.replace("''", "'")) } else { Cow::Borrowed(text) })
+    }
+
+    /// Skips spaces, then this character. None of the callers expects one inside a quoted text.
+    fn expect(&mut self, character: char) -> Option<()> {
+        self.skip_spaces();
+        self.rest = self.rest.strip_prefix(character)?;
+        Some(())
+    }
+
+    fn skip_spaces(&mut self) {
+        self.rest = self.rest.trim_start_matches(' ');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
+
+    use super::Resource;
+    use crate::rejection::Rejection;
+
+    fn entity(partition_key: &str, row_key: &str) -> Result<Resource, Rejection> {
+        let key = EntityKey::new(PartitionKey::new(partition_key).unwrap(), RowKey::new(row_key).unwrap());
+        Ok(Resource::Entity(TableName::parse("Tab").unwrap(), key))
+    }
+
+    #[test]
+    fn resources() {
+        let name = || TableName::parse("Tab").unwrap();
+        for (path, resource) in [
+            ("", Resource::Service),
+            ("/", Resource::Service),
+            ("/Tables", Resource::Tables),
+            ("/Tables()", Resource::Tables),
+            ("/Tables('Tab')", Resource::Table(name())),
+            ("/Tables(%27Tab%27)", Resource::Table(name())),
+            ("/Tab", Resource::EntitySet(name())),
+            ("/Tab()", Resource::EntitySet(name())),
+            ("/$batch", Resource::Batch),
+            ("/%24batch", Resource::Batch),
+            ("/$metadata", Resource::Metadata),
+        ] {
+            assert_eq!(Resource::parse(path), Ok(resource), "{path}");
+        }
+    }
+
+    /// Statements 7 to 15.
+    #[test]
+    fn key_predicates() {
+        for (predicate, partition_key, row_key) in [
+            ("(PartitionKey='p',RowKey='r')", "p", "r"),
+            ("(PartitionKey=%27p%27,RowKey=%27r%27)", "p", "r"),
+            ("(PartitionKey='p', RowKey='r')", "p", "r"),
+            ("(PartitionKey='p'%2C%20RowKey='r')", "p", "r"),
+            ("(RowKey='r',PartitionKey='p')", "p", "r"),
+            ("(PartitionKey='',RowKey='')", "", ""),
+            ("(PartitionKey='it''s',RowKey='''')", "it's", "'"),
+            ("(PartitionKey='it%27%27s',RowKey='it'%27s')", "it's", "it's"),
+            ("(PartitionKey='r2%20%27%27%C3%A9%2B%26%25',RowKey='a+b')", "r2 'é+&%", "a+b"),
+            ("(PartitionKey='%2541',RowKey='%F0%9F%98%80')", "%41", "😀"),
+            ("(PartitionKey='),(',RowKey=' a ')", "),(", " a "),
+        ] {
+            assert_eq!(Resource::parse(&format!("/Tab{predicate}")), entity(partition_key, row_key), "{predicate}");
+        }
+    }
+
+    /// Statements 21, 96 to 98, 130, 131.
+    #[test]
+    fn what_names_nothing() {
+        let long = "x".repeat(513);
+        for (path, rejection) in [
+            ("/a/b", Rejection::InvalidUri),
+            ("//", Rejection::InvalidUri),
+            ("/()", Rejection::InvalidUri),
+            ("/Tab%", Rejection::UrlUnparsable),
+            ("/Tab%4", Rejection::UrlUnparsable),
+            ("/Tab%zz", Rejection::UrlUnparsable),
+            ("/Tab(PartitionKey='%FF',RowKey='')", Rejection::UrlUnparsable),
+            ("/ab", Refusal::TableNameLength.into()),
+            ("/a-b", Refusal::TableNameCharacters.into()),
+            ("/tables", Refusal::TableNameReserved.into()),
+            ("/Tables('ab')", Refusal::TableNameLength.into()),
+            ("/Tables(Tab)", Rejection::KeyPredicate),
+            ("/Tables('Tab','Tab')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x')", Rejection::KeyPredicate),
+            ("/Tab(RowKey='x')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x',PartitionKey='x')", Rejection::KeyPredicate),
+            ("/Tab(partitionkey='x',rowkey='y')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y',Other='z')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x'RowKey='y')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y'", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y)", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y')/a", Rejection::KeyPredicate),
+            ("/Tab('x','y')", Rejection::KeyPredicate),
+            ("/Tab(", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='a%2Fb',RowKey='y')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='a/b',RowKey='y')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='a',RowKey='%5C')", Rejection::KeyPredicate),
+            ("/Tab(PartitionKey='a%23',RowKey='y')", Refusal::KeyOutOfRange.into()),
+            ("/Tab(PartitionKey='a',RowKey='%3F')", Refusal::KeyOutOfRange.into()),
+            ("/Tab(PartitionKey='a',RowKey='%C2%85')", Refusal::KeyOutOfRange.into()),
+            (&format!("/Tab(PartitionKey='{long}',RowKey='y')"), Refusal::KeyTooLarge.into()),
+        ] {
+            assert_eq!(Resource::parse(path), Err(rejection), "{path}");
+        }
+    }
+}
