@@ -9,25 +9,25 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The development account, which every test server has unless it is told otherwise.
-pub const ACCOUNT: &str = "devstoreaccount1";
+pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 /// The development account's public key.
-pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// A running server, killed when it goes out of scope.
 #[derive(Debug)]
-pub struct RunningServer {
+pub(crate) struct RunningServer {
     child: Child,
     lines: BufReader<ChildStdout>,
     /// What it printed until it was ready.
-    pub start_up: Vec<String>,
+    pub(crate) start_up: Vec<String>,
     /// `127.0.0.1:PORT` of the Table service.
-    pub table: String,
+    pub(crate) table: String,
     /// `127.0.0.1:PORT` of health and metrics.
-    pub admin: String,
+    pub(crate) admin: String,
 }
 
 /// `tavola`, with nothing of this environment that could change what it does.
-pub fn tavola() -> Command {
+pub(crate) fn tavola() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tavola"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TAVOLA_") || name.to_string_lossy().starts_with("AZURITE_") {
@@ -39,23 +39,22 @@ pub fn tavola() -> Command {
 
 impl RunningServer {
     /// `tavola serve` on a data folder, with free ports and without an access log.
-    pub fn start(location: &Path) -> Self {
+    pub(crate) fn start(location: &Path) -> Self {
         Self::start_with(location, |command| command)
     }
 
     /// The same, changed by `with`.
-    pub fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+    pub(crate) fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let mut command = tavola();
         command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
         Self::spawn(with(&mut command))
     }
 
     /// Runs a command that announces its ports, until it has.
-    pub fn spawn(command: &mut Command) -> Self {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
         let lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut server =
-            Self { child, lines, start_up: Vec::new(), table: String::new(), admin: String::new() };
+        let mut server = Self { child, lines, start_up: Vec::new(), table: String::new(), admin: String::new() };
         server.wait_until_announced();
         server
     }
@@ -81,23 +80,23 @@ impl RunningServer {
     }
 
     /// The base URL of the development account.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("http://{}/{ACCOUNT}", self.table)
     }
 
     /// The process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// SIGKILL: nothing is flushed, nobody is told.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
         self.child.wait().expect("the server ends");
     }
 
     /// SIGTERM, and how the process ended.
-    pub fn terminate(mut self) -> ExitStatus {
+    pub(crate) fn terminate(mut self) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill can be run");
         assert!(sent.success());

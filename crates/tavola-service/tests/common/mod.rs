@@ -1,0 +1,199 @@
+//! A service on any store, asked by a client that does what a store's contract allows: it repeats what was not done, and
+//! after an unknown outcome it takes "already so" for success.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code, reason = "each test file uses a part of the fixture")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tavola_core::filter::parse::parse;
+use tavola_core::reply::Cost;
+use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
+use tavola_core::{
+    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, NewEntity, PartitionKey,
+    Precondition, Properties, PropertyName, Refusal, RowKey, TableName, TableReply, TableRequest, Timestamp,
+};
+use tavola_service::{Clock, ServiceError, TableService};
+use tavola_store::{Store, StoreError};
+
+const ATTEMPTS_MAX: usize = 200;
+
+/// A clock that a test turns.
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub(crate) fn new() -> Arc<Self> {
+        let start = DateTime::parse("2026-11-16T06:00:00Z").unwrap();
+        Arc::new(Self(AtomicU64::new(start.ticks())))
+    }
+
+    pub(crate) fn advance_seconds(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// A service and an account.
+#[derive(Debug)]
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) service: TableService,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) account: AccountName,
+}
+
+/// A page of keys, `pk/rk`, and where to go on.
+pub(crate) type KeyPage = (Vec<String>, Option<Continuation>, Cost);
+
+impl Fixture {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let clock = TestClock::new();
+        let service = TableService::new(Arc::clone(&store), Arc::clone(&clock) as _);
+        Self { store, service, clock, account: AccountName::parse("acct").unwrap() }
+    }
+
+    /// Asks until there is an answer.
+    pub(crate) async fn ask(&self, request: TableRequest) -> Result<TableReply, Refusal> {
+        self.ask_with_cost(request).await.map(|(reply, _)| reply)
+    }
+
+    pub(crate) async fn ask_with_cost(&self, request: TableRequest) -> Result<(TableReply, Cost), Refusal> {
+        let mut unknown = false;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.service.execute(&self.account, request.clone()).await {
+                Ok(answer) => return Ok((answer.reply, answer.cost)),
+                Err(ServiceError::Store(StoreError::UnknownOutcome)) => unknown = true,
+                Err(ServiceError::Store(StoreError::Contended | StoreError::Unavailable { .. })) => {}
+                Err(ServiceError::Refused(refusal)) if unknown && already_so(&request, &refusal) => {
+                    return Ok((already_done(&request), Cost::default()));
+                }
+                Err(ServiceError::Refused(refusal)) => return Err(refusal),
+                Err(ServiceError::OperationRefused(failed)) => return Err(failed.refusal),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        panic!("no answer after {ATTEMPTS_MAX} attempts");
+    }
+
+    pub(crate) async fn create(&self, table: &str) -> Result<(), Refusal> {
+        self.ask(TableRequest::CreateTable(name(table))).await.map(drop)
+    }
+
+    pub(crate) async fn drop_table(&self, table: &str) -> Result<(), Refusal> {
+        self.ask(TableRequest::DeleteTable(name(table))).await.map(drop)
+    }
+
+    pub(crate) async fn insert(&self, table: &str, key: &str, value: i32) -> Result<(), Refusal> {
+        self.write(table, key, |new| EntityOperation::Insert(new), value).await
+    }
+
+    pub(crate) async fn write(
+        &self,
+        table: &str,
+        key: &str,
+        operation: impl FnOnce(NewEntity) -> EntityOperation,
+        value: i32,
+    ) -> Result<(), Refusal> {
+        let (partition_key, new) = new_entity(key, value);
+        self.ask(TableRequest::Write(name(table), partition_key, operation(new))).await.map(drop)
+    }
+
+    pub(crate) async fn delete(&self, table: &str, key: &str, condition: Precondition) -> Result<(), Refusal> {
+        let key = entity_key(key);
+        let delete = EntityOperation::Delete(key.row_key, condition);
+        self.ask(TableRequest::Write(name(table), key.partition_key, delete)).await.map(drop)
+    }
+
+    /// An entity's value and tag.
+    pub(crate) async fn get(&self, table: &str, key: &str) -> Result<(i32, ETag), Refusal> {
+        let reply = self.ask(TableRequest::GetEntity(name(table), entity_key(key))).await?;
+        let TableReply::Entity(_, entity) = reply else { panic!("{reply:?}") };
+        let Some(tavola_core::EdmRef::Int32(value)) = entity.property("Value") else { panic!("{entity:?}") };
+        Ok((value, ETag::of(entity.timestamp())))
+    }
+
+    pub(crate) async fn query(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<usize>,
+        from: Option<Continuation>,
+    ) -> Result<KeyPage, Refusal> {
+        let query = EntityQuery { filter: parse(filter).unwrap(), top, from };
+        let (reply, cost) = self.ask_with_cost(TableRequest::QueryEntities(name(table), query)).await?;
+        let TableReply::Entities { entities, next, .. } = reply else { panic!("{reply:?}") };
+        let key = |entity: &Box<dyn EntityView>| format!("{}/{}", entity.partition_key(), entity.row_key());
+        Ok((entities.iter().map(key).collect(), next, cost))
+    }
+
+    /// All keys of a query, page by page, and the sizes of the pages.
+    pub(crate) async fn query_all(&self, table: &str, filter: &str, top: Option<usize>) -> (Vec<String>, Vec<usize>) {
+        let (mut keys, mut sizes, mut from) = (Vec::new(), Vec::new(), None);
+        loop {
+            let (page, next, _) = self.query(table, filter, top, from).await.unwrap();
+            sizes.push(page.len());
+            keys.extend(page);
+            match next {
+                Some(next) => from = Some(next),
+                None => return (keys, sizes),
+            }
+        }
+    }
+
+    pub(crate) async fn tables(
+        &self,
+        filter: &str,
+        top: Option<usize>,
+        from: Option<String>,
+    ) -> (Vec<String>, Option<String>) {
+        let query = TablesQuery { filter: parse(filter).unwrap(), top, from };
+        let reply = self.ask(TableRequest::QueryTables(query)).await.unwrap();
+        let TableReply::Tables { names, next } = reply else { panic!("{reply:?}") };
+        (names.iter().map(|name| name.as_str().to_owned()).collect(), next)
+    }
+}
+
+/// What the first, unanswered attempt would look like if it had been carried out.
+fn already_so(request: &TableRequest, refusal: &Refusal) -> bool {
+    matches!(
+        (request, refusal),
+        (TableRequest::CreateTable(_), Refusal::TableAlreadyExists)
+            | (TableRequest::DeleteTable(_), Refusal::ResourceNotFound)
+            | (TableRequest::Write(_, _, EntityOperation::Insert(_)), Refusal::EntityAlreadyExists)
+            | (TableRequest::Write(_, _, EntityOperation::Delete(..)), Refusal::EntityNotFound)
+            | (TableRequest::Write(..), Refusal::ConditionNotMet)
+    )
+}
+
+fn already_done(request: &TableRequest) -> TableReply {
+    match request {
+        TableRequest::CreateTable(name) => TableReply::TableCreated(name.clone()),
+        TableRequest::DeleteTable(_) => TableReply::TableDeleted,
+        TableRequest::Write(table, ..) => {
+            TableReply::Written(table.clone(), tavola_core::reply::OperationReply::Updated(Timestamp::MIN))
+        }
+        other => panic!("{other:?} has no outcome that could be unknown"),
+    }
+}
+
+pub(crate) fn name(table: &str) -> TableName {
+    TableName::parse(table).unwrap()
+}
+
+/// `pk/rk`
+pub(crate) fn entity_key(key: &str) -> EntityKey {
+    let (partition_key, row_key) = key.split_once('/').unwrap();
+    EntityKey::new(PartitionKey::new(partition_key).unwrap(), RowKey::new(row_key).unwrap())
+}
+
+pub(crate) fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
+    let properties = Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(value))]).unwrap();
+    NewEntity::new(entity_key(key), properties).unwrap()
+}
