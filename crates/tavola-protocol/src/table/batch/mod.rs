@@ -1,0 +1,190 @@
+//! Entity group transactions as multipart bodies: `$batch` in both directions.
+//!
+//! A batch holds one changeset of writes, or one query outside any changeset. What its requests mean, and whether they
+//! may stand together, is decided elsewhere; here they are only taken out of their envelopes (`multipart.rs`) or put
+//! into them, to the byte as the clients expect it.
+
+mod multipart;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
+
+use multipart::{Head, boundary, push_envelope, push_message, sections};
+
+/// A body that is not a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a well-formed batch")]
+pub struct BatchError;
+
+/// What a batch holds.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per request, and taken apart at once")]
+pub enum BatchRequest {
+    /// The requests of its one changeset. There may be none, and one more than a transaction can have, but no more than
+    /// that: the rest is not read.
+    Changeset(Vec<Request<Bytes>>),
+    /// One query, outside any changeset.
+    Query(Request<Bytes>),
+}
+
+/// One answer in a batch's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchPart {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers, spelled and ordered as they are to be written.
+    pub headers: Vec<(&'static str, String)>,
+    /// Its body.
+    pub body: Option<Bytes>,
+}
+
+/// Enough to see that a changeset is too long.
+const PARTS_MAX: usize = TRANSACTION_OPERATIONS_MAX + 1;
+
+/// Takes a batch apart.
+///
+/// # Errors
+/// If the body is not one changeset or one query.
+pub fn read_batch(content_type: &str, body: &Bytes) -> Result<BatchRequest, BatchError> {
+    match parts(content_type, body)? {
+        Parts::Changeset { texts, .. } => {
+            let requests = texts.into_iter().map(|text| request(body, text));
+            Ok(BatchRequest::Changeset(requests.collect::<Result<_, _>>()?))
+        }
+        Parts::Single { text, .. } => {
+            let query = request(body, text)?;
+            if query.method() == Method::GET { Ok(BatchRequest::Query(query)) } else { Err(BatchError) }
+        }
+    }
+}
+
+/// Writes the answer to a batch: its content type and its body. `ids` make the two boundaries.
+#[must_use]
+pub fn write_batch(parts: &[BatchPart], in_changeset: bool, ids: [&str; 2]) -> (String, Bytes) {
+    let outer = format!("batchresponse_{}", ids[0]);
+    let inner = in_changeset.then(|| format!("changesetresponse_{}", ids[1]));
+    push_envelope(&outer, inner.as_deref(), |out, boundary| {
+        for part in parts {
+            let reason = part.status.canonical_reason().unwrap_or("Unknown");
+            let line = format!("HTTP/1.1 {} {reason}", part.status.as_str());
+            let headers = part.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+            push_message(out, boundary, &line, headers, part.body.as_deref().unwrap_or_default());
+        }
+    })
+}
+
+/// Writes a batch with one changeset, or with one query if that is all there is: its content type and its body. `ids`
+/// make the two boundaries.
+#[must_use]
+pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Bytes) {
+    let outer = format!("batch_{}", ids[0]);
+    let is_query = matches!(requests, [only] if only.method() == Method::GET);
+    let inner = (!is_query).then(|| format!("changeset_{}", ids[1]));
+    push_envelope(&outer, inner.as_deref(), |out, boundary| {
+        for request in requests {
+            let line = format!("{} {} HTTP/1.1", request.method(), request.uri());
+            let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+            push_message(out, boundary, &line, headers, request.body());
+        }
+    })
+}
+
+/// Takes the answer to a batch apart.
+///
+/// # Errors
+/// If the body is not the answer to a batch, or was cut short.
+pub fn decode_batch_response(content_type: &str, body: &Bytes) -> Result<Vec<Response<Bytes>>, BatchError> {
+    let (texts, ended) = match parts(content_type, body)? {
+        Parts::Changeset { texts, ended } => (texts, ended),
+        Parts::Single { text, ended } => (vec![text], ended),
+    };
+    if !ended {
+        return Err(BatchError);
+    }
+    texts.into_iter().map(|text| response(body, text)).collect()
+}
+
+/// The HTTP messages of a batch, each as text.
+enum Parts<'a> {
+    Changeset {
+        texts: Vec<&'a str>,
+        /// The batch goes on to its own next delimiter.
+        ended: bool,
+    },
+    Single {
+        text: &'a str,
+        ended: bool,
+    },
+}
+
+fn parts<'a>(content_type: &str, body: &'a Bytes) -> Result<Parts<'a>, BatchError> {
+    let outer = boundary(content_type).ok_or(BatchError)?;
+    let text = std::str::from_utf8(body).map_err(|_| BatchError)?;
+    // A second changeset, or a query beside one, is refused as a whole: half of a batch is never what was meant.
+    let [section] = sections(text, outer, 2)[..] else { return Err(BatchError) };
+    let head = Head::parse(section.text)?;
+    let ended = section.ended;
+    let Some(inner) = head.value("content-type").and_then(boundary) else {
+        return Ok(Parts::Single { text: head.rest, ended });
+    };
+    let sections = sections(head.rest, inner, PARTS_MAX);
+    // A part that neither delimiter ends was cut short; what is missing cannot be known.
+    if sections.iter().any(|part| !part.ended && !ended) {
+        return Err(BatchError);
+    }
+    let texts = sections.iter().map(|part| Ok(Head::parse(part.text)?.rest)).collect::<Result<_, _>>()?;
+    Ok(Parts::Changeset { texts, ended })
+}
+
+/// The request in a part. Its length is not asked for: some clients leave it out, and the delimiter tells it.
+fn request(batch: &Bytes, text: &str) -> Result<Request<Bytes>, BatchError> {
+    let (line, rest) = first_line(text)?;
+    let (method, rest_of_line) = line.split_once(' ').ok_or(BatchError)?;
+    let (target, version) = rest_of_line.trim().rsplit_once(' ').ok_or(BatchError)?;
+    let target = target.trim();
+    let absolute = target.starts_with('/') || target.contains("://");
+    if !version.starts_with("HTTP/") || !absolute {
+        return Err(BatchError);
+    }
+    let head = Head::parse(rest)?;
+    // Clients leave empty lines between headers and body, which no JSON minds losing.
+    let mut request = Request::new(batch.slice_ref(head.rest.trim_ascii_start().as_bytes()));
+    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|_| BatchError)?;
+    *request.uri_mut() = target.parse().map_err(|_| BatchError)?;
+    *request.headers_mut() = header_map(&head)?;
+    Ok(request)
+}
+
+fn response(batch: &Bytes, text: &str) -> Result<Response<Bytes>, BatchError> {
+    let (line, rest) = first_line(text)?;
+    let (version, status) = line.split_once(' ').ok_or(BatchError)?;
+    let code = status.get(..3).filter(|_| version.starts_with("HTTP/")).ok_or(BatchError)?;
+    let head = Head::parse(rest)?;
+    let mut response = Response::new(batch.slice_ref(head.rest.as_bytes()));
+    *response.status_mut() = StatusCode::from_bytes(code.as_bytes()).map_err(|_| BatchError)?;
+    *response.headers_mut() = header_map(&head)?;
+    Ok(response)
+}
+
+/// The first line that is not empty, and what follows it.
+fn first_line(text: &str) -> Result<(&str, &str), BatchError> {
+    let text = text.trim_ascii_start();
+    if text.is_empty() {
+        return Err(BatchError);
+    }
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    Ok((line.trim_ascii_end(), rest))
+}
+
+fn header_map(head: &Head<'_>) -> Result<HeaderMap, BatchError> {
+    let mut map = HeaderMap::with_capacity(head.fields.len());
+    for (name, value) in &head.fields {
+        let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| BatchError)?;
+        let value = http::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BatchError)?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
