@@ -1,1 +1,24 @@
+//! [`Store`](tavola_store::Store) on the embedded engine, RocksDB: the default, for one machine.
+//!
+//! Deliberately absent: what an operation means (`tavola_core::decide`), and how keys and rows look as bytes
+//! (`tavola_store`). What is here: opening a data folder safely, one fsync for all who wait, reads that do not block
+//! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
+//!
+//! Reading order: [`store`], then `group_commit`, then what opening needs: `folder`, `log_check`, `options`.
 
+mod engine;
+mod error;
+mod folder;
+mod group_commit;
+mod log_check;
+mod options;
+mod queue;
+mod reclaim;
+mod scans;
+mod stats;
+mod store;
+
+pub use error::OpenError;
+pub use options::Options;
+pub use stats::Stats;
+pub use store::EmbeddedStore;

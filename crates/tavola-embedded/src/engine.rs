@@ -1,0 +1,207 @@
+//! RocksDB, opened safely, with the few calls that we make.
+
+use std::path::Path;
+
+use rocksdb::{Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, WriteOptions, properties};
+use tavola_core::Timestamp;
+use tavola_store::StoreError;
+
+use crate::error::OpenError;
+use crate::folder::DataFolder;
+use crate::group_commit::Journal;
+use crate::log_check::{self, LogError, LogState};
+use crate::options::{Options, read_anywhere, read_cached, write_synced};
+
+/// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
+const LAST_VERSION_KEY: &[u8] = b"\0\0\0\0\0\0\0\0last-version";
+const LAST_VERSION_FORMAT: u8 = 1;
+
+/// The row that remembers the highest version ever given out.
+pub(crate) fn last_version_entry(version: Timestamp) -> (&'static [u8], [u8; 9]) {
+    let mut value = [LAST_VERSION_FORMAT; 9];
+    value[1..].copy_from_slice(&version.ticks().to_le_bytes());
+    (LAST_VERSION_KEY, value)
+}
+
+fn last_version_from(value: &[u8]) -> Option<Timestamp> {
+    let (&LAST_VERSION_FORMAT, ticks) = value.split_first()? else { return None };
+    Timestamp::from_ticks(u64::from_le_bytes(ticks.try_into().ok()?))
+}
+
+/// The open engine.
+pub(crate) struct Engine {
+    // Before the folder: fields are dropped in order, and the lock must outlive the engine's threads.
+    pub(crate) db: DB,
+    cache: Cache,
+    cached: ReadOptions,
+    anywhere: ReadOptions,
+    synced: WriteOptions,
+    _folder: DataFolder,
+}
+
+impl Engine {
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
+        check_processor()?;
+        let folder = DataFolder::open(path)?;
+        let engine_path = folder.engine_path();
+        let new = is_new(&folder, &engine_path)?;
+        let logs = if new { LogState::Whole } else { check_logs(&folder, &engine_path)? };
+        if logs == LogState::TornTail {
+            tracing::warn!(folder = %path.display(), "the last write was torn by a crash; it was never acknowledged");
+        }
+        let cache = options.cache();
+        let db = DB::open(&options.engine(&cache, new, logs), &engine_path).map_err(|error| refused(&folder, error))?;
+        let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
+        Ok(Self { db, cache, cached, anywhere, synced, _folder: folder })
+    }
+
+    /// The highest version that was ever given out.
+    pub(crate) fn last_version(&self, folder: &Path) -> Result<Timestamp, OpenError> {
+        let damaged = |what: String| OpenError::Damaged { folder: folder.to_owned(), what };
+        match self.db.get_pinned(LAST_VERSION_KEY) {
+            Ok(None) => Ok(Timestamp::MIN),
+            Ok(Some(value)) => last_version_from(&value).ok_or_else(|| {
+                damaged("the record of the last version is not one that this software writes".to_owned())
+            }),
+            Err(error) => Err(damaged(error.into_string())),
+        }
+    }
+
+    /// A value from memory; `Err(NeedsDisk)` if only the disk can tell.
+    pub(crate) fn get_cached(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, ReadError> {
+        self.db.get_pinned_opt(key, &self.cached).map_err(|error| match error.kind() {
+            ErrorKind::Incomplete => ReadError::NeedsDisk,
+            _ => ReadError::Failed(store_error(error)),
+        })
+    }
+
+    /// A value from wherever it is. May wait for the disk.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        self.db.get_pinned_opt(key, &self.anywhere).map_err(store_error)
+    }
+
+    /// Calls `row` with each key and value from `start` up to `end`, until it returns false. May wait for the disk.
+    ///
+    /// The rows are those of one moment: an iterator of the engine is a snapshot.
+    pub(crate) fn for_each(
+        &self,
+        start: &[u8],
+        end: Vec<u8>,
+        mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut options = read_anywhere();
+        options.set_iterate_upper_bound(end);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        iterator.seek(start);
+        while let Some((key, value)) = iterator.item() {
+            if !row(key, value)? {
+                return Ok(());
+            }
+            iterator.next();
+        }
+        // An iterator that met damage is at its end too; only its status tells.
+        iterator.status().map_err(store_error)
+    }
+
+    /// Writes memtables to files, so that the next open has nothing to recover.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.db.flush().map_err(store_error)
+    }
+
+    pub(crate) fn block_cache_bytes(&self) -> u64 {
+        self.cache.get_usage() as u64
+    }
+
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.property(properties::CUR_SIZE_ALL_MEM_TABLES)
+    }
+
+    pub(crate) fn table_file_bytes(&self) -> u64 {
+        self.property(properties::TOTAL_SST_FILES_SIZE)
+    }
+
+    fn property(&self, name: &properties::PropName) -> u64 {
+        self.db.property_int_value(name).ok().flatten().unwrap_or(0)
+    }
+}
+
+impl Journal for Engine {
+    fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
+        self.get(key).map(|value| read(value.as_deref()))
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+        self.db.write_opt(batch, &self.synced).map_err(store_error)
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("folder", &self._folder).finish_non_exhaustive()
+    }
+}
+
+/// Why a read of memory gave nothing.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    NeedsDisk,
+    Failed(StoreError),
+}
+
+/// The engine's error in the store's words.
+pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
+    match error.kind() {
+        ErrorKind::Corruption => StoreError::Corrupt(error.into_string()),
+        _ => StoreError::unavailable("the storage engine failed", error),
+    }
+}
+
+/// True if the engine has never been here. Without its file CURRENT it would begin anew on top of what is there.
+fn is_new(folder: &DataFolder, engine_path: &Path) -> Result<bool, OpenError> {
+    let current = engine_path.join("CURRENT");
+    if current.try_exists().map_err(OpenError::io("look for", &current))? {
+        return Ok(false);
+    }
+    for entry in std::fs::read_dir(engine_path).map_err(OpenError::io("read the folder", engine_path))? {
+        let path = entry.map_err(OpenError::io("read the folder", engine_path))?.path();
+        // A crash while the engine was created leaves no log and no table file.
+        if path.extension().is_some_and(|extension| extension == "log" || extension == "sst") {
+            return Err(folder.damaged("the engine's file CURRENT is missing, and files with data are there"));
+        }
+    }
+    Ok(true)
+}
+
+fn check_logs(folder: &DataFolder, engine_path: &Path) -> Result<LogState, OpenError> {
+    log_check::check(engine_path).map_err(|error| match error {
+        LogError::Damaged(what) => folder.damaged(what),
+        LogError::Io(path, source) => OpenError::Io { action: "read", path, source },
+    })
+}
+
+fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {
+    let (kind, message) = (error.kind(), error.into_string());
+    let locked = kind == ErrorKind::IOError && message.contains("lock ") && message.contains("/LOCK");
+    match kind {
+        ErrorKind::Corruption => folder.damaged(message),
+        _ if locked => OpenError::Locked { folder: folder.path().to_owned() },
+        _ => OpenError::Engine { folder: folder.path().to_owned(), message },
+    }
+}
+
+/// The engine's checksums were compiled for these instructions; without them it would die at its first write.
+fn check_processor() -> Result<(), OpenError> {
+    let mut missing: Vec<&str> = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        missing.extend((!std::arch::is_x86_feature_detected!("sse4.2")).then_some("SSE4.2"));
+        missing.extend((!std::arch::is_x86_feature_detected!("pclmulqdq")).then_some("PCLMUL"));
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        missing.extend((!std::arch::is_aarch64_feature_detected!("crc")).then_some("CRC32"));
+        missing.extend((!std::arch::is_aarch64_feature_detected!("pmull")).then_some("PMULL"));
+    }
+    let missing = std::mem::take(&mut missing);
+    if missing.is_empty() { Ok(()) } else { Err(OpenError::MissingCpuFeatures { missing: missing.join(", ") }) }
+}

@@ -1,0 +1,84 @@
+//! Why a data folder cannot be opened, in words that tell what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a store could not be opened. Nothing in the folder was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it.
+    #[error(
+        "the data folder {folder} is in use by another process: stop that one, or give this one a folder of its own"
+    )]
+    Locked {
+        /// The data folder.
+        folder: PathBuf,
+    },
+    /// It was written by a later version of this software.
+    #[error(
+        "the data folder {folder} has format {found}, and this version knows formats up to {known}: use the version that \
+         wrote it, or a later one"
+    )]
+    NewerFormat {
+        /// The data folder.
+        folder: PathBuf,
+        /// The format it has.
+        found: u32,
+        /// The newest format that this version knows.
+        known: u32,
+    },
+    /// It holds somebody else's files.
+    #[error(
+        "the folder {folder} is not a data folder: it holds {example:?} and no file TAVOLA. Name an empty or new folder"
+    )]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+        /// One of the files in it.
+        example: String,
+    },
+    /// Bytes on disk are not what was written.
+    #[error(
+        "the data folder {folder} is damaged: {what}. Nothing was changed. Restore the folder from a backup, or copy it \
+         away before any attempt at repair"
+    )]
+    Damaged {
+        /// The data folder.
+        folder: PathBuf,
+        /// Which file, where, and why it cannot be a crash in the middle of a write.
+        what: String,
+    },
+    /// The processor lacks an instruction that the engine was compiled for.
+    #[error("this processor lacks {missing}, which the storage engine needs for its checksums")]
+    MissingCpuFeatures {
+        /// The missing features.
+        missing: String,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The engine refused for a reason of its own.
+    #[error("the storage engine cannot open the data folder {folder}: {message}")]
+    Engine {
+        /// The data folder.
+        folder: PathBuf,
+        /// What the engine said.
+        message: String,
+    },
+}
+
+impl OpenError {
+    /// For `map_err`: what was tried on which path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}

@@ -1,0 +1,123 @@
+//! The data folder: whose it is, which format it has, and that one process has it at a time.
+//!
+//! ```text
+//! <data folder>/TAVOLA   format version as text; locked while a process has the folder
+//! <data folder>/store/   the engine's files
+//! ```
+//!
+//! `TAVOLA` is written first, whole or not at all, so that a folder without it was never ours.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::OpenError;
+
+/// The newest format of a data folder that this version knows, and the one that it writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+const MARKER: &str = "TAVOLA";
+/// A marker that a crash left unfinished; it says nothing.
+const MARKER_UNFINISHED: &str = "TAVOLA.new";
+const MARKER_PREFIX: &str = "tavola-format: ";
+const ENGINE_FOLDER: &str = "store";
+/// A fresh file system of its own is an empty folder too.
+const IGNORED: [&str; 2] = ["lost+found", MARKER_UNFINISHED];
+
+/// A data folder that this process has for itself.
+#[derive(Debug)]
+pub(crate) struct DataFolder {
+    path: PathBuf,
+    /// Holds the lock; the system releases it with the process, however that ends.
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Creates the folder if it is new, checks whose it is, and locks it.
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        fs::create_dir_all(path).map_err(OpenError::io("create the folder", path))?;
+        let marker = path.join(MARKER);
+        if !marker.try_exists().map_err(OpenError::io("look for", &marker))? {
+            refuse_foreign_files(path)?;
+            write_marker(path)?;
+        }
+        let lock = lock(path, &marker)?;
+        check_format(path, &marker)?;
+        let engine = path.join(ENGINE_FOLDER);
+        fs::create_dir_all(&engine).map_err(OpenError::io("create the folder", &engine))?;
+        sync_folder(path)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the engine keeps its files.
+    pub(crate) fn engine_path(&self) -> PathBuf {
+        self.path.join(ENGINE_FOLDER)
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> OpenError {
+        OpenError::Damaged { folder: self.path.clone(), what: what.into() }
+    }
+}
+
+fn refuse_foreign_files(path: &Path) -> Result<(), OpenError> {
+    for entry in fs::read_dir(path).map_err(OpenError::io("read the folder", path))? {
+        let name = entry.map_err(OpenError::io("read the folder", path))?.file_name();
+        if !IGNORED.iter().any(|ignored| name == *ignored) {
+            let example = name.to_string_lossy().into_owned();
+            return Err(OpenError::Foreign { folder: path.to_owned(), example });
+        }
+    }
+    Ok(())
+}
+
+/// Writes beside and renames, so that a crash leaves either no marker or a whole one.
+fn write_marker(path: &Path) -> Result<(), OpenError> {
+    let unfinished = path.join(MARKER_UNFINISHED);
+    let write = || {
+        let mut file = File::create(&unfinished)?;
+        writeln!(file, "{MARKER_PREFIX}{FORMAT_VERSION}")?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path.join(MARKER))
+    };
+    write().map_err(OpenError::io("write", &unfinished))?;
+    sync_folder(path)?;
+    // The folder itself may be new; its name stands in its parent.
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => sync_folder(parent),
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), OpenError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(OpenError::io("sync the folder", path))
+}
+
+fn lock(folder: &Path, marker: &Path) -> Result<File, OpenError> {
+    let file = File::open(marker).map_err(OpenError::io("open", marker))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: folder.to_owned() }),
+        // Some network file systems have no locks; the engine's own lock file stands behind this one.
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(file),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { action: "lock", path: marker.to_owned(), source }),
+    }
+}
+
+fn check_format(folder: &Path, marker: &Path) -> Result<(), OpenError> {
+    let text = fs::read_to_string(marker).map_err(OpenError::io("read", marker))?;
+    let version = text.lines().next().and_then(|line| line.strip_prefix(MARKER_PREFIX)?.parse().ok());
+    match version {
+        Some(FORMAT_VERSION) => Ok(()),
+        Some(found) if found > FORMAT_VERSION => {
+            Err(OpenError::NewerFormat { folder: folder.to_owned(), found, known: FORMAT_VERSION })
+        }
+        _ => Err(OpenError::Damaged {
+            folder: folder.to_owned(),
+            what: format!("its file {MARKER} does not begin with \"{MARKER_PREFIX}\" and a format number"),
+        }),
+    }
+}

@@ -1,0 +1,183 @@
+//! How the engine is set up. Every option that bounds memory or disk, or decides about durability, is explicit here
+//! with its reason, so that a new default of the engine changes nothing.
+
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel, ReadOptions, ReadTier,
+    WriteOptions,
+};
+
+use crate::log_check::LogState;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// One memtable. Larger ones mean fewer, larger files and less rewriting; it fills only by writes.
+const MEMTABLE_BYTES: usize = 64 * MIB;
+/// One that takes writes while one other is flushed; then writers wait. A third would only hide a disk that is too slow.
+const MEMTABLES_MAX: i32 = 2;
+/// All memtables together.
+const MEMTABLES_BYTES_MAX: usize = MEMTABLE_BYTES * MEMTABLES_MAX as usize;
+/// Memtables grow by blocks of this size. The engine's 1 MiB would be paid by an empty store.
+const ARENA_BLOCK_BYTES: usize = 256 * KIB;
+/// Bounds the disk that logs take and the time of a recovery: each memtable has one log, with room for its overhead.
+const LOGS_BYTES_MAX: u64 = 2 * MEMTABLES_BYTES_MAX as u64;
+/// Files of a level. A file is deleted whole only if one table fills it, so they must not be huge.
+const FILE_BYTES: u64 = 64 * MIB as u64;
+/// About ten to twenty common entities per block: small enough for point reads, large enough for LZ4 and for the index.
+const BLOCK_BYTES: usize = 16 * KIB;
+/// One in a hundred lookups of an absent key reads a block in vain.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// The engine's own log, two files of two MiB: warnings and errors only.
+const INFO_LOG_BYTES: usize = 2 * MIB;
+const INFO_LOG_FILES: usize = 2;
+/// The record of files is rewritten beyond this size, which bounds it and the time of an open.
+const MANIFEST_BYTES: usize = 16 * MIB;
+/// One flush and one compaction at a time: the machine has other work.
+const BACKGROUND_JOBS: i32 = 2;
+/// A file with a stretch of so many deletions among so many entries is compacted soon: scans would walk over them.
+const DELETIONS_WINDOW: usize = 4096;
+const DELETIONS_IN_WINDOW: usize = 2048;
+
+/// What an operator may choose.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes of the cache of uncompressed blocks, with their indexes and filters. It grows by use.
+    pub block_cache_bytes: usize,
+    /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
+    pub open_files_max: u32,
+    /// Scans that run at the same time, each on a thread of its own; others wait.
+    pub scans_max: usize,
+    /// Transactions that wait for the disk; beyond it commits are answered `Contended`.
+    pub queue_transactions_max: usize,
+    /// Bytes of the transactions that wait for the disk.
+    pub queue_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block_cache_bytes: 128 * MIB,
+            open_files_max: 256,
+            scans_max: 32,
+            queue_transactions_max: 8192,
+            queue_bytes_max: 64 * MIB,
+        }
+    }
+}
+
+impl Options {
+    /// The engine's options for a folder whose logs are in this state.
+    pub(crate) fn engine(&self, cache: &Cache, new: bool, logs: LogState) -> rocksdb::Options {
+        let mut options = rocksdb::Options::default();
+        options.create_if_missing(new);
+        options.set_error_if_exists(new);
+        durability(&mut options, logs);
+        memory_and_disk(&mut options);
+        options.set_max_open_files(i32::try_from(self.open_files_max).unwrap_or(i32::MAX));
+        files(&mut options, cache);
+        background(&mut options);
+        options
+    }
+
+    /// The cache, shared by blocks, indexes and filters.
+    pub(crate) fn cache(&self) -> Cache {
+        Cache::new_lru_cache(self.block_cache_bytes)
+    }
+}
+
+fn durability(options: &mut rocksdb::Options, logs: LogState) {
+    // `log_check` has read the logs and found them whole, or torn at the end by a crash. Whole ones must replay whole;
+    // of a torn one everything before the tear. See docs/decisions/001-recovery-of-the-log.md.
+    options.set_wal_recovery_mode(match logs {
+        LogState::Whole => DBRecoveryMode::AbsoluteConsistency,
+        LogState::TornTail => DBRecoveryMode::PointInTime,
+    });
+    // A log file that vanished is damage too.
+    options.set_track_and_verify_wals_in_manifest(true);
+    // Old bytes behind the end of a log would look like damage, and damage like old bytes.
+    options.set_recycle_log_file_num(0);
+    options.set_wal_compression_type(DBCompressionType::None);
+    options.set_manual_wal_flush(false);
+    options.set_paranoid_checks(true);
+    // The order log, sync, memtable is what makes unsynced writes invisible; these two would change it.
+    options.set_enable_pipelined_write(false);
+    options.set_unordered_write(false);
+    // fdatasync: the length of a file is synced by it, times of access are not and need not be.
+    options.set_use_fsync(false);
+    options.set_allow_mmap_writes(false);
+    options.set_allow_mmap_reads(false);
+}
+
+fn memory_and_disk(options: &mut rocksdb::Options) {
+    options.set_write_buffer_size(MEMTABLE_BYTES);
+    options.set_max_write_buffer_number(MEMTABLES_MAX);
+    options.set_db_write_buffer_size(MEMTABLES_BYTES_MAX);
+    options.set_arena_block_size(ARENA_BLOCK_BYTES);
+    // Flushed memtables are dropped at once; only the engine's own transactions would want them.
+    options.set_max_write_buffer_size_to_maintain(0);
+    options.set_max_total_wal_size(LOGS_BYTES_MAX);
+    options.set_max_manifest_file_size(MANIFEST_BYTES);
+    // Logs go as soon as their memtables are flushed.
+    options.set_wal_ttl_seconds(0);
+    options.set_wal_size_limit_mb(0);
+    options.set_keep_log_file_num(INFO_LOG_FILES);
+    options.set_max_log_file_size(INFO_LOG_BYTES);
+    options.set_log_level(LogLevel::Warn);
+    // Counting and dumping of the engine's own statistics cost memory and writes; we count ourselves.
+    options.set_stats_dump_period_sec(0);
+    options.set_stats_persist_period_sec(0);
+}
+
+fn files(options: &mut rocksdb::Options, cache: &Cache) {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    blocks.set_block_size(BLOCK_BYTES);
+    // The first whose checksums also notice a block that was written to the wrong place.
+    blocks.set_format_version(6);
+    blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+    blocks.set_whole_key_filtering(true);
+    // In the cache, so that one number bounds all memory for reading; in small partitions, because whole ones pushed
+    // each other out of a small cache and made point reads ten times slower.
+    blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
+    blocks.set_pin_top_level_index_and_filter(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    options.set_block_based_table_factory(&blocks);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_target_file_size_base(FILE_BYTES);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    options.add_compact_on_deletion_collector_factory(DELETIONS_WINDOW, DELETIONS_IN_WINDOW, 0.0);
+}
+
+fn background(options: &mut rocksdb::Options) {
+    options.set_max_background_jobs(BACKGROUND_JOBS);
+    options.set_max_subcompactions(1);
+    // Hand written pages to the disk as they come, so that the fsync of a commit does not wait behind a flush.
+    options.set_bytes_per_sync(MIB as u64);
+    options.set_max_file_opening_threads(2);
+}
+
+/// A read that answers `Incomplete` instead of waiting for the disk.
+pub(crate) fn read_cached() -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_verify_checksums(true);
+    options.set_read_tier(ReadTier::BlockCache);
+    options
+}
+
+/// A read that may wait for the disk.
+pub(crate) fn read_anywhere() -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_verify_checksums(true);
+    options
+}
+
+/// A write that is on disk when it returns.
+pub(crate) fn write_synced() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.set_sync(true);
+    options
+}

@@ -1,0 +1,56 @@
+//! Giving back the space of a dropped table, while the store serves.
+
+use rocksdb::CompactOptions;
+use tavola_core::{Cut, TableId};
+use tavola_store::StoreError;
+use tavola_store::keys::encode_cut;
+
+use crate::engine::Engine;
+use crate::group_commit::{Erasure, GroupCommit};
+use crate::scans::Scans;
+
+/// Up to so many rows are deleted one by one: every deleted range is looked at by every later read of its files, so
+/// that many small dropped tables would slow all others down.
+const ROWS_ONE_BY_ONE_MAX: usize = 10_000;
+/// Rows of one batch; others get their turn between.
+const ROWS_PER_BATCH: usize = 1000;
+
+/// Removes all rows of a table. Repeating it is harmless. For blocking threads.
+pub(crate) fn purge(
+    engine: &Engine,
+    commits: &GroupCommit<Engine>,
+    scans: &Scans,
+    table: TableId,
+) -> Result<(), StoreError> {
+    let (start, end) = (encode_cut(table, &Cut::Start), encode_cut(table, &Cut::End));
+    match few_keys(engine, &start, &end)? {
+        Some(keys) => keys.chunks(ROWS_PER_BATCH).try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec()))),
+        None => {
+            commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?;
+            give_files_back(engine, scans, &start, &end)
+        }
+    }
+}
+
+/// The keys of a small table; `None` if there are many.
+fn few_keys(engine: &Engine, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+    let mut keys = Vec::new();
+    engine.for_each(start, end.to_vec(), |key, _| {
+        keys.push(key.to_vec());
+        Ok(keys.len() <= ROWS_ONE_BY_ONE_MAX)
+    })?;
+    Ok((keys.len() <= ROWS_ONE_BY_ONE_MAX).then_some(keys))
+}
+
+/// The rows are gone already, by a mark that covers their range and is newer than all of them. Files that hold nothing
+/// else are now deleted at once; what remains shares files with other tables and goes when those are rewritten.
+fn give_files_back(engine: &Engine, scans: &Scans, start: &[u8], end: &[u8]) -> Result<(), StoreError> {
+    // Deleting files ignores snapshots. A scan that began before keeps the files it reads from, and their space.
+    scans.wait_for_running();
+    engine.db.delete_file_in_range(start, end).map_err(crate::engine::store_error)?;
+    let mut options = CompactOptions::default();
+    // Other compactions go on beside this one.
+    options.set_exclusive_manual_compaction(false);
+    engine.db.compact_range_opt(Some(start), Some(end), &options);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Which scans are running: how many may, and whether those that began before some moment have ended.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tavola_store::StoreError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+#[derive(Debug)]
+pub(crate) struct Scans {
+    permits: Arc<Semaphore>,
+    running: Mutex<Running>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    /// The number of the next scan.
+    next: u64,
+    numbers: BTreeSet<u64>,
+}
+
+/// One scan while it runs.
+#[derive(Debug)]
+pub(crate) struct RunningScan {
+    scans: Arc<Scans>,
+    number: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Scans {
+    pub(crate) fn new(scans_max: usize) -> Self {
+        // A semaphore without permits would never let anyone in.
+        let permits = Arc::new(Semaphore::new(scans_max.max(1)));
+        Self { permits, running: Mutex::default(), ended: Condvar::new() }
+    }
+
+    /// Waits for its turn. The order of waiting is the order of coming.
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<RunningScan, StoreError> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|closed| StoreError::unavailable("the store is closed", closed))?;
+        let mut running = self.lock();
+        let number = running.next;
+        running.next += 1;
+        running.numbers.insert(number);
+        Ok(RunningScan { scans: Arc::clone(self), number, _permit: permit })
+    }
+
+    /// Blocks until every scan that runs now has ended. Scans are bounded in what they read, so this ends.
+    pub(crate) fn wait_for_running(&self) {
+        let running = self.lock();
+        let now = running.next;
+        let older = |running: &mut Running| running.numbers.first().is_some_and(|&oldest| oldest < now);
+        drop(self.ended.wait_while(running, older).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RunningScan {
+    fn drop(&mut self) {
+        self.scans.lock().numbers.remove(&self.number);
+        self.scans.ended.notify_all();
+    }
+}

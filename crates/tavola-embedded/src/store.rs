@@ -1,0 +1,168 @@
+//! The four methods on the engine, and where each of them runs.
+//!
+//! A point read tries the engine's memory on the caller's thread; only if the disk must be asked does it move to a
+//! thread that may wait. Scans always move. Commits wait for the group commit's threads.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_store::keys::{encode_address, encode_cut};
+use tavola_store::page::PageBuilder;
+use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+
+use crate::engine::{Engine, ReadError};
+use crate::error::OpenError;
+use crate::group_commit::GroupCommit;
+use crate::options::Options;
+use crate::reclaim;
+use crate::scans::Scans;
+use crate::stats::{Counters, Stats, count};
+
+/// A store in a folder of one machine.
+pub struct EmbeddedStore {
+    // Before the engine: its threads end before the engine does.
+    commits: Arc<GroupCommit<Engine>>,
+    engine: Arc<Engine>,
+    scans: Arc<Scans>,
+    counters: Arc<Counters>,
+    /// One purge at a time: each may rewrite files.
+    purges: tokio::sync::Mutex<()>,
+}
+
+impl EmbeddedStore {
+    /// Opens the data folder at `path`, which is created if it does not exist. Blocks for the time of a recovery.
+    ///
+    /// # Errors
+    /// If the folder is in use, not ours, of a newer format, or damaged. Then nothing in it was changed.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let engine = Arc::new(Engine::open(path, &options)?);
+        let last_version = engine.last_version(path)?;
+        let counters = Arc::new(Counters::default());
+        let commits = GroupCommit::start(Arc::clone(&engine), Arc::clone(&counters), last_version, &options)
+            .map_err(OpenError::io("start threads for", path))?;
+        Ok(Self {
+            commits: Arc::new(commits),
+            engine,
+            scans: Arc::new(Scans::new(options.scans_max)),
+            counters,
+            purges: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// Whether writes are acknowledged.
+    ///
+    /// # Errors
+    /// The reason why not, for people.
+    pub fn health(&self) -> Result<(), String> {
+        self.commits.health().map_err(|error| error.to_string())
+    }
+
+    /// What the store has done and what it holds.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            block_cache_bytes: self.engine.block_cache_bytes(),
+            memtable_bytes: self.engine.memtable_bytes(),
+            table_file_bytes: self.engine.table_file_bytes(),
+            ..self.counters.read()
+        }
+    }
+
+    /// Finishes what waits, refuses further commits, and leaves nothing for the next open to recover. Blocks. Reads are
+    /// served until the store is dropped.
+    ///
+    /// # Errors
+    /// If the engine cannot write its files; what was acknowledged is safe in its log all the same.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.commits.close();
+        self.scans.wait_for_running();
+        self.engine.flush()
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+        let key = encode_address(address);
+        match self.engine.get_cached(&key) {
+            Ok(value) => {
+                count(&self.counters.gets_cached, 1);
+                value.map(|value| row(address, &value)).transpose()
+            }
+            Err(ReadError::Failed(error)) => Err(error),
+            Err(ReadError::NeedsDisk) => {
+                count(&self.counters.gets_from_disk, 1);
+                let (engine, address) = (Arc::clone(&self.engine), address.clone());
+                blocking(move || engine.get(&key)?.map(|value| row(&address, &value)).transpose()).await
+            }
+        }
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        let running = self.scans.begin().await?;
+        let (engine, scan) = (Arc::clone(&self.engine), scan.clone());
+        blocking(move || {
+            // Ended when the work is, not when whoever asked has gone.
+            let _running = running;
+            page(&engine, &scan)
+        })
+        .await
+    }
+
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        self.commits.commit(table, transaction.clone(), now).await
+    }
+
+    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+        let _one_at_a_time = self.purges.lock().await;
+        let (engine, commits, scans) = (Arc::clone(&self.engine), Arc::clone(&self.commits), Arc::clone(&self.scans));
+        blocking(move || reclaim::purge(&engine, &commits, &scans, table)).await
+    }
+}
+
+impl fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedStore").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
+    Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
+}
+
+/// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
+fn page(engine: &Engine, scan: &Scan) -> Result<ScanPage, StoreError> {
+    let start = encode_cut(scan.table, &scan.range.start);
+    let end = encode_cut(scan.table, &scan.range.end);
+    let mut page = PageBuilder::new(scan);
+    let mut next = None;
+    engine.for_each(&start, end, |key, value| {
+        if page.is_full() {
+            next = Some(key.to_vec());
+            return Ok(false);
+        }
+        page.offer(key, value)?;
+        Ok(true)
+    })?;
+    match next {
+        Some(next) => page.continued_at(&next),
+        None => Ok(page.exhausted()),
+    }
+}
+
+/// Runs work that may wait for the disk on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|panicked| Err(StoreError::unavailable("a read of the store panicked", panicked)))
+}
