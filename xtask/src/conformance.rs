@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -21,6 +22,9 @@ Fails if a test fails, or if a statement has neither a passing test nor a reason
   --account NAME   its account; default devstoreaccount1
   --key KEY        its key; default the development key
   --json FILE      keep the suite's own report";
+
+/// The suite itself, a binary of the test kit.
+const SUITE: &str = "wire-conformance";
 
 pub(crate) fn command(mut args: Args) -> Result {
     let endpoint = endpoint(&mut args)?;
@@ -67,10 +71,12 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>) -> Result {
 }
 
 fn run_suite(endpoint: &Endpoint, report: &Path) -> Result {
-    let mut cargo = workspace::cargo()?;
-    cargo.args(["run", "--quiet", "--package", "tavola-testkit", "--bin", "wire-conformance", "--"]);
-    cargo.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
-    shell::run_unsaid(cargo.arg("--json").arg(std::path::absolute(report).context(|| "path of the report".into())?))
+    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
+    shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", SUITE]))?;
+    let mut suite = Command::new(workspace::target()?.join("debug").join(SUITE));
+    suite.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
+    suite.arg("--json").arg(std::path::absolute(report).context(|| "path of the report".into())?);
+    shell::run_unsaid(&mut suite)
 }
 
 fn read_report(file: &Path) -> Result<Value> {

@@ -166,6 +166,35 @@ impl Drop for ScratchFolder {
 mod tests {
     use super::*;
 
+    /// A program that behaves like the server as far as we look.
+    #[cfg(unix)]
+    fn stand_in(folder: &ScratchFolder, script: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let program = folder.path.join("stand-in");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_server_is_started_and_stopped_with_its_data() {
+        // One test for both cases: a program cannot be started while another thread's child still has it open.
+        let folder = ScratchFolder::new("stand-in").unwrap();
+        let script = "touch \"$7/file\"\necho starting\n\
+                      echo Table service is successfully listening at http://127.0.0.1:7\nexec sleep 60";
+        let server = Server::start(&stand_in(&folder, script)).unwrap();
+        assert_eq!(server.endpoint.url, "http://127.0.0.1:7/devstoreaccount1");
+        let (pid, data) = (server.child.id(), server._data.path.clone());
+        assert!(data.join("file").is_file());
+        drop(server);
+        assert!(!data.exists());
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+
+        let failure = Server::start(&stand_in(&folder, "exit 3")).unwrap_err();
+        assert!(failure.to_string().contains("the server ended"), "{failure}");
+    }
+
     #[test]
     fn only_the_table_service_counts() {
         let line = "Table service is successfully listening at http://127.0.0.1:40123";

@@ -82,7 +82,7 @@ fn report(findings: &[Finding], files: usize) -> Result {
         println!("{files} files are tidy");
         return Ok(());
     }
-    Err(Failure::new(format!("{} findings", findings.len())))
+    Err(Failure::new(format!("{} to tidy up", findings.len())))
 }
 
 /// Everything that git tracks or would add; binary files are left out.
