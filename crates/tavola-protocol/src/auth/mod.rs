@@ -27,12 +27,7 @@ const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 ///
 /// # Errors
 /// What the service answers to missing, malformed or wrong credentials.
-pub fn authenticate(
-    parts: &Parts,
-    address: &Address,
-    keys: &AccountKeys,
-    now: SystemTime,
-) -> Result<Grant, Rejection> {
+pub fn authenticate(parts: &Parts, address: &Address, keys: &AccountKeys, now: SystemTime) -> Result<Grant, Rejection> {
     // The version decides by which rules credentials are read, so it comes first.
     Version::of(&parts.headers)?;
     let query = Query::parse(parts.uri.query());
@@ -123,3 +118,6 @@ fn check_date(headers: &HeaderMap, now: SystemTime) -> Result<(), Rejection> {
 fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
+
+#[cfg(test)]
+mod tests;

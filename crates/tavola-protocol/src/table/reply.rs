@@ -126,7 +126,9 @@ impl Answer {
 
     fn into_part(self) -> BatchPart {
         let mut headers: Vec<_> = self.headers.into_iter().map(|(name, value)| (name, value.into_owned())).collect();
-        headers.push(("DataServiceVersion", self.version.to_owned()));
+        let before = |name: &str| matches!(name, "X-Content-Type-Options" | "Cache-Control" | "Preference-Applied");
+        let at = headers.iter().take_while(|(name, _)| before(name)).count();
+        headers.insert(at, ("DataServiceVersion", self.version.to_owned()));
         BatchPart { status: self.status, headers, body: self.body.map(Bytes::from) }
     }
 
@@ -275,3 +277,6 @@ fn boundary_id(name: &str, request_id: &str) -> String {
     bytes.copy_from_slice(&digest[..16]);
     Guid::from_bytes(bytes).to_string()
 }
+
+#[cfg(test)]
+mod tests;

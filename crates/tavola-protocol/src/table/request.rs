@@ -275,7 +275,12 @@ fn inner_operation(request: &http::Request<Bytes>) -> Operation<'_> {
 fn parse_inner(operation: &Operation<'_>, path: &str, account: &str) -> Result<TableRequest, Rejection> {
     operation.query.check()?;
     Wish::of(operation.headers, &operation.query)?;
-    operation.parse(Resource::parse(resource_path_in_batch(path, account))?)
+    let resource = Resource::parse(resource_path_in_batch(path, account))?;
+    operation.parse(resource).map_err(|rejection| match rejection {
+        // No verb would do: what a batch cannot hold is wrong with the batch.
+        Rejection::MethodNotAllowed { .. } => Rejection::InvalidInput,
+        other => other,
+    })
 }
 
 fn parse_write(
@@ -288,3 +293,6 @@ fn parse_write(
         _ => Err(Rejection::InvalidInput),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! What each credential earns, as far as it can be told without a socket.
+
+use std::time::{Duration, SystemTime};
+
+use http::Request;
+use http::request::Parts;
+use proptest::prelude::*;
+
+use super::authenticate;
+use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
+use crate::address::{Address, AddressRules, locate};
+use crate::rejection::{Rejection, status_code_text};
+
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const SECOND_KEY: &str = "c2Vjb25kIGtleQ==";
+const DATE: &str = "Mon, 16 Nov 2026 00:05:27 GMT";
+/// `DATE`, in seconds since 1970.
+const DATE_SECONDS: u64 = 1_794_787_527;
+
+fn at(seconds_later: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(DATE_SECONDS.saturating_add_signed(seconds_later))
+}
+
+fn parts(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {
+    let mut request = Request::builder().method(method).uri(target).header("host", "127.0.0.1:10002");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn address(parts: &Parts) -> Address {
+    let rules = AddressRules { path_style_only: false, scheme: "http" };
+    locate(parts, &rules, &|name| name == "devstoreaccount1").unwrap()
+}
+
+fn check(parts: &Parts, now: SystemTime) -> Result<(), Rejection> {
+    let keys = AccountKeys::parse(KEY, Some(SECOND_KEY)).unwrap();
+    authenticate(parts, &address(parts), &keys, now).map(|_| ())
+}
+
+fn failure(parts: &Parts, now: SystemTime) -> String {
+    match check(parts, now) {
+        Ok(()) => "granted".to_owned(),
+        Err(Rejection::AuthenticationFailed { detail }) => detail.unwrap_or_else(|| "no detail".to_owned()),
+        Err(other) => status_code_text(&other).code.to_owned(),
+    }
+}
+
+/// A vector of the reference as a whole request, so that nothing of ours signs it.
+fn recorded(extra: &[(&str, &str)]) -> Parts {
+    let authorization = "SharedKey devstoreaccount1:BA3TXGsFxNnIn7BKWTOxeVCzNGaGjzWpgjkH728yTdg=";
+    let mut headers = vec![("x-ms-date", DATE), ("authorization", authorization)];
+    headers.extend(extra);
+    parts("GET", "/devstoreaccount1/PyTab1()?$select=a&$filter=b", &headers)
+}
+
+fn signed(scheme: Scheme, key: &str, method: &str, path: &str, date: (&str, &str)) -> Parts {
+    let signed = SignedParts {
+        method,
+        content_md5: "",
+        content_type: "",
+        date: date.1,
+        account: "devstoreaccount1",
+        path,
+        comp: None,
+    };
+    let signature = AccountKey::parse(key).unwrap().sign(&string_to_sign(scheme, &signed));
+    let authorization = format!("{} devstoreaccount1:{signature}", scheme.name());
+    parts(method, path, &[date, ("authorization", &authorization)])
+}
+
+/// Statements 43, 45, 47 and 48.
+#[test]
+fn a_recorded_request_counts_for_fifteen_minutes() {
+    for (seconds_later, granted) in
+        [(0, true), (900, true), (-900, true), (901, false), (-901, false), (-99_999, false)]
+    {
+        let expected = if granted { "granted".to_owned() } else { format!("Request date header too old: '{DATE}'") };
+        assert_eq!(failure(&recorded(&[]), at(seconds_later)), expected, "{seconds_later}");
+    }
+    let other_date = ("date", "Mon, 16 Nov 2026 12:00:00 GMT");
+    assert_eq!(failure(&recorded(&[other_date]), at(0)), "granted");
+}
+
+/// Statements 46, 49, 52, 54 and 55.
+#[test]
+fn schemes_keys_and_dates() {
+    let path = "/devstoreaccount1/Tables";
+    for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
+        for key in [KEY, SECOND_KEY] {
+            assert_eq!(check(&signed(scheme, key, "GET", path, ("date", DATE)), at(0)), Ok(()));
+            let secondary = "/devstoreaccount1-secondary/Tables";
+            assert_eq!(check(&signed(scheme, key, "GET", secondary, ("x-ms-date", DATE)), at(0)), Ok(()));
+        }
+        let strange = signed(scheme, "b3RoZXI=", "GET", path, ("date", DATE));
+        assert!(failure(&strange, at(0)).starts_with("The MAC signature found"));
+        let undated = signed(scheme, KEY, "GET", path, ("x-other", DATE));
+        assert_eq!(failure(&undated, at(0)), "The request has no date.");
+        let misdated = signed(scheme, KEY, "GET", path, ("x-ms-date", "yesterday"));
+        assert_eq!(failure(&misdated, at(0)), "The date header is not a date: 'yesterday'");
+    }
+    let mut tunnelled = signed(Scheme::SharedKey, KEY, "POST", path, ("date", DATE));
+    tunnelled.headers.insert("x-http-method", "MERGE".parse().unwrap());
+    assert_eq!(check(&tunnelled, at(0)), Ok(()));
+}
+
+/// Statement 50: the text that was signed is told, neither the key nor the right signature is.
+#[test]
+fn a_wrong_signature_is_explained() {
+    let authorization = "SharedKey devstoreaccount1:d3Jvbmc=";
+    let request = parts("GET", "/devstoreaccount1/T?comp=acl", &[("date", DATE), ("authorization", authorization)]);
+    assert_eq!(
+        failure(&request, at(0)),
+        format!(
+            "The MAC signature found in the HTTP request 'd3Jvbmc=' is not the same as any computed signature. Server \
+             used following string to sign: 'GET\n\n\n{DATE}\n/devstoreaccount1/devstoreaccount1/T?comp=acl'."
+        )
+    );
+}
+
+/// Statements 29, 51, 53 and 57.
+#[test]
+fn other_credentials() {
+    let path = "/devstoreaccount1/Tables";
+    for (headers, expected) in [
+        (vec![], "no detail"),
+        (vec![("authorization", "Bearer abc")], "Bearer tokens are not supported by this server."),
+        (vec![("authorization", "bearer abc")], "Bearer tokens are not supported by this server."),
+        (vec![("authorization", "Basic ZGV2OmRldg==")], "InvalidAuthenticationInfo"),
+        (vec![("authorization", "")], "InvalidAuthenticationInfo"),
+        (vec![("authorization", "SharedKey")], "InvalidAuthenticationInfo"),
+        (vec![("authorization", "SharedKey devstoreaccount1")], "InvalidAuthenticationInfo"),
+        (vec![("authorization", "SharedKey devstoreaccount1:not base64!")], "InvalidAuthenticationInfo"),
+        (vec![("authorization", "SharedKeyLitedevstoreaccount1:AAAA")], "InvalidAuthenticationInfo"),
+        (
+            vec![("authorization", "SharedKey other:AAAA"), ("date", DATE)],
+            "The account of the Authorization header is not the account of the request's URL.",
+        ),
+        (vec![("x-ms-version", "abc")], "InvalidHeaderValue"),
+    ] {
+        assert_eq!(failure(&parts("GET", path, &headers), at(0)), expected, "{headers:?}");
+    }
+    let sas = parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[]);
+    assert_eq!(failure(&sas, at(0)), "Shared access signatures are not supported by this server.");
+}
+
+proptest! {
+    #[test]
+    fn no_panic(
+        authorization in prop_oneof![
+            "[ -~]{0,60}",
+            "SharedKey(Lite)? devstoreaccount1:[A-Za-z0-9+/]{0,44}=?",
+        ],
+        date in prop_oneof!["[ -~]{0,40}", "[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"],
+        query in "[a-z=&%0-9]{0,30}",
+        seconds in any::<u32>(),
+    ) {
+        let target = format!("/devstoreaccount1/T?{query}");
+        let request = Request::builder().uri(target).header("host", "h").header("date", date);
+        if let Ok(request) = request.header("authorization", authorization).body(()) {
+            let _ = failure(&request.into_parts().0, SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into()));
+        }
+    }
+}
