@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::http::Client;
+use super::request::Client;
 use super::{Access, Failure};
 
 /// A Table endpoint and the account to use there.
@@ -94,15 +94,11 @@ impl Endpoint {
     }
 
     pub(super) fn second_key(&self) -> Result<&[u8], Failure> {
-        self.second_key
-            .as_deref()
-            .ok_or_else(|| Failure::skipped("no second key was given (--key2)"))
+        self.second_key.as_deref().ok_or_else(|| Failure::skipped("no second key was given (--key2)"))
     }
 
     pub(super) fn admin(&self) -> Result<&str, Failure> {
-        self.admin
-            .as_deref()
-            .ok_or_else(|| Failure::skipped("no admin address was given (--admin)"))
+        self.admin.as_deref().ok_or_else(|| Failure::skipped("no admin address was given (--admin)"))
     }
 
     /// Cases about path style mean nothing where the account is in the host name.
@@ -119,28 +115,17 @@ impl Endpoint {
 
     /// A table name that nobody used before on this endpoint, short enough to be lengthened by a case.
     pub(super) fn fresh_name(&self) -> String {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("the clock is past 1970");
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
         let number = self.names.fetch_add(1, Ordering::Relaxed);
-        format!(
-            "wc{:x}x{:x}x{number}",
-            since_epoch.as_micros(),
-            std::process::id()
-        )
+        // The letter at the end keeps one name from being the beginning of another.
+        format!("wc{:x}x{:x}x{number}t", since_epoch.as_micros(), std::process::id())
     }
 
     pub(super) fn turn(&self, access: Access) -> Turn<'_> {
         // A case that panicked while holding its turn left nothing half done in the lock itself.
         match access {
-            Access::Shared => {
-                Turn::Shared(self.turnstile.read().unwrap_or_else(|lock| lock.into_inner()))
-            }
-            Access::Exclusive => Turn::Exclusive(
-                self.turnstile
-                    .write()
-                    .unwrap_or_else(|lock| lock.into_inner()),
-            ),
+            Access::Shared => Turn::Shared(self.turnstile.read().unwrap_or_else(|lock| lock.into_inner())),
+            Access::Exclusive => Turn::Exclusive(self.turnstile.write().unwrap_or_else(|lock| lock.into_inner())),
         }
     }
 }
@@ -158,31 +143,19 @@ impl fmt::Debug for Endpoint {
 }
 
 fn split_url(url: &str) -> Result<(String, String), String> {
-    let rest = url
-        .strip_prefix("http://")
-        .ok_or_else(|| format!("{url} does not begin with http://"))?;
+    let rest = url.strip_prefix("http://").ok_or_else(|| format!("{url} does not begin with http://"))?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if authority.is_empty() {
         return Err(format!("{url} names no host"));
     }
-    let authority = if authority.contains(':') {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
-    };
+    let authority = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
     let path = path.trim_end_matches('/');
-    let base_path = if path.is_empty() {
-        String::new()
-    } else {
-        format!("/{path}")
-    };
+    let base_path = if path.is_empty() { String::new() } else { format!("/{path}") };
     Ok((authority, base_path))
 }
 
 fn decode_key(key: &str) -> Result<Vec<u8>, String> {
-    STANDARD
-        .decode(key)
-        .map_err(|error| format!("the key is not Base64: {error}"))
+    STANDARD.decode(key).map_err(|error| format!("the key is not Base64: {error}"))
 }
 
 #[cfg(test)]

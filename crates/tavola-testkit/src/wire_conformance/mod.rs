@@ -4,7 +4,7 @@
 //! reference, and shares no line with the server it judges; so it can be pointed at Tavola, at Azurite or at Azure.
 //! Every case names the statements of the reference (`"1"` to `"260"`) and of the design guide (`"G1"` …) that it carries.
 //!
-//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `http` (bytes out, bytes in), `signer`
+//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http` (bytes out, bytes in), `signer`
 //! (SharedKey and SharedKeyLite), `check` (what was expected), `table` (a table of one's own), `multipart` (batches);
 //! then one file per section of the checklist.
 
@@ -12,6 +12,7 @@ mod check;
 mod endpoint;
 mod http;
 mod multipart;
+mod request;
 mod runner;
 mod signer;
 mod table;
@@ -100,30 +101,12 @@ pub struct Case {
 }
 
 impl Case {
-    const fn shared(
-        name: &'static str,
-        statements: &'static [&'static str],
-        run: fn(&Endpoint) -> Outcome,
-    ) -> Self {
-        Case {
-            name,
-            statements,
-            access: Access::Shared,
-            run,
-        }
+    const fn shared(name: &'static str, statements: &'static [&'static str], run: fn(&Endpoint) -> Outcome) -> Self {
+        Case { name, statements, access: Access::Shared, run }
     }
 
-    const fn exclusive(
-        name: &'static str,
-        statements: &'static [&'static str],
-        run: fn(&Endpoint) -> Outcome,
-    ) -> Self {
-        Case {
-            name,
-            statements,
-            access: Access::Exclusive,
-            run,
-        }
+    const fn exclusive(name: &'static str, statements: &'static [&'static str], run: fn(&Endpoint) -> Outcome) -> Self {
+        Case { name, statements, access: Access::Exclusive, run }
     }
 
     /// Asks the endpoint, alone or among others as [`Case::access`] demands. A panic is a failure like any other.
@@ -188,9 +171,7 @@ mod tests {
         for case in cases() {
             assert!(seen.insert(case.name), "{} occurs twice", case.name);
             assert!(
-                case.name
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+                case.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
                 "{} is not in words",
                 case.name
             );
@@ -201,11 +182,7 @@ mod tests {
     fn statements_exist_in_the_checklists() {
         for case in cases() {
             for statement in case.statements {
-                assert!(
-                    section_of(statement).is_some(),
-                    "{}: no statement {statement}",
-                    case.name
-                );
+                assert!(section_of(statement).is_some(), "{}: no statement {statement}", case.name);
             }
         }
     }

@@ -36,15 +36,9 @@ pub(super) struct SignedParts {
 impl SignedParts {
     pub(super) fn string_to_sign(&self, scheme: Scheme) -> String {
         match scheme {
-            Scheme::SharedKey => [
-                &self.method,
-                &self.content_md5,
-                &self.content_type,
-                &self.date,
-                &self.resource,
-            ]
-            .map(String::as_str)
-            .join("\n"),
+            Scheme::SharedKey => [&self.method, &self.content_md5, &self.content_type, &self.date, &self.resource]
+                .map(String::as_str)
+                .join("\n"),
             Scheme::SharedKeyLite => format!("{}\n{}", self.date, self.resource),
         }
     }
@@ -94,14 +88,7 @@ mod tests {
         target: &'static str,
         signature: &'static str,
     ) -> Vector {
-        Vector {
-            scheme: Scheme::SharedKey,
-            method,
-            content_type,
-            date: DATE,
-            target,
-            signature,
-        }
+        Vector { scheme: Scheme::SharedKey, method, content_type, date: DATE, target, signature }
     }
 
     /// Statements 41 and 42: the vectors of the reference, in its order.
@@ -184,12 +171,7 @@ mod tests {
                 resource: canonicalized_resource("devstoreaccount1", vector.target),
             };
             let text = parts.string_to_sign(vector.scheme);
-            assert_eq!(
-                signature(&key, &text),
-                vector.signature,
-                "vector {}",
-                index + 1
-            );
+            assert_eq!(signature(&key, &text), vector.signature, "vector {}", index + 1);
         }
     }
 }
