@@ -1,0 +1,46 @@
+//! The contract of a store, on the embedded engine.
+
+use async_trait::async_trait;
+use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_embedded::{EmbeddedStore, Options};
+use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tempfile::TempDir;
+
+/// A store whose folder goes with it.
+#[derive(Debug)]
+struct Temporary {
+    store: EmbeddedStore,
+    _folder: TempDir,
+}
+
+fn fresh() -> Temporary {
+    let folder = TempDir::new().expect("there is room for a folder");
+    let store = EmbeddedStore::open(folder.path().join("data"), Options::default()).expect("the folder is new");
+    Temporary { store, _folder: folder }
+}
+
+#[async_trait]
+impl Store for Temporary {
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+        self.store.get(address).await
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.store.scan(scan).await
+    }
+
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        self.store.commit(table, transaction, now).await
+    }
+
+    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+        self.store.purge(table).await
+    }
+}
+
+tavola_testkit::store_conformance!(fresh());
