@@ -27,7 +27,6 @@ pub(crate) fn run(config: &Config) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     runtime.block_on(serve(config, &store))?;
-    // Everything acknowledged is on disk already; this only saves the next start from replaying the log.
     store.close();
     Ok(())
 }
@@ -111,9 +110,12 @@ impl OpenStore {
         }
     }
 
+    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log.
     fn close(self) {
-        if let Self::Embedded(store) = self {
-            store.close();
+        if let Self::Embedded(store) = self
+            && let Err(error) = store.close()
+        {
+            tracing::warn!(%error, "the next start will replay the log");
         }
     }
 }
@@ -124,7 +126,7 @@ fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
         StoreConfig::Embedded { location, cache_bytes } => {
             let mut options = tavola_embedded::Options::default();
             options.block_cache_bytes = *cache_bytes;
-            let store = EmbeddedStore::open(location, &options).map_err(|error| Failure::Data(error.to_string()))?;
+            let store = EmbeddedStore::open(location, options).map_err(|error| Failure::Data(error.to_string()))?;
             Ok(OpenStore::Embedded(Arc::new(store)))
         }
     }
@@ -141,8 +143,13 @@ impl Health for EmbeddedHealth {
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         let stats = self.0.stats();
         vec![
-            ("tavola_store_commits", "Transactions carried out", stats.commits),
-            ("tavola_store_syncs", "Group commits, one sync of the log each", stats.groups),
+            ("tavola_store_commits", "Transactions that were written", stats.commits),
+            ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
+            ("tavola_store_contended", "Transactions that found the queue full", stats.contended),
+            ("tavola_store_syncs", "Groups that were written, each with one sync", stats.syncs),
+            ("tavola_store_written_bytes", "Bytes of those groups", stats.bytes_written),
+            ("tavola_store_gets_cached", "Point reads that memory answered", stats.gets_cached),
+            ("tavola_store_gets_from_disk", "Point reads that had to ask the disk", stats.gets_from_disk),
         ]
     }
 }

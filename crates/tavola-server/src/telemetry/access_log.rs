@@ -62,7 +62,8 @@ impl AccessLog {
 
 /// Writes what has gathered, then flushes; returns when the log is dropped or nobody reads it any more.
 fn write_lines(receiver: &Receiver<String>) {
-    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    // Not locked: the start-up lines go to the same place.
+    let mut output = std::io::BufWriter::new(std::io::stdout());
     while let Ok(line) = receiver.recv() {
         let mut next = Some(line);
         while let Some(line) = next {
