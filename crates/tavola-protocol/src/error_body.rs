@@ -1,6 +1,9 @@
-//! Error bodies, as JSON and as XML.
+//! Error bodies, as JSON and as XML, in both directions.
 
-use serde::Serialize;
+use quick_xml::Reader;
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::Event;
+use serde::{Deserialize, Serialize};
 use tavola_core::DateTime;
 
 use crate::rejection::{ErrorParts, Rejection};
@@ -15,25 +18,30 @@ const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/datas
 /// to people.
 #[must_use]
 pub fn json(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: DateTime) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Body<'a> {
-        #[serde(rename = "odata.error")]
-        error: Error<'a>,
-    }
-    #[derive(Serialize)]
-    struct Error<'a> {
-        code: &'a str,
-        message: Message,
-    }
-    #[derive(Serialize)]
-    struct Message {
-        lang: &'static str,
-        value: String,
-    }
     let detail = authentication_detail(rejection).map(|detail| format!("\n{detail}")).unwrap_or_default();
     let value = format!("{}{detail}{}", error.text, tail(request_id, now));
-    let body = Body { error: Error { code: error.code, message: Message { lang: "en-US", value } } };
+    let (code, lang) = (error.code.into(), "en-US".into());
+    let body = Body { error: Error { code, message: Message { lang, value } } };
     serde_json::to_vec(&body).expect("texts always serialize")
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    #[serde(rename = "odata.error")]
+    error: Error,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Error {
+    code: String,
+    message: Message,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Message {
+    #[serde(default)]
+    lang: String,
+    value: String,
 }
 
 /// The XML form, with the details that only it has room for.
@@ -93,11 +101,45 @@ fn escape(text: &str) -> String {
     escaped
 }
 
+/// The code and the message of an error body in either form; `None` if it is neither.
+#[must_use]
+pub fn read(body: &[u8]) -> Option<(String, String)> {
+    let text = std::str::from_utf8(body).ok()?.trim_start_matches('\u{feff}');
+    if text.starts_with('{') {
+        let Body { error } = serde_json::from_str(text).ok()?;
+        return Some((error.code, error.message.value));
+    }
+    read_xml(text)
+}
+
+/// Reads the elements `code` and `message` in any case and namespace: other servers write them in the shape of blobs.
+fn read_xml(text: &str) -> Option<(String, String)> {
+    let (mut code, mut message, mut current) = (None, None, String::new());
+    let mut reader = Reader::from_str(text);
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(_) => current.clear(),
+            Event::Text(piece) => current.push_str(&piece.xml10_content()),
+            Event::GeneralRef(reference) => match reference.resolve_char_ref().ok()? {
+                Some(character) => current.push(character),
+                None => current.push_str(resolve_xml_entity(&reference)?),
+            },
+            Event::End(end) => match end.local_name().as_ref().to_ascii_lowercase().as_str() {
+                "code" => code = Some(std::mem::take(&mut current)),
+                "message" => message = Some(std::mem::take(&mut current)),
+                _ => {}
+            },
+            Event::Eof => return Some((code?, message.unwrap_or_default())),
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tavola_core::{DateTime, Refusal};
 
-    use super::{json, xml};
+    use super::{json, read, xml};
     use crate::rejection::{Rejection, status_code_text};
 
     const ID: &str = "aceccc68-b002-006e-7110-617748000000";
@@ -142,5 +184,21 @@ mod tests {
         let header = Rejection::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
         assert!(xml_of(&header).contains("<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"));
         assert!(!json_of(&header).contains("a&b"));
+    }
+
+    #[test]
+    fn a_client_reads_both_forms() {
+        let rejection = Rejection::InvalidETag("<&>\"\n".to_owned());
+        let error = status_code_text(&rejection);
+        let message = format!("{}\nRequestId:{ID}\nTime:2020-07-23T16:43:14.3010508Z", error.text);
+        let expected = Some((error.code.to_owned(), message));
+        assert_eq!(read(json_of(&rejection).as_bytes()), expected);
+        assert_eq!(read(xml_of(&rejection).as_bytes()), expected);
+        let blobs = "\u{feff}<?xml version=\"1.0\"?><Error>\n<Code>ServerBusy</Code><Message>&#65;</Message></Error>";
+        assert_eq!(read(blobs.as_bytes()), Some(("ServerBusy".to_owned(), "A".to_owned())));
+        for other in ["", "{", "{}", "<html>", "<a/>", "nothing", "<Code>&nonsense;</Code>"] {
+            assert_eq!(read(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(read(&[0xff]), None);
     }
 }

@@ -17,8 +17,9 @@ use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
-pub use shared_key::{AccountKey, AccountKeys, KeyTextError};
-use shared_key::{Credentials, SignedParts, string_to_sign};
+pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
+
+use shared_key::Credentials;
 
 /// A request's date may be this far from our clock, in either direction.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);

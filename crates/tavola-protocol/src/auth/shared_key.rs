@@ -1,11 +1,21 @@
 //! Shared Key and Shared Key Lite, for both ends of the wire.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::header::AUTHORIZATION;
+use http::{HeaderName, Request};
 use sha2::Sha256;
+use tavola_core::AccountName;
+
+use crate::headers::text_value;
+use crate::table::query::{Parameter, Query};
+
+/// The end of 9999, beyond which there are no HTTP dates.
+const HTTP_DATE_SECONDS_MAX: u64 = 253_402_300_799;
 
 /// Which of the two strings is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +70,35 @@ pub fn string_to_sign(scheme: Scheme, parts: &SignedParts<'_>) -> String {
         text.push_str(comp);
     }
     text
+}
+
+/// Signs a request that is otherwise complete: adds `x-ms-date` and `Authorization`.
+pub fn sign_request<B>(
+    request: &mut Request<B>,
+    scheme: Scheme,
+    account: &AccountName,
+    key: &AccountKey,
+    now: SystemTime,
+) {
+    let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = since_epoch.as_secs().min(HTTP_DATE_SECONDS_MAX);
+    let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let query = Query::parse(request.uri().query());
+    let parts = SignedParts {
+        method: request.method().as_str(),
+        content_md5: header("content-md5"),
+        content_type: header("content-type"),
+        date: &date,
+        account: account.as_str(),
+        path: request.uri().path(),
+        comp: query.get(Parameter::Comp),
+    };
+    let signature = key.sign(&string_to_sign(scheme, &parts));
+    let authorization = text_value(format!("{} {account}:{signature}", scheme.name()));
+    let headers = request.headers_mut();
+    headers.insert(HeaderName::from_static("x-ms-date"), text_value(date));
+    headers.insert(AUTHORIZATION, authorization);
 }
 
 /// An `Authorization` header of either scheme, taken apart.

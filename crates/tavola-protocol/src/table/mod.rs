@@ -2,6 +2,8 @@
 
 pub mod batch;
 pub mod continuation;
+pub mod decode;
+pub mod encode;
 pub mod entity_json;
 pub mod metadata;
 pub(crate) mod query;
@@ -10,5 +12,7 @@ pub mod request;
 pub mod tables_json;
 pub mod uri;
 
+pub use decode::decode_reply;
+pub use encode::encode_request;
 pub use reply::{render_rejection, render_reply};
 pub use request::parse_request;
