@@ -1,0 +1,150 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::failure::{Failure, Result};
+use crate::source::PAGE_ENTITIES;
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// Point GET of random entities
+    Get,
+    /// Durable inserts of new entities, spread over many partitions
+    Insert,
+    /// Inserts, 100 per entity group transaction
+    Batch,
+    /// The whole table by pages of 1,000, following continuation
+    Scan,
+    /// One page of 1,000 and one point GET, each on one connection: their cost must not grow with the table
+    Page,
+    /// From the start of the process on an empty folder to the first reply
+    Start,
+    /// Resident memory: idle, after loading, at the end
+    Rss,
+}
+
+/// Something to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rival {
+    /// Microsoft's emulator, installed from npm
+    Azurite,
+}
+
+/// Measures Tavola on this machine, side by side with others.
+///
+/// Servers are started on free ports of the loopback interface, on new folders under the temporary folder (TMPDIR chooses
+/// another disk). All are asked by one generator: closed loop, keep-alive connections, requests signed beforehand, every
+/// reply checked. Rounds of all servers alternate; a ratio is the median of the ratios of each round.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", version, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to measure; everything if none is named
+    #[arg(value_enum, value_name = "WORKLOAD")]
+    pub(crate) workloads: Vec<Workload>,
+
+    /// What to compare with
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "RIVAL")]
+    pub(crate) against: Vec<Rival>,
+
+    /// Sizes of the tables, multiples of 1,000; one server runs for each
+    #[arg(long, value_delimiter = ',', default_value = "10000,1000000", value_name = "N")]
+    pub(crate) entities: Vec<u64>,
+
+    /// Size of Azurite's table: it reads all of it for every page
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub(crate) azurite_entities: u64,
+
+    /// Rounds of each workload on each server, after one that does not count
+    #[arg(long, default_value_t = 5, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Connections of `get` and `insert`
+    #[arg(long, default_value_t = 64, value_name = "C", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) connections: u16,
+
+    /// Length of a round; a scan that has begun is finished
+    #[arg(long, default_value_t = 3.0, value_name = "S")]
+    pub(crate) seconds: f64,
+
+    /// File for the raw figures [default: bench/runs/DATE-COMMIT.json]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// File for a picture of the ratios to Azurite
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// The server's binary [default: the release build]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask bench get --against azurite --entities 10000
+      Point reads beside Azurite, with a table of 10,000 entities each
+  cargo xtask bench page --entities 10000,1000000
+      Does a page cost more when the table is larger?
+  cargo xtask bench insert batch --connections 16 --seconds 10
+      Durable writes; syncs per second stand beside the rates
+  cargo xtask bench --against azurite --svg docs/bench.svg
+      Everything, and the picture; about ten minutes";
+
+impl Args {
+    /// Refuses what no workload could do.
+    pub(crate) fn check(&self) -> Result {
+        let sizes = self.entities.iter().chain([&self.azurite_entities]);
+        if let Some(size) = sizes.into_iter().find(|size| **size == 0 || !size.is_multiple_of(PAGE_ENTITIES)) {
+            return Err(Failure::new(format!(
+                "--entities {size}: tables are filled by whole pages of {PAGE_ENTITIES}"
+            )));
+        }
+        if !(0.1..=600.0).contains(&self.seconds) {
+            return Err(Failure::new(format!("--seconds {}: between 0.1 and 600", self.seconds)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wants(&self, workload: Workload) -> bool {
+        self.workloads.is_empty() || self.workloads.contains(&workload)
+    }
+
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::{Args, Workload};
+
+    fn parse(line: &str) -> Args {
+        Args::try_parse_from(["bench"].into_iter().chain(line.split_whitespace())).unwrap()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn no_workload_means_all() {
+        assert!(parse("").wants(Workload::Scan));
+        assert!(!parse("get batch").wants(Workload::Scan));
+        assert!(parse("get batch --entities 1000,2000").wants(Workload::Batch));
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        assert!(parse("--entities 10000,1000000").check().is_ok());
+        assert!(parse("--entities 1500").check().is_err());
+        assert!(parse("--azurite-entities 0").check().is_err());
+        assert!(parse("--seconds 0").check().is_err());
+    }
+}

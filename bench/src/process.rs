@@ -1,0 +1,70 @@
+//! What Linux knows about a process: `/proc/PID/stat` and `/proc/PID/status`.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::failure::{Context, Result};
+
+/// `USER_HZ`: 100 on every architecture that Rust's Linux targets have, whatever the kernel's own tick.
+const TICKS_PER_SECOND: u32 = 100;
+
+/// CPU time of all threads so far, user and system.
+pub(crate) fn cpu_time(process: u32) -> Result<Duration> {
+    let path = format!("/proc/{process}/stat");
+    let text = fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+    let ticks = cpu_ticks(&text).ok_or("no CPU times in /proc/PID/stat")?;
+    Ok(Duration::from_secs(1) * ticks / TICKS_PER_SECOND)
+}
+
+fn cpu_ticks(stat: &str) -> Option<u32> {
+    // The name, in parentheses, may hold anything; the fields after it begin with the third.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11);
+    let user: u32 = times.next()?.parse().ok()?;
+    let system: u32 = times.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// Resident memory, now and at its highest, in bytes.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub(crate) struct Memory {
+    pub(crate) resident_bytes: u64,
+    pub(crate) peak_bytes: u64,
+}
+
+pub(crate) fn memory(process: u32) -> Result<Memory> {
+    let path = format!("/proc/{process}/status");
+    let text = fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+    let field = |name| kilobytes(&text, name).map(|kilobytes| kilobytes * 1024).unwrap_or_default();
+    Ok(Memory { resident_bytes: field("VmRSS:"), peak_bytes: field("VmHWM:") })
+}
+
+/// A field of `/proc/PID/status` or `/proc/meminfo`.
+pub(crate) fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_parentheses() {
+        let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 0 0 0 120 30 0 0 20 0 1 0 5 6 7";
+        assert_eq!(cpu_ticks(stat), Some(150));
+    }
+
+    #[test]
+    fn memory_fields() {
+        let text = "Name:\ttavola\nVmHWM:\t   21504 kB\nVmRSS:\t   20480 kB\n";
+        assert_eq!(kilobytes(text, "VmRSS:"), Some(20480));
+        assert_eq!(kilobytes(text, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        assert!(memory(std::process::id()).unwrap().resident_bytes > 0);
+        assert!(cpu_time(std::process::id()).is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! Reads HTTP/1.1 replies, and no more of them than a benchmark needs: status, length, continuation, body.
+//!
+//! One request is open per connection, so nothing may follow a reply. Interim (1xx) replies are not expected: no request
+//! asks for one.
+
+use std::str;
+
+use memchr::memmem;
+
+use crate::failure::{Context, Failure, Result};
+
+/// Far above any head of either server; only there so that a server gone mad cannot fill our memory.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// A page of 1,000 entities of 500 bytes with full metadata stays far below.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The part of a reply that comes before its body.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    /// `x-ms-continuation-NextPartitionKey` and `-NextRowKey`, as sent.
+    pub(crate) next_partition_key: Option<String>,
+    pub(crate) next_row_key: Option<String>,
+    length: Option<usize>,
+    is_chunked: bool,
+}
+
+/// A whole reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reply<'a> {
+    pub(crate) head: &'a Head,
+    pub(crate) body: &'a [u8],
+}
+
+/// Collects bytes until they are a reply. Buffers are kept from reply to reply.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyReader {
+    raw: Vec<u8>,
+    head: Option<Head>,
+    /// In `raw`: where the body begins, then where the next chunk begins.
+    at: usize,
+    /// The body so far, when it comes in chunks.
+    unchunked: Vec<u8>,
+}
+
+impl ReplyReader {
+    /// Forgets the last reply.
+    pub(crate) fn reset(&mut self) {
+        self.raw.clear();
+        self.unchunked.clear();
+        self.head = None;
+        self.at = 0;
+    }
+
+    /// Takes more bytes; true when the reply is whole.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<bool> {
+        self.raw.extend_from_slice(bytes);
+        if self.head.is_none() && !self.read_head()? {
+            return Ok(false);
+        }
+        let Some(head) = &self.head else { return Ok(false) };
+        if head.is_chunked {
+            return self.read_chunks();
+        }
+        let end = self.at + head.length.unwrap_or(0);
+        if self.raw.len() > end {
+            return Err(Failure::new("bytes after the end of a reply"));
+        }
+        Ok(self.raw.len() == end)
+    }
+
+    /// The reply, once [`ReplyReader::feed`] said that it is whole.
+    pub(crate) fn reply(&self) -> Option<Reply<'_>> {
+        let head = self.head.as_ref()?;
+        let body = if head.is_chunked { &self.unchunked } else { self.raw.get(self.at..)? };
+        Some(Reply { head, body })
+    }
+
+    fn read_head(&mut self) -> Result<bool> {
+        let Some(end) = memmem::find(&self.raw, b"\r\n\r\n") else {
+            if self.raw.len() > HEAD_BYTES_MAX {
+                return Err(Failure::new("a reply whose head does not end"));
+            }
+            return Ok(false);
+        };
+        let head = parse_head(&self.raw[..end])?;
+        if head.length.unwrap_or(0) > BODY_BYTES_MAX {
+            return Err(Failure::new("a reply of unreasonable length"));
+        }
+        self.at = end + 4;
+        self.head = Some(head);
+        Ok(true)
+    }
+
+    fn read_chunks(&mut self) -> Result<bool> {
+        while let Some(line_bytes) = memmem::find(&self.raw[self.at..], b"\r\n") {
+            let start = self.at + line_bytes + 2;
+            let size = chunk_size(&self.raw[self.at..start - 2])?;
+            let end = start + size;
+            if self.raw.len() < end + 2 {
+                return Ok(false);
+            }
+            if &self.raw[end..end + 2] != b"\r\n" {
+                return Err(Failure::new("a chunk that is longer than it says, or a trailer"));
+            }
+            if size == 0 && self.raw.len() > end + 2 {
+                return Err(Failure::new("bytes after the end of a reply"));
+            }
+            if size == 0 {
+                return Ok(true);
+            }
+            self.unchunked.extend_from_slice(&self.raw[start..end]);
+            self.at = end + 2;
+        }
+        Ok(false)
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Result<usize> {
+    let text = str::from_utf8(line).context(|| "a chunk size".into())?;
+    let digits = text.split(';').next().unwrap_or_default().trim();
+    let size = usize::from_str_radix(digits, 16).context(|| format!("the chunk size `{digits}`"))?;
+    if size > BODY_BYTES_MAX { Err(Failure::new("a chunk of unreasonable length")) } else { Ok(size) }
+}
+
+fn parse_head(head: &[u8]) -> Result<Head> {
+    let text = str::from_utf8(head).context(|| "a reply's head".into())?;
+    let mut lines = text.split("\r\n");
+    let status_line = lines.next().unwrap_or_default();
+    let mut parsed = Head { status: status(status_line)?, ..Head::default() };
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else {
+            return Err(Failure::new(format!("the header line `{line}`")));
+        };
+        parsed.take(name, value.trim())?;
+    }
+    let has_body = !matches!(parsed.status, 204 | 304);
+    if has_body && parsed.length.is_none() && !parsed.is_chunked {
+        return Err(Failure::new("a reply that does not say how long it is"));
+    }
+    Ok(parsed)
+}
+
+impl Head {
+    fn take(&mut self, name: &str, value: &str) -> Result {
+        // Lengths first: comparing without case is the dearest thing here, and most headers are none of these.
+        match name.len() {
+            14 if name.eq_ignore_ascii_case("content-length") => {
+                self.length = Some(value.parse().context(|| format!("the Content-Length `{value}`"))?);
+            }
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                self.is_chunked = value.eq_ignore_ascii_case("chunked");
+            }
+            28 if name.eq_ignore_ascii_case("x-ms-continuation-nextrowkey") => {
+                self.next_row_key = Some(value.to_owned())
+            }
+            34 if name.eq_ignore_ascii_case("x-ms-continuation-nextpartitionkey") => {
+                self.next_partition_key = Some(value.to_owned());
+            }
+            10 if name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close") => {
+                return Err(Failure::new(format!("status {}, and the server closes the connection", self.status)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn status(line: &str) -> Result<u16> {
+    let code = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+    let code = code.and_then(|digits| digits.parse().ok());
+    code.ok_or_else(|| Failure::new(format!("the status line `{line}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Head, ReplyReader};
+
+    /// Feeds in pieces of each size, so that every split is met; gives the head and body of the whole reply.
+    fn read(text: &str) -> (Head, String) {
+        let mut reader = ReplyReader::default();
+        let mut last = None;
+        for piece in 1..=text.len() {
+            reader.reset();
+            let pieces: Vec<_> = text.as_bytes().chunks(piece).collect();
+            for (number, bytes) in pieces.iter().enumerate() {
+                let is_whole = reader.feed(bytes).unwrap();
+                assert_eq!(is_whole, number + 1 == pieces.len(), "piece {number} of size {piece}");
+            }
+            let reply = reader.reply().unwrap();
+            last = Some((reply.head.clone(), String::from_utf8(reply.body.to_vec()).unwrap()));
+        }
+        last.unwrap()
+    }
+
+    fn refuse(text: &str) {
+        assert!(ReplyReader::default().feed(text.as_bytes()).is_err(), "{text}");
+    }
+
+    #[test]
+    fn a_body_of_known_length() {
+        let (head, body) = read("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx: y\r\n\r\nhello");
+        assert_eq!((head.status, body.as_str()), (200, "hello"));
+    }
+
+    #[test]
+    fn no_body() {
+        assert_eq!(read("HTTP/1.1 204 No Content\r\nETag: x\r\n\r\n").1, "");
+        assert_eq!(read("HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n").0.status, 204);
+    }
+
+    #[test]
+    fn a_body_in_chunks() {
+        let text =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nB;x=1\r\n, it is me.\r\n0\r\n\r\n";
+        assert_eq!(read(text).1, "hello, it is me.");
+        assert_eq!(read("HTTP/1.1 202 Accepted\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n").1, "");
+    }
+
+    #[test]
+    fn a_connection_is_used_again() {
+        let mut reader = ReplyReader::default();
+        for (text, body) in [
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", "ab"),
+            ("HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\nc", "c"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ""),
+        ] {
+            reader.reset();
+            assert!(reader.feed(text.as_bytes()).unwrap());
+            assert_eq!(reader.reply().unwrap().body, body.as_bytes());
+        }
+    }
+
+    #[test]
+    fn continuation() {
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-ms-continuation-NextPartitionKey: 1!4!cA--\r\n\
+                    x-ms-continuation-NextRowKey: 1!4!cg--\r\n\r\n";
+        let (head, _) = read(text);
+        assert_eq!(head.next_partition_key.as_deref(), Some("1!4!cA--"));
+        assert_eq!(head.next_row_key.as_deref(), Some("1!4!cg--"));
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        refuse("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab");
+        refuse("HTTP/1.1 200 OK\r\n\r\n");
+        refuse("HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n");
+        refuse("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        refuse("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n");
+        refuse("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+        refuse("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nx");
+    }
+}

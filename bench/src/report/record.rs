@@ -1,0 +1,151 @@
+//! A run as it is kept: where, how, every round, and the ratios that were drawn from them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::args::Args;
+use crate::entity::ENTITY_BYTES;
+use crate::machine::Machine;
+use crate::round::Round;
+use crate::series::Series;
+use crate::server::BenchServer;
+use crate::start::Start;
+use crate::stats::Spread;
+use crate::target::{MemoryStages, Target};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Record {
+    pub(crate) date: String,
+    pub(crate) commit: String,
+    pub(crate) command: String,
+    pub(crate) machine: Machine,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) settings: Settings,
+    pub(crate) starts: Vec<Start>,
+    pub(crate) targets: Vec<Loaded>,
+    pub(crate) rounds: Vec<Round>,
+    pub(crate) ratios: Vec<Ratio>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
+    pub(crate) version: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Settings {
+    pub(crate) entity_bytes: usize,
+    pub(crate) entities: Vec<u64>,
+    pub(crate) azurite_entities: u64,
+    pub(crate) rounds: u32,
+    pub(crate) seconds: f64,
+    pub(crate) connections: u16,
+}
+
+/// A server and its table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Loaded {
+    pub(crate) target: String,
+    pub(crate) entities: u64,
+    pub(crate) load_seconds: f64,
+    pub(crate) memory: MemoryStages,
+}
+
+/// One target's rate over another's.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ratio {
+    pub(crate) series: &'static str,
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
+    #[serde(flatten)]
+    pub(crate) spread: Spread,
+}
+
+impl Record {
+    pub(crate) fn new(
+        args: &Args,
+        command: String,
+        machine: Machine,
+        commit: String,
+        servers: &[Box<dyn BenchServer>],
+    ) -> Self {
+        let servers = servers.iter().map(|server| Server { name: server.name(), version: server.version().to_owned() });
+        let settings = Settings {
+            entity_bytes: ENTITY_BYTES,
+            entities: args.entities.clone(),
+            azurite_entities: args.azurite_entities,
+            rounds: args.rounds,
+            seconds: args.seconds,
+            connections: args.connections,
+        };
+        Self {
+            date: today(),
+            commit,
+            command,
+            machine,
+            servers: servers.collect(),
+            settings,
+            starts: Vec::new(),
+            targets: Vec::new(),
+            rounds: Vec::new(),
+            ratios: Vec::new(),
+        }
+    }
+
+    pub(crate) fn note_targets(&mut self, targets: &[Target]) {
+        self.targets.extend(targets.iter().map(|target| Loaded {
+            target: target.label(),
+            entities: target.entities,
+            load_seconds: target.load_seconds,
+            memory: target.memory,
+        }));
+    }
+
+    /// Rounds of a series on one target, in order.
+    pub(crate) fn rounds_of<'a>(&'a self, series: &'a str, target: &'a str) -> impl Iterator<Item = &'a Round> {
+        self.rounds.iter().filter(move |round| round.series == series && round.target == target)
+    }
+
+    /// The targets of a series: ours by size, then the others.
+    pub(crate) fn targets_of(&self, series: &str) -> Vec<String> {
+        let mut targets: Vec<String> = Vec::new();
+        let mut first: Vec<&Round> = self.rounds.iter().filter(|round| round.series == series).collect();
+        first.sort_by_key(|round| (!is_ours(&round.target), round.target_entities));
+        for round in first {
+            if !targets.contains(&round.target) {
+                targets.push(round.target.clone());
+            }
+        }
+        targets
+    }
+
+    /// Adds the ratios of a series: each size of ours to each rival, and to our smallest.
+    pub(crate) fn compare(&mut self, series: Series) {
+        let targets = self.targets_of(series.name());
+        let (ours, rivals): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| is_ours(target));
+        let with_rivals = ours.iter().flat_map(|our| rivals.iter().map(move |rival| (our, rival)));
+        let with_smallest = ours.iter().skip(1).zip(std::iter::repeat(ours.first())).filter_map(|(a, b)| Some((a, b?)));
+        let pairs: Vec<_> = with_rivals.chain(with_smallest).collect();
+        let ratios: Vec<_> = pairs.into_iter().filter_map(|(a, b)| self.ratio(series.name(), a, b)).collect();
+        self.ratios.extend(ratios);
+    }
+
+    fn ratio(&self, series: &'static str, ours: &str, theirs: &str) -> Option<Ratio> {
+        let rates = |target| self.rounds_of(series, target).map(|round| round.per_second).collect::<Vec<_>>();
+        let spread = Spread::of_ratios(&rates(ours), &rates(theirs))?;
+        Some(Ratio { series, ours: ours.to_owned(), theirs: theirs.to_owned(), spread })
+    }
+}
+
+pub(crate) fn is_ours(target: &str) -> bool {
+    target.starts_with("tavola")
+}
+
+fn today() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = OffsetDateTime::from_unix_timestamp(now.as_secs() as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
+}

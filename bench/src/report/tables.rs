@@ -1,0 +1,116 @@
+//! What a run prints.
+
+use super::grid::align;
+use super::record::{Loaded, Ratio, Record};
+use crate::round::{Round, Shape};
+use crate::stats::Spread;
+use crate::text;
+
+pub(crate) fn print_opening(record: &Record) {
+    let machine = &record.machine;
+    let memory = machine.memory_bytes as f64 / 1e9;
+    println!("{} cores of {}, {memory:.0} GB, {}, {}", machine.cores, machine.cpu, machine.kernel, machine.disk);
+    for server in &record.servers {
+        println!("{} {}", server.name, server.version);
+    }
+    if machine.forgets() {
+        println!("Attention: data folders are in memory, where a sync costs nothing; set TMPDIR to a folder on a disk");
+    }
+    if record.servers.len() > 1 {
+        let size = text::size(record.settings.azurite_entities);
+        println!("Azurite's table has {size} entities whatever ours have, and its writes are not durable");
+    }
+    println!();
+}
+
+pub(crate) fn print_starts(record: &Record) {
+    let mut rows = vec![row(["start", "listening", "first reply", "(min–max)", "idle RSS"])];
+    for server in &record.servers {
+        let of = |value: fn(&crate::start::Start) -> f64| {
+            Spread::of(record.starts.iter().filter(|start| start.server == server.name).map(value))
+        };
+        let (Some(listening), Some(first), Some(idle)) = (
+            of(|start| start.listening_ms),
+            of(|start| start.first_reply_ms),
+            of(|start| start.idle_resident_bytes as f64),
+        ) else {
+            continue;
+        };
+        let range = format!("({}–{})", text::number(first.min), text::number(first.max));
+        let ms = |spread: Spread| format!("{} ms", text::number(spread.median));
+        rows.push(row([server.name, &ms(listening), &ms(first), &range, &text::megabytes(idle.median)]));
+    }
+    println!("start: empty folder, median of {} starts", crate::start::STARTS);
+    println!("{}", align(&rows));
+}
+
+pub(crate) fn print_series(record: &Record, shape: Shape) {
+    let series = shape.series;
+    println!(
+        "{}: {}; {} connection(s), {} rounds of {}",
+        series.name(),
+        series.title(),
+        shape.connections,
+        record.settings.rounds,
+        text::seconds(shape.duration)
+    );
+    let unit = series.unit().name();
+    let mut heading =
+        row(["", unit, "(min–max)", "p50", "p99", "p99.9", "CPU/request", "server CPU", "generator CPU", "RSS"]);
+    heading.extend(series.writes().then(|| "syncs/s".to_owned()));
+    let mut rows = vec![heading];
+    for target in record.targets_of(series.name()) {
+        let rounds: Vec<&Round> = record.rounds_of(series.name(), &target).collect();
+        rows.extend(series_row(&target, &rounds, series.writes()));
+    }
+    print!("{}", align(&rows));
+    for ratio in record.ratios.iter().filter(|ratio| ratio.series == series.name()) {
+        println!("  {}", ratio_line(ratio));
+    }
+    println!();
+}
+
+fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<String>> {
+    let of = |value: fn(&Round) -> f64| Spread::of(rounds.iter().map(|round| value(round)));
+    let median = |value: fn(&Round) -> f64| of(value).map_or(f64::NAN, |spread| spread.median);
+    let rate = of(|round| round.per_second)?;
+    let mut cells = vec![
+        target.to_owned(),
+        text::number(rate.median),
+        format!("({}–{})", text::number(rate.min), text::number(rate.max)),
+        text::latency(median(|round| round.p50_us)),
+        text::latency(median(|round| round.p99_us)),
+        text::latency(median(|round| round.p999_us)),
+        text::latency(median(|round| round.server_cpu_seconds * 1e6 / round.requests as f64)),
+        text::percent(median(|round| round.server_cpu_seconds / round.seconds)),
+        text::percent(median(|round| round.generator_cpu_seconds / round.seconds)),
+        text::megabytes(median(|round| round.resident_bytes as f64)),
+    ];
+    if writes {
+        let syncs = Spread::of(rounds.iter().filter_map(|round| Some(round.syncs? / round.seconds)));
+        cells.push(syncs.map_or_else(|| "–".to_owned(), |spread| text::number(spread.median)));
+    }
+    Some(cells)
+}
+
+fn ratio_line(ratio: &Ratio) -> String {
+    let Ratio { ours, theirs, spread, .. } = ratio;
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(text::number);
+    format!("{ours} / {theirs}: {median} × ({min}–{max})")
+}
+
+pub(crate) fn print_targets(record: &Record) {
+    let mut rows = vec![row(["", "idle", "loaded", "end", "peak", "loading"])];
+    for Loaded { target, load_seconds, memory, .. } in &record.targets {
+        let [idle, loaded, end] = [memory.idle, memory.loaded, memory.end].map(|memory| memory.resident_bytes);
+        let [idle, loaded, end, peak] = [idle, loaded, end, memory.end.peak_bytes].map(|b| text::megabytes(b as f64));
+        let loading = format!("{} s", text::number(*load_seconds));
+        rows.push(row([target, &idle, &loaded, &end, &peak, &loading]));
+    }
+    println!("rss: resident memory of each server through the run");
+    println!("{}", align(&rows));
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}

@@ -1,0 +1,150 @@
+//! The servers that are measured: how each is started, and one that runs.
+
+mod azurite;
+mod tavola;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use azurite::Azurite;
+pub(crate) use tavola::Tavola;
+
+use crate::client;
+use crate::failure::{Context, Result};
+
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A program that serves tables.
+pub(crate) trait BenchServer {
+    fn name(&self) -> &'static str;
+    fn version(&self) -> &str;
+    /// The command that serves the development account from a folder, on any free port.
+    fn command(&self, folder: &Path) -> Result<Command>;
+    /// True if it says where its metrics are.
+    fn has_metrics(&self) -> bool;
+}
+
+/// A server that runs; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct RunningServer {
+    process: Process,
+    error_log: PathBuf,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) times: StartTimes,
+}
+
+/// Both counted from before the process was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StartTimes {
+    pub(crate) listening: Duration,
+    pub(crate) first_reply: Duration,
+}
+
+impl RunningServer {
+    /// Starts a server on an empty folder, and waits for its first good reply.
+    pub(crate) fn start(server: &dyn BenchServer, folder: &Path) -> Result<Self> {
+        // Beside the data: a server may insist on an empty folder.
+        let error_log = folder.with_extension("log");
+        let errors = File::create(&error_log).context(|| "cannot create a log".into())?;
+        let mut command = server.command(folder)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let started = Instant::now();
+        let child = command.spawn().context(|| format!("cannot start {}", server.name()))?;
+        let mut process = Process(child);
+        let stdout = process.0.stdout.take().ok_or("the server has no output")?;
+        let found = first_lines(stdout, server.has_metrics(), started);
+        let found = found.context(|| format!("{} did not start: {}", server.name(), tail(&error_log)))?;
+        client::list_tables(found.address).context(|| format!("{} does not answer", server.name()))?;
+        let times = StartTimes { listening: found.after, first_reply: started.elapsed() };
+        Ok(Self { process, error_log, address: found.address, admin: found.admin, times })
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// The end of what the server wrote to its error stream.
+    pub(crate) fn last_errors(&self) -> String {
+        tail(&self.error_log)
+    }
+}
+
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    /// The data is thrown away, so there is nothing to be polite about.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Found {
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    after: Duration,
+}
+
+fn first_lines(stdout: ChildStdout, has_metrics: bool, started: Instant) -> Result<Found> {
+    let lines = read_lines(stdout);
+    let (address, at) = wait_for(&lines, "listening at ", started)?;
+    let admin = if has_metrics { Some(wait_for(&lines, "metrics: ", started)?.0) } else { None };
+    Ok(Found { address, admin, after: at.duration_since(started) })
+}
+
+/// Lines with the time of their coming. The thread reads on until the server ends: a full pipe would stop it.
+fn read_lines(stdout: ChildStdout) -> Receiver<(String, Instant)> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
+            let _ = sender.send((line, Instant::now()));
+        }
+    });
+    receiver
+}
+
+fn wait_for(lines: &Receiver<(String, Instant)>, words: &str, started: Instant) -> Result<(SocketAddr, Instant)> {
+    loop {
+        let left = START_MAX.saturating_sub(started.elapsed());
+        let (line, at) = lines.recv_timeout(left).context(|| format!("no line with `{words}`"))?;
+        if let Some(address) = address_after(&line, words) {
+            return Ok((address, at));
+        }
+    }
+}
+
+fn address_after(line: &str, words: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once(words)?;
+    let rest = rest.strip_prefix("http://")?;
+    rest.split(['/', ' ']).next()?.parse().ok()
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address_after;
+
+    #[test]
+    fn addresses_are_found_in_start_up_lines() {
+        let port = |line, words| address_after(line, words).map(|address| address.port());
+        assert_eq!(port("Table service is listening at http://127.0.0.1:4012", "listening at "), Some(4012));
+        let line = "Azurite Table service is successfully listening at http://127.0.0.1:4013";
+        assert_eq!(port(line, "listening at "), Some(4013));
+        let line = "Health and metrics: http://127.0.0.1:4014/ready and http://127.0.0.1:4014/metrics";
+        assert_eq!(port(line, "metrics: "), Some(4014));
+        assert_eq!(port("Table service is starting at http://127.0.0.1:1", "listening at "), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! Our own server, from the release build beside this program or from where `--server` points.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::BenchServer;
+use crate::failure::{Context, Failure, Result};
+
+#[derive(Debug)]
+pub(crate) struct Tavola {
+    binary: PathBuf,
+    version: String,
+}
+
+impl Tavola {
+    pub(crate) fn find(given: Option<&Path>) -> Result<Self> {
+        let binary = match given {
+            Some(path) => path.to_owned(),
+            None => env::current_exe().context(|| "cannot find this program".into())?.with_file_name("tavola"),
+        };
+        let output = Command::new(&binary).arg("--version").output();
+        let output = output.map_err(|error| {
+            let path = binary.display();
+            Failure::new(format!("no server at {path} ({error}): `cargo build --release -p tavola` makes one"))
+        })?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("tavola ").to_owned();
+        Ok(Self { binary, version })
+    }
+}
+
+impl BenchServer for Tavola {
+    fn name(&self) -> &'static str {
+        "tavola"
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn command(&self, folder: &Path) -> Result<Command> {
+        let mut command = Command::new(&self.binary);
+        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(folder);
+        Ok(command)
+    }
+
+    fn has_metrics(&self) -> bool {
+        true
+    }
+}

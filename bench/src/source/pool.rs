@@ -1,0 +1,79 @@
+//! Reads that were signed beforehand: point reads of random entities, pages from random places.
+
+use super::{Source, count_entities, expect_status};
+use crate::entity::Family;
+use crate::failure::{Failure, Result};
+use crate::random::Random;
+use crate::reply::Reply;
+use crate::request::Signer;
+
+/// The most that the service puts into one page.
+pub(crate) const PAGE_ENTITIES: u64 = 1_000;
+
+/// Distinct point reads of a round; a fast server comes round to them again. 100 MB of requests.
+const POINT_READS: usize = 200_000;
+const PAGE_READS: usize = 2_000;
+
+/// Requests in one piece of memory, asked in turn.
+#[derive(Debug)]
+pub(crate) struct PoolSource {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    next: usize,
+    entities_per_reply: u64,
+}
+
+impl PoolSource {
+    /// Point reads of random loaded entities.
+    pub(crate) fn points(signer: &Signer, table: &str, entities: u64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut pool = Self::empty(1);
+        for _ in 0..POINT_READS {
+            let key = Family::Loaded.key(random.below(entities));
+            pool.push(&signer.get(&format!("{table}{}", key.predicate()), ""));
+        }
+        pool
+    }
+
+    /// Whole pages from random places of the table. `pages` are the queries that a scan went through.
+    pub(crate) fn pages(signer: &Signer, table: &str, pages: &[String], seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut pool = Self::empty(PAGE_ENTITIES);
+        for _ in 0..PAGE_READS {
+            let page = &pages[random.below(pages.len() as u64) as usize];
+            pool.push(&signer.get(&format!("{table}()"), page));
+        }
+        pool
+    }
+
+    fn empty(entities_per_reply: u64) -> Self {
+        Self { bytes: Vec::new(), ends: Vec::new(), next: 0, entities_per_reply }
+    }
+
+    fn push(&mut self, request: &[u8]) {
+        self.bytes.extend_from_slice(request);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl Source for PoolSource {
+    fn next(&mut self, _previous: Option<Reply<'_>>, is_over: bool, out: &mut Vec<u8>) -> bool {
+        if is_over {
+            return false;
+        }
+        let start = if self.next == 0 { 0 } else { self.ends[self.next - 1] };
+        out.extend_from_slice(&self.bytes[start..self.ends[self.next]]);
+        self.next = (self.next + 1) % self.ends.len();
+        true
+    }
+
+    fn check(&self, reply: Reply<'_>) -> Result<u64> {
+        expect_status(reply, 200)?;
+        let entities = count_entities(reply.body);
+        if entities != self.entities_per_reply {
+            let expected = self.entities_per_reply;
+            return Err(Failure::new(format!("{entities} entities in a reply instead of {expected}")));
+        }
+        Ok(entities)
+    }
+}
