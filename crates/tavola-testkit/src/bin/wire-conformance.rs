@@ -19,7 +19,7 @@ usage: wire-conformance --endpoint URL --account NAME --key BASE64 [options]
   --jobs N         cases at once (default 4)
   --list           print the cases and their statements, and ask nothing
 
-exit code: 0 all passed, 1 some failed, 2 wrong usage";
+exit code: 0 all passed, 1 some failed, 2 wrong usage or no answer";
 
 #[derive(Default)]
 struct Options {
@@ -50,6 +50,10 @@ fn main() -> ExitCode {
         Ok(endpoint) => endpoint,
         Err(problem) => return wrong_usage(&problem),
     };
+    if let Err(failure) = endpoint.probe() {
+        eprintln!("no answer from {}: {failure}", endpoint.base_url());
+        return ExitCode::from(2);
+    }
     let reports = run(&endpoint, &chosen, options.jobs.unwrap_or(4), |report| {
         println!("{report}");
     });

@@ -72,6 +72,16 @@ impl Response {
         self.ensure(json.pointer(pointer).is_none(), &format!("expected nothing at {pointer}"))
     }
 
+    /// The members of an entity beside its metadata, keys and Timestamp: in their order, byte for byte.
+    pub(super) fn expect_own_members(&self, expected: &str) -> Checked<'_> {
+        let system = ["\"odata.", "\"PartitionKey\":", "\"RowKey\":", "\"Timestamp\":"];
+        let own: Vec<_> = members(self.text()?)
+            .into_iter()
+            .filter(|member| !system.iter().any(|name| member.starts_with(name)))
+            .collect();
+        self.ensure(own.join(",") == expected, &format!("expected the own members {expected}"))
+    }
+
     /// The `value` array of a set.
     pub(super) fn rows(&self) -> Result<Vec<Value>, Failure> {
         self.json()?
@@ -128,6 +138,20 @@ impl Response {
     }
 }
 
+/// The members of a JSON object without nested ones, as they stand in the text.
+fn members(object: &str) -> Vec<&str> {
+    let inner = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+    let (mut quoted, mut escaped) = (false, false);
+    inner
+        .split(|character| {
+            let ends = character == ',' && !quoted;
+            quoted ^= character == '"' && !escaped;
+            escaped = character == '\\' && !escaped;
+            ends
+        })
+        .collect()
+}
+
 /// A timestamp with its fraction filled up to seven digits, so that text order is time order.
 pub(super) fn filled(timestamp: &str) -> String {
     let (seconds, fraction) = match timestamp.trim_end_matches('Z').split_once('.') {
@@ -161,6 +185,11 @@ pub(super) const TIME_SHAPE: &str = "0000-00-00T00:00:00.0000000Z";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_of_a_flat_object() {
+        assert_eq!(members(r#"{"a":1,"b":"x,\",y\\","c":""}"#), [r#""a":1"#, r#""b":"x,\",y\\""#, r#""c":"""#]);
+    }
 
     #[test]
     fn fractions_are_filled() {

@@ -69,6 +69,14 @@ impl Endpoint {
         Ok(self)
     }
 
+    /// Asks one thing, so that a run against nobody ends before it begins.
+    ///
+    /// # Errors
+    /// What went wrong when no answer came at all. Any answer will do.
+    pub fn probe(&self) -> Result<(), Failure> {
+        self.client().get("/Tables?$top=1").send().map(|_| ())
+    }
+
     /// The account's name.
     pub fn account(&self) -> &str {
         &self.account

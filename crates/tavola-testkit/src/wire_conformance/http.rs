@@ -221,6 +221,7 @@ impl Response {
 
     /// A mismatch that shows what was asked and what came.
     pub(super) fn mismatch(&self, expected: impl std::fmt::Display) -> Failure {
+        let expected = shown(expected.to_string().as_bytes());
         let mut text = format!("{expected}\n--- request\n{}\n--- answer\n", self.request);
         text.push_str(&format!("HTTP/1.1 {} {}\n", self.status, self.reason));
         for (name, value) in &self.headers {

@@ -240,13 +240,7 @@ pub(super) fn restoring_properties(endpoint: &Endpoint, check: impl FnOnce(&Clie
 
 /// Sets groups that must be taken.
 pub(super) fn set_properties(client: &Client<'_>, groups: &str) -> Outcome {
-    client
-        .put(PROPERTIES)
-        .xml(&document(groups))
-        .send()?
-        .expect_status(202)?
-        .expect_header("Content-Length", "0")?
-        .expect_body("")?;
+    client.put(PROPERTIES).xml(&document(groups)).send()?.expect_status(202)?.expect_body("")?;
     Ok(())
 }
 

@@ -141,7 +141,7 @@ fn parameters_unsigned(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
     let path = format!("{}()", table.path());
-    let query = "$filter=RowKey%20eq%20'r'&$top=5&$select=RowKey&timeout=20&%24format=json";
+    let query = "$filter=RowKey%20eq%20'r'&$top=5&$select=RowKey&timeout=20&x=y";
     for scheme in Scheme::BOTH {
         let request = client.get(&format!("{path}?{query}"));
         let parts = request.signed_parts();
