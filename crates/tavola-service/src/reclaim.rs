@@ -101,8 +101,9 @@ impl Reclaimer {
     ) -> Result<bool, ServiceError> {
         let seconds = self.clock.now().date_time().unix_seconds() - dropped_at.date_time().unix_seconds();
         let writers_gone = seconds > LAST_WRITER_SECONDS as i64;
-        if writers_gone || self.purged.insert(id) {
+        if writers_gone || !self.purged.contains(&id) {
             self.store.purge(id).await?;
+            self.purged.insert(id);
         }
         if writers_gone {
             self.catalog.forget(account, id).await?;
