@@ -10,21 +10,24 @@
 
 CACHE="${TAVOLA_CACHE:-$HOME/.cache/tavola}/sdk/$1"
 mkdir -p "$CACHE"
-LOG="$CACHE/last-run.log"
+LOG="$(mktemp)" # What the runner prints, to find its summary.
+trap 'rm -f "$LOG"' EXIT
 
 export TAVOLA_ENDPOINT="${TAVOLA_ENDPOINT%/}" TAVOLA_ACCOUNT TAVOLA_KEY
 export TAVOLA_PREFIX="$1$(date +%s)x$$"
 export TAVOLA_SCENARIO="$PWD/../scenario.json"
 
-# install_once FILE...: calls `install` unless it already succeeded for exactly these files.
+# install_once FILE...: calls `install` unless it already succeeded for exactly these files. The lock is for runs at the
+# same time; it is free again when the subshell ends.
 install_once() {
-    local stamp
-    stamp="$(cat "$@" | sha256sum | cut -d' ' -f1)"
-    if [ "$(cat "$CACHE/stamp" 2>/dev/null)" != "$stamp" ]; then
-        echo "installing the packages of $(basename "$PWD") into $CACHE"
-        install
-        echo "$stamp" >"$CACHE/stamp"
-    fi
+    (
+        flock 9
+        stamp="$(cat "$@" | sha256sum | cut -d' ' -f1)"
+        if [ "$(cat "$CACHE/stamp" 2>/dev/null)" != "$stamp" ]; then
+            echo "installing the packages of $(basename "$PWD") into $CACHE"
+            install && echo "$stamp" >"$CACHE/stamp"
+        fi
+    ) 9>"$CACHE/lock" || { finish 1; exit 1; }
 }
 
 # finish STATUS PASSED FAILED SKIPPED: the last line, and the exit code. A runner that failed without a failing

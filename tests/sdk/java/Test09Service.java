@@ -14,6 +14,7 @@ import java.io.StringWriter;
 import java.time.OffsetDateTime;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.IntStream;
 import javax.xml.stream.XMLStreamException;
 import org.junit.jupiter.api.AfterEach;
@@ -25,12 +26,23 @@ class Test09Service extends Helpers.WithTable {
 
     @BeforeEach
     void remember() {
-        before = Helpers.SERVICE.getProperties();
+        before = properties();
     }
 
     @AfterEach
     void restore() {
         Helpers.SERVICE.setProperties(before);
+    }
+
+    /** The stored properties. The SDK reads an empty text as null, and would not write it. */
+    static TableServiceProperties properties() {
+        var stored = Helpers.SERVICE.getProperties();
+        if (stored.getCorsRules() != null) {
+            stored.getCorsRules().forEach(rule -> rule
+                .setAllowedHeaders(Objects.requireNonNullElse(rule.getAllowedHeaders(), ""))
+                .setExposedHeaders(Objects.requireNonNullElse(rule.getExposedHeaders(), "")));
+        }
+        return stored;
     }
 
     static TableServiceCorsRule rule(String origins, String methods, String allowed, String exposed, int maxAge) {
@@ -67,16 +79,16 @@ class Test09Service extends Helpers.WithTable {
                 rule("http://a.example", "GET", "", "", 0),
                 rule("http://b.example,http://*.c.example", "GET,PUT,MERGE", "x-ms-meta-*,content-type", "x-ms-*", 500)));
         Helpers.SERVICE.setProperties(changed);
-        assertEquals(shown(changed), shown(Helpers.SERVICE.getProperties()));
+        assertEquals(shown(changed), shown(properties()));
     }
 
     @Test
     void an_omitted_group_keeps_its_value() throws XMLStreamException {
         var rules = List.of(rule("*", "GET", "", "", 0));
         Helpers.SERVICE.setProperties(new TableServiceProperties().setCorsRules(rules));
-        var expected = Helpers.SERVICE.getProperties().setMinuteMetrics(metrics(true, false, days(3)));
+        var expected = properties().setMinuteMetrics(metrics(true, false, days(3)));
         Helpers.SERVICE.setProperties(new TableServiceProperties().setMinuteMetrics(expected.getMinuteMetrics()));
-        assertEquals(shown(expected), shown(Helpers.SERVICE.getProperties()));
+        assertEquals(shown(expected), shown(properties()));
     }
 
     @Test

@@ -7,10 +7,10 @@ const WEEK = { enabled: true, days: 7 };
 const NEVER = { enabled: false };
 const anyone = { allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 0 };
 
-/** The properties without the headers of the response. */
+/** The properties without the headers of the response, and without the absent ones, which come as undefined. */
 async function properties() {
   const { logging, hourMetrics, minuteMetrics, cors = [] } = await service.getProperties();
-  return { logging, hourMetrics, minuteMetrics, cors };
+  return JSON.parse(JSON.stringify({ logging, hourMetrics, minuteMetrics, cors }));
 }
 
 describe("09 service", () => {

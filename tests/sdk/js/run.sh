@@ -6,7 +6,7 @@ source ../common.sh js
 
 install() {
     cp package.json package-lock.json "$CACHE" &&
-        npm ci --prefix "$CACHE" --no-audit --no-fund --loglevel=error || { finish 1; exit 1; }
+        npm ci --prefix "$CACHE" --no-audit --no-fund --loglevel=error
 }
 install_once package.json package-lock.json
 
@@ -15,6 +15,6 @@ node --test --test-reporter=spec "$@" ./*.test.js 2>&1 | tee "$LOG"
 status=${PIPESTATUS[0]}
 
 # The summary has one line per kind, such as "ℹ pass 120".
-count() { grep -E "^ℹ $1 [0-9]+$" "$LOG" | tail -n 1 | grep -oE "[0-9]+$"; }
+count() { grep -aE "^ℹ $1 [0-9]+$" "$LOG" | tail -n 1 | grep -aoE "[0-9]+$"; }
 failed=$(count fail) cancelled=$(count cancelled) skipped=$(count skipped) todo=$(count todo)
 finish "$status" "$(count pass)" "$((${failed:-0} + ${cancelled:-0}))" "$((${skipped:-0} + ${todo:-0}))"

@@ -6,8 +6,7 @@ source ../common.sh python
 
 install() {
     python3 -m venv --clear "$CACHE/venv" &&
-        "$CACHE/venv/bin/pip" install --quiet --disable-pip-version-check --requirement requirements.txt ||
-        { finish 1; exit 1; }
+        "$CACHE/venv/bin/pip" install --quiet --disable-pip-version-check --requirement requirements.txt
 }
 install_once requirements.txt
 
@@ -15,6 +14,6 @@ PYTHONDONTWRITEBYTECODE=1 "$CACHE/venv/bin/python" -m pytest -p no:cacheprovider
 status=${PIPESTATUS[0]}
 
 # The summary is one line such as "3 failed, 120 passed, 1 skipped, 1 error in 4.20s".
-count() { grep -E " in [0-9.]+s" "$LOG" | tail -n 1 | grep -oE "[0-9]+ $1" | cut -d' ' -f1; }
+count() { grep -aE " in [0-9.]+s" "$LOG" | tail -n 1 | grep -aoE "[0-9]+ $1" | cut -d' ' -f1; }
 failed=$(count failed) errors=$(count error)
 finish "$status" "$(count passed)" "$((${failed:-0} + ${errors:-0}))" "$(count skipped)"
