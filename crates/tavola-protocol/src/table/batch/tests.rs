@@ -303,6 +303,37 @@ fn a_changeset_that_is_too_long_shows_it_and_costs_no_more() {
 
 const ETAG: &str = "W/\"datetime'2020-11-07T01%3A23%3A13.5774705Z'\"";
 
+const ANSWER: &str = r#"--batchresponse_96ab
+Content-Type: multipart/mixed; boundary=changesetresponse_9e14
+
+--changesetresponse_9e14
+Content-Type: application/http
+Content-Transfer-Encoding: binary
+
+HTTP/1.1 204 No Content
+X-Content-Type-Options: nosniff
+Cache-Control: no-cache
+Preference-Applied: return-no-content
+DataServiceVersion: 3.0;
+Location: https://acct.table.core.windows.net/T(PartitionKey='003',RowKey='r')
+DataServiceId: https://acct.table.core.windows.net/T(PartitionKey='003',RowKey='r')
+ETag: W/"datetime'2020-11-07T01%3A23%3A13.5774705Z'"
+
+
+--changesetresponse_9e14
+Content-Type: application/http
+Content-Transfer-Encoding: binary
+
+HTTP/1.1 204 No Content
+X-Content-Type-Options: nosniff
+Cache-Control: no-cache
+DataServiceVersion: 1.0;
+
+
+--changesetresponse_9e14--
+--batchresponse_96ab--
+"#;
+
 #[test]
 fn the_answer_to_the_byte() {
     let common = || vec![("X-Content-Type-Options", "nosniff".to_owned()), ("Cache-Control", "no-cache".to_owned())];
@@ -324,39 +355,7 @@ fn the_answer_to_the_byte() {
     ];
     let (content_type, body) = write_batch(&parts, true, ["96ab", "9e14"]);
     assert_eq!(content_type, "multipart/mixed; boundary=batchresponse_96ab");
-    let expected = format!(
-        "--batchresponse_96ab
-Content-Type: multipart/mixed; boundary=changesetresponse_9e14
-
---changesetresponse_9e14
-Content-Type: application/http
-Content-Transfer-Encoding: binary
-
-HTTP/1.1 204 No Content
-X-Content-Type-Options: nosniff
-Cache-Control: no-cache
-Preference-Applied: return-no-content
-DataServiceVersion: 3.0;
-Location: {location}
-DataServiceId: {location}
-ETag: {ETAG}
-
-
---changesetresponse_9e14
-Content-Type: application/http
-Content-Transfer-Encoding: binary
-
-HTTP/1.1 204 No Content
-X-Content-Type-Options: nosniff
-Cache-Control: no-cache
-DataServiceVersion: 1.0;
-
-
---changesetresponse_9e14--
---batchresponse_96ab--
-"
-    );
-    assert_eq!(String::from_utf8(body.to_vec()).unwrap(), crlf(&expected));
+    assert_eq!(String::from_utf8(body.to_vec()).unwrap(), crlf(ANSWER));
 }
 
 #[test]
