@@ -149,7 +149,7 @@ impl Walk {
                     self.open = None;
                     self.found(offset + at as u64, what, looks_unwritten(block, at));
                     // The length cannot be trusted either: the next fragment is wherever one is whole.
-                    let next = (at + 1..block.len()).find(|&next| fragment(&block[next..]).is_ok());
+                    let next = (at + 1..block.len()).find(|&next| is_fragment(&block[next..]));
                     at = next.unwrap_or(block.len());
                 }
             }
@@ -234,6 +234,11 @@ fn fragment(bytes: &[u8]) -> Result<(u8, &[u8]), &'static str> {
         return Err("a record does not match its checksum");
     }
     Ok((kind, payload))
+}
+
+/// True if a fragment of a record is at the front of `bytes`. The cheap question first: it is asked at every byte.
+fn is_fragment(bytes: &[u8]) -> bool {
+    matches!(bytes.get(HEADER_BYTES - 1), Some(&(WHOLE | FIRST | MIDDLE | LAST))) && fragment(bytes).is_ok()
 }
 
 /// CRC32C, masked as the engine masks it: a checksum of data that holds checksums would be weak.

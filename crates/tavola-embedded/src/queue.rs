@@ -88,6 +88,12 @@ impl<T: Weighed> Queue<T> {
         (!group.is_empty()).then_some(group)
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Takes nothing more in; what waits is still handed out.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

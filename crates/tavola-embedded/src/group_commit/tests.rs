@@ -1,1 +1,263 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
+use rocksdb::{WriteBatch, WriteBatchIterator};
+use tavola_core::{Precondition, Refusal, TableId, Timestamp};
+use tavola_store::{StoreError, Verdict};
+use tavola_testkit::store_conformance::fixture::{group, insert, number, replace, version, written_at};
+
+use super::{Erasure, GroupCommit, Journal};
+use crate::options::Options;
+use crate::stats::Counters;
+
+/// A disk in memory that can be made to wait, to fail and to panic.
+struct TestDisk {
+    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    writes: AtomicUsize,
+    /// Writes fail from this one on.
+    writes_before_failure: AtomicUsize,
+    panics: AtomicBool,
+    /// Somebody has begun to write.
+    is_reached: AtomicBool,
+    is_held: Mutex<bool>,
+    released: Condvar,
+}
+
+impl TestDisk {
+    /// Writes wait until `release`.
+    fn hold(&self) {
+        *self.is_held.lock().unwrap() = true;
+    }
+
+    fn release(&self) {
+        *self.is_held.lock().unwrap() = false;
+        self.released.notify_all();
+    }
+}
+
+impl Journal for TestDisk {
+    fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
+        Ok(read(self.rows.lock().unwrap().get(key).map(|value| &value[..])))
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+        self.is_reached.store(true, Ordering::SeqCst);
+        drop(self.released.wait_while(self.is_held.lock().unwrap(), |held| *held).unwrap());
+        assert!(!self.panics.load(Ordering::SeqCst), "this disk panics");
+        let written = self.writes.fetch_add(1, Ordering::SeqCst);
+        if written >= self.writes_before_failure.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable { reason: "no space left".to_owned(), source: None });
+        }
+        batch.iterate(&mut Apply(&mut self.rows.lock().unwrap()));
+        Ok(())
+    }
+}
+
+struct Apply<'a>(&'a mut BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl WriteBatchIterator for Apply<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.0.insert(key.to_vec(), value.to_vec());
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.0.remove(key);
+    }
+}
+
+type Commits = Arc<GroupCommit<TestDisk>>;
+
+fn start(options: &Options) -> (Arc<TestDisk>, Commits) {
+    let disk = Arc::new(TestDisk {
+        rows: Mutex::default(),
+        writes: AtomicUsize::new(0),
+        writes_before_failure: AtomicUsize::new(usize::MAX),
+        panics: AtomicBool::new(false),
+        is_reached: AtomicBool::new(false),
+        is_held: Mutex::new(false),
+        released: Condvar::new(),
+    });
+    let commits = GroupCommit::start(Arc::clone(&disk), Arc::default(), Timestamp::MIN, options);
+    (disk, Arc::new(commits.unwrap()))
+}
+
+fn counters(commits: &Commits) -> &Counters {
+    &commits.shared.counters
+}
+
+fn table() -> TableId {
+    TableId::new(9)
+}
+
+async fn put(commits: Commits, row_key: String, value: i32) -> Result<Verdict, StoreError> {
+    let transaction = group("p", vec![replace(&row_key, number(value), Precondition::None)]);
+    commits.commit(table(), transaction, Timestamp::MIN).await
+}
+
+async fn put_new(commits: Commits, row_key: &str) -> Result<Verdict, StoreError> {
+    commits.commit(table(), group("p", vec![insert(row_key, number(1))]), Timestamp::MIN).await
+}
+
+/// Lets the first commit reach the disk and waits there, so that all later ones wait in the queue.
+async fn occupy(disk: &TestDisk, commits: &Commits) -> tokio::task::JoinHandle<Result<Verdict, StoreError>> {
+    disk.hold();
+    let first = tokio::spawn(put(Arc::clone(commits), "first".to_owned(), 0));
+    while !disk.is_reached.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    first
+}
+
+async fn queued(commits: &Commits, count: usize) {
+    while commits.shared.queue.len() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn alone_a_commit_is_one_write() {
+    let (disk, commits) = start(&Options::default());
+    for round in 0..5 {
+        put(Arc::clone(&commits), "r".to_owned(), round).await.unwrap().unwrap();
+    }
+    assert_eq!(disk.writes.load(Ordering::SeqCst), 5);
+    assert_eq!(counters(&commits).read().group_sizes[0], 5);
+}
+
+#[tokio::test]
+async fn those_who_wait_share_a_write() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    let others: Vec<_> = (0..100).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
+    queued(&commits, 100).await;
+    disk.release();
+    let mut versions = vec![first.await.unwrap().unwrap().unwrap()];
+    for other in others {
+        versions.push(other.await.unwrap().unwrap().unwrap());
+    }
+    assert_eq!(disk.writes.load(Ordering::SeqCst), 2);
+    let mut ticks: Vec<_> = versions.iter().map(|outcomes| format!("{outcomes:?}")).collect();
+    ticks.sort();
+    ticks.dedup();
+    assert_eq!(ticks.len(), 101, "each transaction of a group has a version of its own");
+    let stats = counters(&commits).read();
+    assert_eq!((stats.syncs, stats.commits), (2, 101));
+}
+
+#[tokio::test]
+async fn a_group_sees_its_own_earlier_changes() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    let winner = tokio::spawn(put_new(Arc::clone(&commits), "same"));
+    queued(&commits, 1).await;
+    let loser = tokio::spawn(put_new(Arc::clone(&commits), "same"));
+    queued(&commits, 2).await;
+    disk.release();
+    first.await.unwrap().unwrap().unwrap();
+    let written = written_at(&winner.await.unwrap().unwrap());
+    assert_eq!(loser.await.unwrap().unwrap().unwrap_err().refusal, Refusal::EntityAlreadyExists);
+    assert_eq!(disk.writes.load(Ordering::SeqCst), 2);
+    let next = group("p", vec![replace("same", number(2), version(written))]);
+    commits.commit(table(), next, Timestamp::MIN).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_refusal_alone_needs_no_write() {
+    let (disk, commits) = start(&Options::default());
+    put_new(Arc::clone(&commits), "r").await.unwrap().unwrap();
+    put_new(Arc::clone(&commits), "r").await.unwrap().unwrap_err();
+    assert_eq!(disk.writes.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn after_a_failed_write_nothing_is_acknowledged() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    disk.writes_before_failure.store(0, Ordering::SeqCst);
+    let writer = tokio::spawn(put_new(Arc::clone(&commits), "r"));
+    queued(&commits, 1).await;
+    disk.release();
+    assert!(matches!(first.await.unwrap(), Err(StoreError::UnknownOutcome)));
+    assert!(matches!(writer.await.unwrap(), Err(StoreError::Unavailable { .. })), "it was in the next group");
+    // Even if the disk feels better.
+    disk.writes_before_failure.store(usize::MAX, Ordering::SeqCst);
+    let error = put_new(Arc::clone(&commits), "r").await.unwrap_err();
+    assert!(error.to_string().contains("no space left"), "{error}");
+    assert!(commits.health().is_err());
+    let erased = commits.erase(Erasure::Keys(vec![b"x".to_vec()]));
+    assert!(matches!(erased, Err(StoreError::Unavailable { .. })));
+    assert_eq!(disk.writes.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn who_read_from_a_failed_group_is_not_answered_from_it() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    disk.writes_before_failure.store(1, Ordering::SeqCst);
+    let writer = tokio::spawn(put_new(Arc::clone(&commits), "same"));
+    queued(&commits, 1).await;
+    let reader = tokio::spawn(put_new(Arc::clone(&commits), "same"));
+    queued(&commits, 2).await;
+    disk.release();
+    first.await.unwrap().unwrap().unwrap();
+    assert!(matches!(writer.await.unwrap(), Err(StoreError::UnknownOutcome)));
+    // It was refused because of a row that is perhaps not there.
+    assert!(matches!(reader.await.unwrap(), Err(StoreError::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_panic_hangs_nobody() {
+    let (disk, commits) = start(&Options::default());
+    disk.panics.store(true, Ordering::SeqCst);
+    assert!(matches!(put_new(Arc::clone(&commits), "a").await, Err(StoreError::UnknownOutcome)));
+    assert!(matches!(put_new(Arc::clone(&commits), "b").await, Err(StoreError::Unavailable { .. })));
+    assert!(commits.health().unwrap_err().to_string().contains("panicked"));
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so() {
+    let (disk, commits) = start(&Options { queue_transactions_max: 2, ..Options::default() });
+    let first = occupy(&disk, &commits).await;
+    let waiting: Vec<_> = (0..2).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
+    queued(&commits, 2).await;
+    assert!(matches!(put_new(Arc::clone(&commits), "x").await, Err(StoreError::Contended)));
+    disk.release();
+    for written in waiting.into_iter().chain([first]) {
+        written.await.unwrap().unwrap().unwrap();
+    }
+    put_new(Arc::clone(&commits), "x").await.unwrap().unwrap();
+    assert_eq!(counters(&commits).read().contended, 1);
+}
+
+#[tokio::test]
+async fn closing_finishes_what_waits() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    let waiting: Vec<_> = (0..10).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
+    queued(&commits, 10).await;
+    let closing = {
+        let commits = Arc::clone(&commits);
+        tokio::task::spawn_blocking(move || commits.close())
+    };
+    disk.release();
+    closing.await.unwrap();
+    for written in waiting.into_iter().chain([first]) {
+        written.await.unwrap().unwrap().unwrap();
+    }
+    let error = put_new(Arc::clone(&commits), "x").await.unwrap_err();
+    assert!(error.to_string().contains("closed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dropped_future_withdraws_nothing() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    let dropped = tokio::spawn(put_new(Arc::clone(&commits), "dropped"));
+    queued(&commits, 1).await;
+    dropped.abort();
+    let _ = dropped.await;
+    disk.release();
+    first.await.unwrap().unwrap().unwrap();
+    put_new(Arc::clone(&commits), "dropped").await.unwrap().unwrap_err();
+}

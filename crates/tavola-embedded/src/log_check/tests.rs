@@ -1,1 +1,238 @@
+use std::fs;
+use std::path::Path;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, LogError, LogState, MIDDLE, WHOLE, check, checksum};
+
+/// The payload of a write: its sequence number, one change, and bytes.
+fn write(sequence: u64, bytes: usize) -> Vec<u8> {
+    let mut payload = sequence.to_le_bytes().to_vec();
+    payload.extend_from_slice(&1_u32.to_le_bytes());
+    payload.extend((0..bytes).map(|at| (at % 251) as u8 + 1));
+    payload
+}
+
+/// A log as the engine writes it.
+fn log(records: &[Vec<u8>]) -> Vec<u8> {
+    let mut log = Vec::new();
+    for record in records {
+        let (mut rest, mut is_first) = (&record[..], true);
+        loop {
+            let mut room = BLOCK_BYTES - log.len() % BLOCK_BYTES;
+            if room < HEADER_BYTES {
+                log.resize(log.len() + room, 0);
+                room = BLOCK_BYTES;
+            }
+            let (part, left) = rest.split_at(rest.len().min(room - HEADER_BYTES));
+            let kind = match (is_first, left.is_empty()) {
+                (true, true) => WHOLE,
+                (true, false) => FIRST,
+                (false, false) => MIDDLE,
+                (false, true) => LAST,
+            };
+            let covered = [&[kind], part].concat();
+            log.extend_from_slice(&checksum(&covered).to_le_bytes());
+            log.extend_from_slice(&(part.len() as u16).to_le_bytes());
+            log.extend_from_slice(&covered);
+            (rest, is_first) = (left, false);
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    log
+}
+
+fn verdict(folder: &Path) -> Result<LogState, String> {
+    check(folder).map_err(|error| match error {
+        LogError::Damaged(what) => what,
+        LogError::Io(path, error) => panic!("{path:?}: {error}"),
+    })
+}
+
+/// What is said about a folder with these logs and a sound record of files.
+fn judge(logs: &[&[u8]]) -> Result<LogState, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    fs::write(folder.join("MANIFEST-000001"), log(&[vec![1; 50], vec![2; 20]])).unwrap();
+    for (number, bytes) in logs.iter().enumerate() {
+        fs::write(folder.join(format!("{:06}.log", number + 5)), bytes).unwrap();
+    }
+    verdict(folder)
+}
+
+fn is_damaged(logs: &[&[u8]]) -> bool {
+    judge(logs).is_err()
+}
+
+/// Small records, all in one block, which is also the last: here the engine's own reader is most forgiving.
+fn small() -> (Vec<Vec<u8>>, Vec<u8>) {
+    let records: Vec<Vec<u8>> = (0..6).map(|n| write(100 + n, 40 + n as usize)).collect();
+    let bytes = log(&records);
+    (records, bytes)
+}
+
+/// Records across several blocks.
+fn large() -> (Vec<Vec<u8>>, Vec<u8>) {
+    let records = vec![write(1, 100), write(2, 70_000), write(3, 10), write(4, 40_000), write(5, 90_000)];
+    let bytes = log(&records);
+    (records, bytes)
+}
+
+#[test]
+fn whole_logs() {
+    assert_eq!(judge(&[]), Ok(LogState::Whole));
+    assert_eq!(judge(&[&[]]), Ok(LogState::Whole));
+    assert_eq!(judge(&[&small().1, &large().1]), Ok(LogState::Whole));
+}
+
+#[test]
+fn a_log_cut_anywhere_is_torn() {
+    let (records, bytes) = small();
+    let ends: Vec<usize> = (0..=records.len()).map(|count| log(&records[..count]).len()).collect();
+    for end in 0..bytes.len() {
+        let expected = if ends.contains(&end) { LogState::Whole } else { LogState::TornTail };
+        assert_eq!(judge(&[&bytes[..end]]), Ok(expected), "cut at {end}");
+    }
+    let (_, bytes) = large();
+    for end in (0..bytes.len()).step_by(997).chain([BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1]) {
+        assert!(judge(&[&bytes[..end]]).is_ok(), "cut at {end}");
+    }
+}
+
+#[test]
+fn any_bit_before_the_last_record_is_damage() {
+    let (records, bytes) = small();
+    let last = log(&records[..records.len() - 1]).len();
+    for at in 0..last {
+        for bit in 0..8 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << bit;
+            assert!(is_damaged(&[&bytes]), "bit {bit} of byte {at}");
+        }
+    }
+}
+
+#[test]
+fn any_bit_of_the_last_record_is_damage_unless_it_may_have_been_cut() {
+    let (records, bytes) = small();
+    let last = log(&records[..records.len() - 1]).len();
+    for at in last..bytes.len() {
+        for bit in 0..8 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << bit;
+            assert!(is_damaged(&[&bytes]), "bit {bit} of byte {at}");
+        }
+    }
+}
+
+#[test]
+fn bytes_of_large_records_are_noticed() {
+    let (records, bytes) = large();
+    let last = log(&records[..records.len() - 1]).len();
+    for at in (0..last).step_by(499).chain([BLOCK_BYTES, BLOCK_BYTES + 4, BLOCK_BYTES + 6]) {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 4;
+        assert!(is_damaged(&[&bytes]), "byte {at}");
+    }
+}
+
+#[test]
+fn sectors_that_were_never_written() {
+    let (records, bytes) = large();
+    let last = log(&records[..records.len() - 1]).len();
+    let zeroed = |from: usize, to: usize| {
+        let mut bytes = bytes.clone();
+        let to = to.min(bytes.len());
+        bytes[from..to].fill(0);
+        bytes
+    };
+    // A crash may keep any sectors of the last record from the disk, in any order.
+    let first_sector = last.next_multiple_of(512);
+    for from in (first_sector..bytes.len()).step_by(512 * 7) {
+        for sectors in [1, 8, 64, 1000] {
+            assert_eq!(judge(&[&zeroed(from, from + 512 * sectors)]), Ok(LogState::TornTail), "{from} {sectors}");
+        }
+    }
+    assert_eq!(judge(&[&zeroed(last, bytes.len())]), Ok(LogState::TornTail), "not a byte of it");
+    // The same in an older record is damage.
+    for from in (0..first_sector - 512).step_by(512 * 7) {
+        assert!(is_damaged(&[&zeroed(from, from + 512)]), "{from}");
+    }
+}
+
+#[test]
+fn a_torn_log_that_was_recovered_before_may_still_lie_there() {
+    let (_, bytes) = small();
+    let torn = &bytes[..bytes.len() - 10];
+    assert_eq!(judge(&[torn]), Ok(LogState::TornTail));
+    assert_eq!(judge(&[torn, &[]]), Ok(LogState::TornTail), "a crash during that recovery");
+    // Five writes were whole, 100 to 104: the engine went on with 105.
+    assert_eq!(judge(&[torn, &log(&[write(105, 5)])]), Ok(LogState::TornTail));
+    assert!(is_damaged(&[torn, &log(&[write(106, 5)])]), "105 is missing");
+    assert!(is_damaged(&[&bytes[..3], &log(&[write(1, 5)])]), "nothing tells that nothing is missing");
+}
+
+#[test]
+fn the_record_of_files_is_checked_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let manifest = folder.join("MANIFEST-000001");
+    fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    assert!(verdict(folder).unwrap_err().contains("CURRENT names"));
+    let bytes = log(&[vec![1; 50], vec![2; 20]]);
+    for at in 0..50 {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 4;
+        fs::write(&manifest, &bytes).unwrap();
+        assert!(verdict(folder).unwrap_err().contains("MANIFEST-000001 at byte 0"), "byte {at}");
+    }
+    fs::write(&manifest, &bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(verdict(folder), Ok(LogState::Whole), "a torn tail of it says nothing about the writes");
+    fs::write(folder.join("CURRENT"), [0xff, 0xfe]).unwrap();
+    assert!(verdict(folder).is_err());
+}
+
+#[test]
+fn the_message_says_where() {
+    let (_, mut bytes) = small();
+    bytes[70] ^= 1;
+    let message = judge(&[&bytes]).unwrap_err();
+    assert!(message.contains("000005.log at byte 59"), "{message}");
+    assert!(message.contains("checksum") && message.contains("follow"), "{message}");
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..2000), zeros in 0..600_usize) {
+        let mut bytes = bytes;
+        bytes.extend(std::iter::repeat_n(0, zeros));
+        let _ = judge(&[&bytes]);
+    }
+
+    #[test]
+    fn a_cut_is_never_taken_for_damage(sizes in vec(0..40_000_usize, 1..6), cut in any::<prop::sample::Index>()) {
+        let records: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, size)| write(n as u64, *size)).collect();
+        let bytes = log(&records);
+        prop_assert!(judge(&[&bytes[..cut.index(bytes.len())]]).is_ok());
+    }
+
+    #[test]
+    fn a_flip_before_the_last_record_is_never_taken_for_a_cut(
+        sizes in vec(0..40_000_usize, 2..6),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8_u32,
+    ) {
+        let records: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, size)| write(n as u64, *size)).collect();
+        let mut bytes = log(&records);
+        let before_last = log(&records[..records.len() - 1]).len();
+        let at = at.index(before_last);
+        // The filling at the end of a block means nothing.
+        let is_filling = bytes[at] == 0 && BLOCK_BYTES - at % BLOCK_BYTES < HEADER_BYTES;
+        bytes[at] ^= 1_u8 << bit;
+        prop_assert!(is_filling || is_damaged(&[&bytes]));
+    }
+}
