@@ -17,6 +17,15 @@ export TAVOLA_ENDPOINT="${TAVOLA_ENDPOINT%/}" TAVOLA_ACCOUNT TAVOLA_KEY
 export TAVOLA_PREFIX="$1$(date +%s)x$$"
 export TAVOLA_SCENARIO="$PWD/../scenario.json"
 
+# A server that is not there would be noticed by each test on its own, after its own timeout.
+address="${TAVOLA_ENDPOINT#*://}"
+address="${address%%/*}"
+if [[ "$address" == *:* ]] && ! (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null; then
+    echo "nothing listens at $TAVOLA_ENDPOINT"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+
 # install_once FILE...: calls `install` unless it already succeeded for exactly these files. The lock is for runs at the
 # same time; it is free again when the subshell ends.
 install_once() {

@@ -2,8 +2,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import com.azure.data.tables.models.TableEntity;
+import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.UUID;
 import java.util.function.IntFunction;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -46,6 +50,17 @@ class Test02Types extends Helpers.WithTable {
         for (int i = 0; i < types.size(); i++) {
             assertSame(types.get(i).value(), stored.getProperty("P" + i));
         }
+    }
+
+    @Test
+    void plain_values_of_the_language() {
+        var values = Map.<String, Object>of("Integer", 7, "Float", 2.5, "Flag", true, "Text", "x", "Long", 7L,
+            "Bytes", new byte[] {0, (byte) 0xff}, "Id", new UUID(0, 7), "Instant", Instant.parse("2024-02-29T12:34:56Z"));
+        table.createEntity(Helpers.entity("p", "r").setProperties(values));
+        // Each kind of date comes back as the same one.
+        var expected = new HashMap<>(values);
+        expected.put("Instant", OffsetDateTime.parse("2024-02-29T12:34:56Z"));
+        assertEquals(Helpers.plain(Helpers.entity("p", "r").setProperties(expected)), Helpers.get(table, "p", "r"));
     }
 
     @Test

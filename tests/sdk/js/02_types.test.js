@@ -31,6 +31,14 @@ describe("02 types", () => {
     assert.deepEqual(await get(table), row(read));
   });
 
+  test("plain values of the language", async (t) => {
+    const table = await freshTable(t);
+    const date = new Date("2024-02-29T12:34:56.123Z");
+    const plain = { Integer: 7, Float: 2.5, Flag: true, Text: "x", Bytes: Buffer.from([0, 255]), Long: 7n, Date: date };
+    await table.createEntity(entity("p", "r", plain));
+    assert.deepEqual(await get(table), entity("p", "r", plain));
+  });
+
   test("a whole double stays a double", async (t) => {
     const table = await freshTable(t);
     await table.createEntity(one({ type: "Double", value: 3 }));

@@ -1,7 +1,9 @@
-import pytest
-from conftest import EDM, SCENARIO, case_name, entity, refused, same, text_of
+from datetime import datetime, timedelta, timezone
+from uuid import UUID
 
+import pytest
 from azure.data.tables import EdmType, EntityProperty
+from conftest import EDM, SCENARIO, case_name, entity, refused, same, text_of
 
 
 @pytest.mark.parametrize("case", SCENARIO["types"], ids=case_name)
@@ -19,6 +21,22 @@ def test_all_types_in_one_entity(table):
     table.create_entity(entity(**values))
     stored = table.get_entity("p", "r")
     assert {name for name, value in values.items() if not same(stored[name], value)} == set()
+
+
+def test_plain_values_of_the_language(table):
+    eastern = timezone(timedelta(hours=-5))
+    values = {
+        "Integer": 7,
+        "Float": 2.5,
+        "Flag": True,
+        "Text": "x",
+        "Bytes": b"\x00\xff",
+        "Id": UUID(int=7),
+        "Date": datetime(2024, 2, 29, 12, 34, 56, 123456, tzinfo=timezone.utc),
+        "Elsewhere": datetime(2024, 2, 29, 12, 34, 56, tzinfo=eastern),
+    }
+    table.create_entity(entity(**values))
+    assert table.get_entity("p", "r") == entity(**values)
 
 
 def test_a_whole_double_stays_a_double(table):
