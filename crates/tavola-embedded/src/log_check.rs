@@ -49,7 +49,12 @@ pub(crate) enum LogError {
 pub(crate) fn check(folder: &Path) -> Result<LogState, LogError> {
     check_manifest(folder)?;
     let mut walk = Walk::new(Kind::Writes);
-    for log in write_ahead_logs(folder)? {
+    let logs = files_with(folder, "log")?;
+    // The engine always has one; only a crash while it was created leaves none, and then there is no table file either.
+    if logs.is_empty() && !files_with(folder, "sst")?.is_empty() {
+        return Err(LogError::Damaged("there is no log".to_owned()));
+    }
+    for log in logs {
         walk.file(&log)?;
     }
     walk.verdict()
@@ -69,18 +74,19 @@ fn check_manifest(folder: &Path) -> Result<(), LogError> {
     walk.verdict().map(|_| ())
 }
 
-fn write_ahead_logs(folder: &Path) -> Result<Vec<PathBuf>, LogError> {
+/// The engine's numbered files of one kind, oldest first.
+fn files_with(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, LogError> {
     let failed = |error| LogError::Io(folder.to_owned(), error);
-    let mut logs = Vec::new();
+    let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number.filter(|_| path.extension().is_some_and(|extension| extension == "log")) {
-            logs.push((number, path));
+        if let Some(number) = number.filter(|_| path.extension().is_some_and(|found| found == extension)) {
+            files.push((number, path));
         }
     }
-    logs.sort();
-    Ok(logs.into_iter().map(|(_, path)| path).collect())
+    files.sort();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,217 @@
+//! What survives, what is refused, and that a refused folder is left as it was.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
+use tavola_core::{EdmValue, Precondition};
+use tavola_embedded::{EmbeddedStore, OpenError, Options};
+use tavola_store::{Store, StoreError};
+use tavola_testkit::store_conformance::fixture::{
+    TABLE, at, delete, group, insert, number, properties, replace, written_at,
+};
+use tempfile::TempDir;
+
+fn refusal(folder: &Path) -> OpenError {
+    let before = folder_hashes(folder);
+    let error = EmbeddedStore::open(folder, Options::default()).expect_err("the folder is refused");
+    assert_eq!(folder_hashes(folder), before, "a refused folder is left as it was: {error}");
+    assert!(error.to_string().contains(&*folder.to_string_lossy()), "the message names the folder: {error}");
+    error
+}
+
+#[test]
+fn everything_is_there_after_a_clean_close_and_after_none() {
+    let folder = TempDir::new().unwrap();
+    for (round, clean) in [true, false, false, true, true].into_iter().enumerate() {
+        let store = open(folder.path());
+        assert_eq!(read_numbers(&store), (0..round as i32 * 100).collect::<Vec<i32>>());
+        put_numbers(&store, round as i32 * 100..(round as i32 + 1) * 100);
+        if clean {
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn versions_go_on_after_a_restart_whatever_the_clock_says() {
+    let folder = TempDir::new().unwrap();
+    let write = |store: &EmbeddedStore, operation, ticks| {
+        let verdict = runtime().block_on(store.commit(TABLE, &group("p", vec![operation]), at(ticks))).unwrap();
+        verdict.unwrap()
+    };
+    let store = open(folder.path());
+    let first = write(&store, insert("r", number(1)), 1_000_000);
+    write(&store, delete("r", Precondition::None), 1_000_001);
+    drop(store);
+    // The row is gone, and the clock went back.
+    let again = write(&open(folder.path()), insert("r", number(1)), 5);
+    assert!(written_at(&Ok(again)) > written_at(&Ok(first)));
+}
+
+#[test]
+fn a_log_torn_anywhere_opens_with_all_but_the_last_write() {
+    let folder = TempDir::new().unwrap();
+    put_numbers(&open(folder.path()), 0..20);
+    let whole = fs::read(the_log(folder.path())).unwrap();
+    for lost in [1, 7, 20, 60] {
+        let copy = TempDir::new().unwrap();
+        common::copy_folder(folder.path(), copy.path());
+        fs::write(the_log(copy.path()), &whole[..whole.len() - lost]).unwrap();
+        let store = open(copy.path());
+        assert_eq!(read_numbers(&store), (0..19).collect::<Vec<i32>>(), "{lost} bytes are lost");
+        put_numbers(&store, 19..25);
+        drop(store);
+        assert_eq!(read_numbers(&open(copy.path())), (0..25).collect::<Vec<i32>>(), "and goes on from there");
+    }
+}
+
+#[test]
+fn a_tail_of_zeros_opens_with_all_but_the_last_write() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..20);
+    let before = fs::metadata(the_log(folder.path())).unwrap().len() as usize;
+    let large = properties([("N", EdmValue::Int32(20)), ("Bytes", EdmValue::Binary(vec![7; 50_000]))]);
+    let last = group("p", vec![replace("00020", large, Precondition::None)]);
+    runtime().block_on(store.commit(TABLE, &last, at(1))).unwrap().unwrap();
+    drop(store);
+    // The sectors of the last write never reached the disk, but the length of the file did.
+    let mut log = fs::read(the_log(folder.path())).unwrap();
+    let sector = (before + 4096).next_multiple_of(512);
+    log[sector..sector + 1024].fill(0);
+    fs::write(the_log(folder.path()), log).unwrap();
+    assert_eq!(read_numbers(&open(folder.path())), (0..20).collect::<Vec<i32>>());
+}
+
+#[test]
+fn a_flipped_byte_before_the_tail_is_refused() {
+    let folder = TempDir::new().unwrap();
+    put_numbers(&open(folder.path()), 0..20);
+    let log = the_log(folder.path());
+    let bytes = fs::metadata(&log).unwrap().len() as usize;
+    // The first header byte by byte, and places all over; the engine alone drops everything behind some of these.
+    for at in (0..7).chain((7..bytes - 150).step_by(41)) {
+        flip(&log, at);
+        let error = refusal(folder.path());
+        assert!(matches!(error, OpenError::Damaged { .. }), "byte {at}: {error}");
+        flip(&log, at);
+    }
+    assert_eq!(read_numbers(&open(folder.path())).len(), 20, "as it was, it opens");
+}
+
+#[test]
+fn a_flipped_byte_in_the_record_of_files_is_refused() {
+    let folder = TempDir::new().unwrap();
+    for round in 0..3 {
+        let store = open(folder.path());
+        put_numbers(&store, round * 10..round * 10 + 10);
+        store.close().unwrap();
+    }
+    let manifest = data_files(folder.path(), "MANIFEST").pop().unwrap();
+    let bytes = fs::metadata(&manifest).unwrap().len() as usize;
+    for at in (0..bytes).step_by(5) {
+        flip(&manifest, at);
+        let error = refusal(folder.path());
+        assert!(matches!(error, OpenError::Damaged { .. }), "byte {at}: {error}");
+        flip(&manifest, at);
+    }
+    assert_eq!(read_numbers(&open(folder.path())).len(), 30);
+}
+
+/// A flipped byte of a table file is an error at the latest when its rows are read; never a wrong or a missing row.
+#[test]
+fn a_flipped_byte_in_a_table_file_is_never_a_wrong_answer() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..3000);
+    store.close().unwrap();
+    drop(store);
+    let file = data_files(folder.path(), ".sst").pop().unwrap();
+    let bytes = fs::metadata(&file).unwrap().len() as usize;
+    let mut refused = 0;
+    for at in (0..bytes).step_by(bytes / 60) {
+        flip(&file, at);
+        match EmbeddedStore::open(folder.path(), Options::default()) {
+            Err(error) => {
+                assert!(matches!(error, OpenError::Damaged { .. } | OpenError::Engine { .. }), "byte {at}: {error}");
+                refused += 1;
+            }
+            Ok(store) => match common::try_read_numbers(&store) {
+                Ok(numbers) => assert_eq!(numbers, (0..3000).collect::<Vec<i32>>(), "byte {at}"),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Corrupt(_)), "byte {at}: {error}");
+                    refused += 1;
+                }
+            },
+        }
+        flip(&file, at);
+    }
+    assert!(refused > 50, "{refused} of 60 flips were noticed; the others hit bytes that no read needs");
+}
+
+#[test]
+fn missing_files_are_noticed() {
+    let missing = |part: &str, message: &str| {
+        let folder = TempDir::new().unwrap();
+        for round in 0..2 {
+            let store = open(folder.path());
+            put_numbers(&store, round * 10..round * 10 + 10);
+            store.close().unwrap();
+        }
+        for file in data_files(folder.path(), part) {
+            fs::remove_file(file).unwrap();
+        }
+        let error = refusal(folder.path());
+        assert!(error.to_string().contains(message), "{error}");
+    };
+    missing("CURRENT", "CURRENT is missing");
+    missing("MANIFEST", "CURRENT names");
+    missing(".log", "no log");
+}
+
+#[test]
+fn a_second_opener_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let first = open(folder.path());
+    put_numbers(&first, 0..5);
+    let error = EmbeddedStore::open(folder.path(), Options::default()).expect_err("the folder is in use");
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("in use by another process"), "{error}");
+    put_numbers(&first, 5..10);
+    drop(first);
+    assert_eq!(read_numbers(&open(folder.path())).len(), 10);
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let folder = TempDir::new().unwrap();
+    put_numbers(&open(folder.path()), 0..5);
+    let marker = folder.path().join("TAVOLA");
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "tavola-format: 1\n");
+    fs::write(&marker, "tavola-format: 2\nand what else that version wants to say\n").unwrap();
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::NewerFormat { found: 2, known: 1, .. }), "{error}");
+    fs::write(&marker, "something else").unwrap();
+    assert!(matches!(refusal(folder.path()), OpenError::Damaged { .. }));
+}
+
+#[test]
+fn somebody_elses_folder_is_refused() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("thesis.docx"), "years of work").unwrap();
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    assert!(error.to_string().contains("thesis.docx"), "{error}");
+}
+
+#[test]
+fn a_fresh_file_system_is_an_empty_folder() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("lost+found")).unwrap();
+    fs::write(folder.path().join("TAVOLA.new"), "tavo").unwrap();
+    put_numbers(&open(folder.path()), 0..5);
+    assert_eq!(read_numbers(&open(folder.path())).len(), 5);
+}
