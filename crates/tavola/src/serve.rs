@@ -71,10 +71,10 @@ fn announce(config: &Config, server: &Server) -> Result<(), Failure> {
         println!("Azurite Table service is successfully listening at {}", url(table));
     } else {
         println!("Table service is listening at {}", url(table));
-        println!("Health and metrics: {}/ready and {}/metrics", url(admin), url(admin));
         if config.accounts.is_development() {
             println!("No account is configured, so the development account is served: {}", development_string(table));
         }
+        println!("Health and metrics: {}/ready and {}/metrics", url(admin), url(admin));
     }
     tracing::info!(%table, %admin, "listening");
     Ok(())

@@ -3,6 +3,8 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, reason = "each test file uses a part of the fixture")]
 
+pub(crate) mod client;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};

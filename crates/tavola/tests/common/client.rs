@@ -1,0 +1,164 @@
+//! A blocking client on one connection, built from the protocol crate's own client half.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use tavola_core::request::{EntityQuery, Select};
+use tavola_core::{
+    AccountName, EdmRef, EdmValue, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties, PropertyName,
+    RowKey, TableName, TableRequest,
+};
+use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
+use tavola_protocol::headers::{Prefer, Wish};
+use tavola_protocol::table::decode::{DecodeError, Decoded, decode_reply};
+use tavola_protocol::table::encode::{NextPage, Style, encode_request};
+use tavola_protocol::table::entity_json::MetadataLevel;
+
+use super::{ACCOUNT, KEY};
+
+const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+    base: String,
+    authority: String,
+    account: AccountName,
+    key: AccountKey,
+}
+
+/// No answer came: whether the request was carried out is unknown.
+#[derive(Debug)]
+pub(crate) struct NoAnswer;
+
+impl Client {
+    pub(crate) fn connect(authority: &str) -> Result<Self, NoAnswer> {
+        let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out can be set");
+        stream.set_nodelay(true).expect("the option can be set");
+        Ok(Self {
+            stream: BufReader::new(stream),
+            base: format!("http://{authority}/{ACCOUNT}"),
+            authority: authority.to_owned(),
+            account: AccountName::parse(ACCOUNT).expect("a legal name"),
+            key: AccountKey::parse(KEY).expect("a legal key"),
+        })
+    }
+
+    pub(crate) fn ask(&mut self, request: &TableRequest) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
+        self.ask_page(request, None)
+    }
+
+    pub(crate) fn ask_page(
+        &mut self,
+        request: &TableRequest,
+        page: Option<&NextPage>,
+    ) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
+        let wish = Wish { level: MetadataLevel::Minimal, prefer: Some(Prefer::ReturnNoContent), select: Select::All };
+        let style = Style { base: &self.base, wish: &wish, page, boundary_ids: BOUNDARIES };
+        let mut http = encode_request(request, &style).expect("the request can be written");
+        sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
+        let response = self.exchange(&http)?;
+        Ok(decode_reply(request, &response))
+    }
+
+    /// Sends one request and reads its answer.
+    pub(crate) fn exchange(&mut self, request: &Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        let mut bytes = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method(), self.authority).into_bytes();
+        for (name, value) in request.headers() {
+            bytes.extend_from_slice(format!("{name}: ").as_bytes());
+            bytes.extend_from_slice(value.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(format!("Content-Length: {}\r\n\r\n", request.body().len()).as_bytes());
+        bytes.extend_from_slice(request.body());
+        self.send(&bytes)
+    }
+
+    /// Sends bytes as they are and reads one answer.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
+        self.stream.get_mut().write_all(bytes).map_err(|_| NoAnswer)?;
+        self.read_response().ok_or(NoAnswer)
+    }
+
+    fn read_response(&mut self) -> Option<Response<Bytes>> {
+        let status = self.read_line()?.split(' ').nth(1)?.parse::<u16>().ok()?;
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::from_u16(status).ok()?;
+        let mut length = 0;
+        loop {
+            let line = self.read_line()?;
+            let Some((name, value)) = line.split_once(": ") else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse().ok()?;
+            }
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            response.headers_mut().insert(name, HeaderValue::from_str(value).ok()?);
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).ok()?;
+        *response.body_mut() = Bytes::from(body);
+        Some(response)
+    }
+
+    fn read_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.stream.read_line(&mut line).ok()?;
+        (read > 0 && line.ends_with("\r\n")).then(|| line.trim_end().to_owned())
+    }
+
+    /// Creates a table that may exist.
+    pub(crate) fn create_table(&mut self, table: &str) {
+        let created = self.ask(&TableRequest::CreateTable(name(table))).expect("an answer");
+        match created {
+            Err(DecodeError::Service(error)) => assert_eq!(error.code, "TableAlreadyExists"),
+            other => assert!(other.is_ok(), "{other:?}"),
+        }
+    }
+
+    /// Every `pk/rk` of a table with its property `Value`, in order.
+    pub(crate) fn read_all(&mut self, table: &str) -> Vec<(String, i32)> {
+        let request = TableRequest::QueryEntities(name(table), EntityQuery::default());
+        let (mut all, mut page) = (Vec::new(), None);
+        loop {
+            let answer = self.ask_page(&request, page.as_ref()).expect("an answer");
+            let Ok(Decoded::Entities(entities, next)) = answer else { panic!("{answer:?}") };
+            all.extend(entities.into_iter().map(|entity| {
+                let entity = entity.into_entity().expect("a whole entity");
+                let Some(EdmRef::Int32(value)) = entity.properties.get("Value") else { panic!("{entity:?}") };
+                (format!("{}/{}", entity.key.partition_key, entity.key.row_key), value)
+            }));
+            match next {
+                Some(next) => page = Some(next),
+                None => return all,
+            }
+        }
+    }
+}
+
+pub(crate) fn name(table: &str) -> TableName {
+    TableName::parse(table).expect("a legal table name")
+}
+
+/// `pk/rk`
+pub(crate) fn entity_key(key: &str) -> EntityKey {
+    let (partition_key, row_key) = key.split_once('/').expect("a key has a slash");
+    let partition_key = PartitionKey::new(partition_key).expect("a legal key");
+    EntityKey::new(partition_key, RowKey::new(row_key).expect("a legal key"))
+}
+
+pub(crate) fn insert(key: &str, value: i32) -> (PartitionKey, EntityOperation) {
+    let (partition_key, new) = new_entity(key, value);
+    (partition_key, EntityOperation::Insert(new))
+}
+
+pub(crate) fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
+    let property = PropertyName::new("Value").expect("an identifier");
+    let properties = Properties::new(vec![(property, EdmValue::Int32(value))]).expect("one property");
+    NewEntity::new(entity_key(key), properties).expect("a small entity")
+}
