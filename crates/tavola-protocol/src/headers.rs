@@ -65,11 +65,8 @@ pub struct Wish {
 impl Wish {
     /// What can be read of it, with the usual where it cannot.
     pub(crate) fn lenient(headers: &HeaderMap, query: &Query<'_>) -> Self {
-        Self {
-            level: negotiate(headers, query.get(Parameter::Format)).unwrap_or(MetadataLevel::Minimal),
-            prefer: Prefer::of(headers),
-            select: query.select().unwrap_or_default(),
-        }
+        let level = negotiate(headers, query.get(Parameter::Format)).unwrap_or(MetadataLevel::Minimal);
+        Self { level, prefer: Prefer::of(headers), select: query.select().unwrap_or_default() }
     }
 
     /// All of it.
@@ -115,15 +112,20 @@ impl Presentation {
     #[must_use]
     pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
         let query = Query::parse(parts.uri.query());
-        let format = negotiate(&parts.headers, query.get(Parameter::Format));
-        let only_xml_is_wanted = format == Err(Rejection::AtomFormatNotSupported);
+        let level = negotiate(&parts.headers, query.get(Parameter::Format));
+        let only_xml_is_wanted = level == Err(Rejection::AtomFormatNotSupported);
+        let wish = Wish {
+            level: level.unwrap_or(MetadataLevel::Minimal),
+            prefer: Prefer::of(&parts.headers),
+            select: query.select().unwrap_or_default(),
+        };
         Self {
             version: Version::of(&parts.headers).unwrap_or(Version::NEWEST),
             client_request_id: client_request_id(&parts.headers),
             base: address.map(|address| address.base.clone()).unwrap_or_default(),
             account: address.map(|address| address.account.to_string()).unwrap_or_default(),
             is_xml: query.is_xml_operation() || only_xml_is_wanted,
-            wish: Wish::lenient(&parts.headers, &query),
+            wish,
             envelope: Envelope::Plain,
             timeout: None,
         }
@@ -237,26 +239,40 @@ pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<Met
 /// The quality and the format of one media type: `application/json; odata=nometadata; q=0.5`.
 fn media_type(text: &str) -> (f32, Result<MetadataLevel, Rejection>) {
     let mut pieces = text.split(';').map(str::trim);
-    let name = pieces.next().unwrap_or_default().to_ascii_lowercase();
-    let (mut quality, mut odata) = (1.0, String::new());
+    let name = pieces.next().unwrap_or_default();
+    let (mut quality, mut odata) = (1.0, "");
     for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
-        match key.trim().to_ascii_lowercase().as_str() {
-            "q" => quality = value.trim().parse().unwrap_or(1.0),
-            "odata" => odata = value.trim().trim_matches('"').to_ascii_lowercase(),
-            _ => {}
+        if key.trim().eq_ignore_ascii_case("q") {
+            quality = value.trim().parse().unwrap_or(1.0);
+        } else if key.trim().eq_ignore_ascii_case("odata") {
+            odata = value.trim().trim_matches('"');
         }
     }
-    let level = match (name.as_str(), odata.as_str()) {
-        _ if quality <= 0.0 => Err(Rejection::MediaTypeNotSupported),
-        ("application/json" | "json", "nometadata") => Ok(MetadataLevel::None),
-        ("application/json" | "json", "fullmetadata") => Ok(MetadataLevel::Full),
-        ("application/json" | "json", "minimalmetadata" | "") => Ok(MetadataLevel::Minimal),
-        ("application/json" | "json", "verbose") => Err(Rejection::JsonVerboseFormatNotSupported),
-        ("*/*" | "application/*", _) => Ok(MetadataLevel::Minimal),
-        ("application/atom+xml" | "application/xml" | "text/xml" | "atom", _) => Err(Rejection::AtomFormatNotSupported),
-        _ => Err(Rejection::MediaTypeNotSupported),
+    let is_one_of = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let level = if quality <= 0.0 {
+        Err(Rejection::MediaTypeNotSupported)
+    } else if is_one_of(&["application/json", "json"]) {
+        json_level(odata)
+    } else if is_one_of(&["*/*", "application/*"]) {
+        Ok(MetadataLevel::Minimal)
+    } else if is_one_of(&["application/atom+xml", "application/xml", "text/xml", "atom"]) {
+        Err(Rejection::AtomFormatNotSupported)
+    } else {
+        Err(Rejection::MediaTypeNotSupported)
     };
     (quality, level)
+}
+
+fn json_level(odata: &str) -> Result<MetadataLevel, Rejection> {
+    let known = [
+        ("", Ok(MetadataLevel::Minimal)),
+        ("minimalmetadata", Ok(MetadataLevel::Minimal)),
+        ("nometadata", Ok(MetadataLevel::None)),
+        ("fullmetadata", Ok(MetadataLevel::Full)),
+        ("verbose", Err(Rejection::JsonVerboseFormatNotSupported)),
+    ];
+    let found = known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(odata));
+    found.map_or(Err(Rejection::MediaTypeNotSupported), |(_, level)| level)
 }
 
 #[cfg(test)]

@@ -106,8 +106,10 @@ pub fn sign_request<B>(
 pub(super) struct Credentials<'a> {
     pub(super) scheme: Scheme,
     pub(super) account: &'a str,
-    pub(super) signature: Vec<u8>,
+    /// As sent, for the refusal.
     pub(super) signature_text: &'a str,
+    /// Empty if the text is not base64: then it is a signature like any other that is wrong.
+    pub(super) signature: Vec<u8>,
 }
 
 impl<'a> Credentials<'a> {
@@ -119,8 +121,8 @@ impl<'a> Credentials<'a> {
             _ => return None,
         };
         let (account, signature_text) = rest.trim_start().split_once(':')?;
-        let signature = STANDARD.decode(signature_text).ok()?;
-        Some(Self { scheme, account, signature, signature_text })
+        let signature = STANDARD.decode(signature_text).unwrap_or_default();
+        Some(Self { scheme, account, signature_text, signature })
     }
 }
 

@@ -131,16 +131,17 @@ fn other_credentials() {
         (vec![("authorization", "")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKey")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKey devstoreaccount1")], "InvalidAuthenticationInfo"),
-        (vec![("authorization", "SharedKey devstoreaccount1:not base64!")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKeyLitedevstoreaccount1:AAAA")], "InvalidAuthenticationInfo"),
         (
-            vec![("authorization", "SharedKey other:AAAA"), ("date", DATE)],
+            vec![("authorization", "SharedKey a:b"), ("date", DATE)],
             "The account of the Authorization header is not the account of the request's URL.",
         ),
         (vec![("x-ms-version", "abc")], "InvalidHeaderValue"),
     ] {
         assert_eq!(failure(&parts("GET", path, &headers), at(0)), expected, "{headers:?}");
     }
+    let not_base64 = [("authorization", "SharedKey devstoreaccount1:not base64!"), ("date", DATE)];
+    assert!(failure(&parts("GET", path, &not_base64), at(0)).contains("'not base64!' is not the same"));
     let sas = parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[]);
     assert_eq!(failure(&sas, at(0)), "Shared access signatures are not supported by this server.");
 }
@@ -152,7 +153,10 @@ proptest! {
             "[ -~]{0,60}",
             "SharedKey(Lite)? devstoreaccount1:[A-Za-z0-9+/]{0,44}=?",
         ],
-        date in prop_oneof!["[ -~]{0,40}", "[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"],
+        date in prop_oneof![
+            "[ -~]{0,40}",
+            "(Mon|Sun), [0-9]{2} (Jan|Feb|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
+        ],
         query in "[a-z=&%0-9]{0,30}",
         seconds in any::<u32>(),
     ) {
