@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -96,7 +97,12 @@ async fn answer(
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, handler::ConnectionBroken> {
-    Ok(handler::handle(node, peer, request).await?.map(Full::new))
+    let mut response = handler::handle(node, peer, request).await?;
+    if response.body().is_empty() {
+        // hyper leaves it out of a 204, as RFC 9110 asks; the service sends it, and clients compare.
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    Ok(response.map(Full::new))
 }
 
 /// Answers one request of a connection that is over the bound, and closes it.
