@@ -81,6 +81,14 @@ fn secondary_reads(endpoint: &Endpoint) -> Outcome {
     for scheme in Scheme::BOTH {
         client.get("").target(&target).scheme(scheme).send()?.expect_status(200)?.expect_json("/RowKey", "r")?;
     }
+    let port = endpoint.authority().rsplit(':').next().unwrap_or_default();
+    client
+        .get("")
+        .target(&table.entity("p", "r"))
+        .header("Host", &format!("{}-secondary.table.localhost:{port}", endpoint.account()))
+        .send()?
+        .expect_status(200)?
+        .expect_json("/RowKey", "r")?;
     // The resource begins with the primary's name; with the secondary's name the signature is another.
     let request = client.get("").target(&target);
     let mut parts = request.signed_parts();
@@ -352,13 +360,14 @@ fn connection_survives(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
     let entity = table.entity("p", "r");
+    let wrong = format!("SharedKey {}:d3Jvbmcgc2lnbmF0dXJlIG9mIHRoaXJ0eS10d28gYnk=", endpoint.account());
     let stale = "W/\"datetime'2012-06-15T22%3A51%3A44.9662825Z'\"";
     let exchanges = [
         (200, client.get(&entity)),
         (404, client.get(&table.entity("p", "none"))),
         (409, table.insert(&keys("p", "r").to_string())),
         (400, table.insert("{")),
-        (403, client.get(&entity).authorization("SharedKey a:b")),
+        (403, client.get(&entity).authorization(&wrong)),
         (412, client.delete(&entity).header("If-Match", stale)),
         (400, table.filter("aaa bbb ccc")),
         (404, client.get("/nosuchtable1()")),

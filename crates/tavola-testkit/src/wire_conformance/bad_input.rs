@@ -191,7 +191,6 @@ fn broken_continuation(endpoint: &Endpoint) -> Outcome {
         "NextPartitionKey=1!4!".to_owned(),
         "NextPartitionKey=1!99999999999999999999!YQ--".to_owned(),
         "NextPartitionKey=%C3%A9".to_owned(),
-        "NextPartitionKey=%FF%FE".to_owned(),
         format!("NextPartitionKey={}", percent_encode(cut)),
         format!("NextPartitionKey={}", "A".repeat(5_000)),
         format!("NextPartitionKey={}&NextRowKey=garbage", percent_encode(&partition)),
@@ -199,7 +198,7 @@ fn broken_continuation(endpoint: &Endpoint) -> Outcome {
         table.query(&format!("$top=1&{token}")).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
-    for token in ["garbage!", "1!4!", "%FF"] {
+    for token in ["garbage!", "1!4!", "%C3%A9"] {
         client.get(&format!("/Tables?NextTableName={token}")).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
@@ -251,6 +250,7 @@ fn invalid_utf8_in_addresses(endpoint: &Endpoint) -> Outcome {
         for path in [
             format!("{}(PartitionKey='{escape}',RowKey='r')", table.path()),
             format!("{}()?$filter=a%20eq%20'{escape}'", table.path()),
+            format!("{}()?NextPartitionKey={escape}", table.path()),
             format!("/{escape}()"),
         ] {
             client.get(&path).send()?.expect_refusal()?;

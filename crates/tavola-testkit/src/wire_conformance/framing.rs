@@ -97,7 +97,8 @@ fn truncated_body(endpoint: &Endpoint) -> Outcome {
     expect_unharmed(&table)
 }
 
-/// The body ends too early by its own account; what follows is not a request.
+/// The body ends too early by its own account, and what follows is not a request. The endpoint may answer to the body,
+/// or see first that the framing is broken.
 fn length_too_small(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -105,9 +106,9 @@ fn length_too_small(endpoint: &Endpoint) -> Outcome {
     bytes.extend(body.as_bytes());
     let mut connection = Connection::open(endpoint.authority())?;
     connection.write(&bytes)?;
-    connection.read_response(false)?.expect_error(400, "InvalidInput")?;
-    if let Ok(second) = connection.read_response(false) {
-        second.expect_refusal()?;
+    connection.finish_writing()?;
+    for response in (0..3).map_while(|_| connection.read_response(false).ok()) {
+        response.expect_status(400)?;
     }
     expect_unharmed(&table)
 }

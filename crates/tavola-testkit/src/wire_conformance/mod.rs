@@ -4,6 +4,22 @@
 //! reference, and shares no line with the server it judges; so it can be pointed at Tavola, at Azurite or at Azure.
 //! Every case names the statements of the reference (`"1"` to `"260"`) and of the design guide (`"G1"` …) that it carries.
 //!
+//! ```no_run
+//! use tavola_testkit::wire_conformance::{Endpoint, Failure, cases};
+//!
+//! # fn main() -> Result<(), String> {
+//! let endpoint = Endpoint::new("http://127.0.0.1:10002/devstoreaccount1", "devstoreaccount1", "c2VjcmV0")?;
+//! for case in cases() {
+//!     match case.execute(&endpoint) {
+//!         Ok(()) => println!("ok {}", case.name),
+//!         Err(Failure::Skipped(reason)) => println!("skipped {}: {reason}", case.name),
+//!         Err(Failure::Mismatch(detail)) => println!("FAILED {}: {detail}", case.name),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http` (bytes out, bytes in), `signer`
 //! (SharedKey and SharedKeyLite), `check` (what was expected), `table` (a table of one's own), `multipart` (batches);
 //! then one file per section of the checklist.

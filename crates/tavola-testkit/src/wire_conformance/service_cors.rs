@@ -262,6 +262,7 @@ fn vary(endpoint: &Endpoint) -> Outcome {
             .expect_status(200)?
             .expect_header("Access-Control-Allow-Origin", "*")?
             .expect_no_header("Vary")?;
+        get(client, None)?.expect_status(200)?.expect_no_header("Vary")?;
         set_properties(client, "<Cors />")?;
         for origin in [Some("http://a.example"), None] {
             get(client, origin)?.expect_status(200)?.expect_no_header("Vary")?;

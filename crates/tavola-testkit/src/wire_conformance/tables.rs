@@ -66,7 +66,6 @@ fn create_with_prefer(endpoint: &Endpoint) -> Outcome {
         .expect_header("Preference-Applied", "return-no-content")?
         .expect_header("Location", &location)?
         .expect_header("DataServiceId", &location)?
-        .expect_header("Content-Length", "0")?
         .expect_body("")?;
     let echoed = endpoint.fresh_name();
     let response = client.create_table(&echoed).header("Prefer", "return-content").send()?;
