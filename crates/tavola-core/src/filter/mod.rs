@@ -3,7 +3,9 @@
 //! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be checked, [`eval`] checks one
 //! entity. A tree prints as canonical text (`Display`), which parses to the same tree again.
 
+mod axis;
 pub mod eval;
+mod grid;
 mod lex;
 mod literal;
 pub mod parse;
@@ -14,7 +16,6 @@ pub mod plan;
 mod plan_properties;
 mod plan_text;
 mod print;
-mod region;
 #[cfg(test)]
 mod testing;
 

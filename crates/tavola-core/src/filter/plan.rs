@@ -1,14 +1,14 @@
 //! From a filter to what a query reads: key ranges, what remains to be checked, and a class that people see.
 //!
-//! Each condition gets a cover: areas of keys outside of which it cannot hold (see `region`). Keys are always present and
-//! always texts, so comparisons of keys are exact under `not` too; every other condition covers everything. `and`
-//! intersects, `or` unites. The areas then become ranges of the one order that a store reads in, and the conditions that
-//! the ranges already say are dropped.
+//! The filter's own constants cut the keys into cells, and the filter is evaluated on cells instead of entities (see
+//! `grid`). The cells where it may hold become ranges of the one order that a store reads in. Of the conditions that must
+//! all hold, those that hold wherever the ranges read are dropped.
 
-use crate::edm::EdmValue;
-use crate::filter::region::{Area, Cover, Edge, Interval};
-use crate::filter::{Comparison, Filter};
+use crate::filter::Filter;
+use crate::filter::axis::Edge;
+use crate::filter::grid::{Cells, Grid, Verdict};
 use crate::key::{EntityKey, PartitionKey, RowKey};
+use crate::limits::PLAN_RANGES_MAX;
 use crate::range::{Cut, KeyRange};
 
 /// How a query reaches its rows, from cheap to dear.
@@ -65,16 +65,15 @@ pub struct Plan {
 /// Plans a query.
 #[must_use]
 pub fn plan(filter: Option<&Filter>) -> Plan {
+    let grid = Grid::new(filter);
     let mut conditions = Vec::new();
     if let Some(filter) = filter {
         split(filter, false, &mut conditions);
     }
-    let covers: Vec<Cover<'_>> = conditions.iter().map(Condition::cover).collect();
-    let all = Cover::exactly([Area::ALL]);
-    let areas: Vec<Area<'_>> = covers.iter().fold(all, Cover::and).areas.into_iter().map(readable).collect();
-    let unsaid = conditions.iter().zip(&covers).filter(|(_, cover)| !cover.implied_by(&areas));
-    let residual = conjunction(unsaid.map(|(condition, _)| condition.to_filter()).collect());
-    let ranges = ranges(&areas);
+    let may = conditions.iter().fold(grid.all(), |may, condition| may.and(&condition.verdict(&grid).may));
+    let (read, ranges) = readable(&grid, may);
+    let unsaid = conditions.iter().filter(|condition| !read.is_within(&condition.verdict(&grid).must));
+    let residual = conjunction(unsaid.map(Condition::to_filter).collect());
     let class = ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point);
     Plan { ranges, residual, class }
 }
@@ -84,6 +83,18 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
 struct Condition<'f> {
     filter: &'f Filter,
     negated: bool,
+}
+
+impl<'f> Condition<'f> {
+    fn verdict(&self, grid: &Grid<'f>) -> Verdict {
+        let verdict = grid.verdict(self.filter);
+        if self.negated { grid.negated(verdict) } else { verdict }
+    }
+
+    fn to_filter(&self) -> Filter {
+        let filter = self.filter.clone();
+        if self.negated { Filter::Not(Box::new(filter)) } else { filter }
+    }
 }
 
 /// Takes a filter apart into conditions that must all hold.
@@ -103,72 +114,51 @@ fn conjunction(mut terms: Vec<Filter>) -> Option<Filter> {
     terms.pop()
 }
 
-impl<'f> Condition<'f> {
-    fn to_filter(self) -> Filter {
-        let filter = self.filter.clone();
-        if self.negated { Filter::Not(Box::new(filter)) } else { filter }
-    }
-
-    fn cover(&self) -> Cover<'f> {
-        match self.filter {
-            Filter::Constant(truth) => always(*truth != self.negated),
-            // A bare key is not a Boolean.
-            Filter::Property(name) if is_key(name) => always(self.negated),
-            Filter::Compare { property, comparison, constant } if is_key(property) => {
-                key_cover(property, *comparison, constant, self.negated)
-            }
-            Filter::Property(_) | Filter::Compare { .. } => Cover::anything(),
-            Filter::And(terms) if self.negated => Cover::any(self.covers(terms).collect()),
-            Filter::Or(terms) if !self.negated => Cover::any(self.covers(terms).collect()),
-            Filter::And(terms) | Filter::Or(terms) => {
-                self.covers(terms).fold(always(true), |all, cover| all.and(&cover))
-            }
-            Filter::Not(filter) => Self { filter, negated: !self.negated }.cover(),
+/// The least cells around these that can be read as few enough ranges, and the ranges.
+fn readable(grid: &Grid<'_>, mut cells: Cells) -> (Cells, Vec<KeyRange>) {
+    let (partitions, rows) = (grid.partitions.len(), grid.rows.len());
+    // Rows are neighbours only inside one partition.
+    for partition in 0..partitions {
+        if grid.partitions.single(partition).is_none() && !cells.runs(partition).is_empty() {
+            cells.fill(partition, 0..rows);
         }
     }
-
-    /// The covers of the parts, negated if the whole is.
-    fn covers(&self, terms: &'f [Filter]) -> impl Iterator<Item = Cover<'f>> {
-        let negated = self.negated;
-        terms.iter().map(move |filter| Self { filter, negated }.cover())
+    let mut ranges = self::ranges(grid, &cells);
+    if ranges.len() > PLAN_RANGES_MAX {
+        for partition in 0..partitions {
+            let runs = cells.runs(partition);
+            if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+                cells.fill(partition, first.start..last.end);
+            }
+        }
+        ranges = self::ranges(grid, &cells);
     }
-}
-
-fn always<'f>(truth: bool) -> Cover<'f> {
-    Cover::exactly(truth.then_some(Area::ALL))
-}
-
-fn is_key(property: &str) -> bool {
-    matches!(property, "PartitionKey" | "RowKey")
-}
-
-fn key_cover<'f>(key: &str, comparison: Comparison, constant: &'f EdmValue, negated: bool) -> Cover<'f> {
-    let EdmValue::String(text) = constant else {
-        return always(comparison.accepts_foreign_type() != negated);
-    };
-    let comparison = if negated { comparison.negated() } else { comparison };
-    let area = |interval| match key {
-        "PartitionKey" => Area { partitions: interval, ..Area::ALL },
-        _ => Area { rows: interval, ..Area::ALL },
-    };
-    Cover::exactly(Interval::satisfying(comparison, text).map(area))
-}
-
-/// The area that can be read as one range: rows are contiguous only inside a single partition.
-fn readable(area: Area<'_>) -> Area<'_> {
-    match area.partitions.single() {
-        Some(_) => area,
-        None => Area { rows: Interval::ALL, ..area },
+    if ranges.len() > PLAN_RANGES_MAX {
+        let read = |partition: &usize| !cells.runs(*partition).is_empty();
+        let first = (0..partitions).find(read).unwrap_or(0);
+        let last = (0..partitions).rfind(read).unwrap_or(0);
+        (first..=last).for_each(|partition| cells.fill(partition, 0..rows));
+        ranges = self::ranges(grid, &cells);
     }
+    (cells, ranges)
 }
 
-/// The ranges of readable areas, ascending and disjoint.
-fn ranges(areas: &[Area<'_>]) -> Vec<KeyRange> {
-    let mut ranges: Vec<KeyRange> = areas.iter().map(range).collect();
-    ranges.sort_unstable_by(|left, right| left.start.cmp(&right.start));
+/// The ranges of readable cells, ascending and disjoint.
+fn ranges(grid: &Grid<'_>, cells: &Cells) -> Vec<KeyRange> {
+    let mut ranges = Vec::new();
+    for partition in 0..grid.partitions.len() {
+        let runs = cells.runs(partition);
+        match grid.partitions.single(partition).map(partition_key) {
+            Some(partition_key) => {
+                ranges.extend(runs.into_iter().map(|run| row_range(&partition_key, grid.rows.edges(run))));
+            }
+            None if runs.is_empty() => {}
+            None => ranges.push(partition_range(grid.partitions.edges(partition..partition + 1))),
+        }
+    }
     ranges.dedup_by(|right, left| {
-        let touching = right.start <= left.end;
-        if touching && left.end < right.end {
+        let touching = left.end == right.start;
+        if touching {
             left.end = right.end.clone();
         }
         touching
@@ -176,25 +166,23 @@ fn ranges(areas: &[Area<'_>]) -> Vec<KeyRange> {
     ranges
 }
 
-fn range(area: &Area<'_>) -> KeyRange {
-    let Some(partition_key) = area.partitions.single().map(partition_key) else {
-        return KeyRange { start: partition_cut(&area.partitions.start), end: partition_cut(&area.partitions.end) };
-    };
-    let row_cut = |edge: &Edge<'_>| match edge {
+fn row_range(partition_key: &PartitionKey, (start, end): (&Edge<'_>, &Edge<'_>)) -> KeyRange {
+    let cut = |edge: &Edge<'_>| match edge {
         Edge::Before(text) => Cut::Before(EntityKey::new(partition_key.clone(), row_key(text))),
         Edge::After(text) => Cut::After(EntityKey::new(partition_key.clone(), row_key(text))),
         Edge::End => Cut::AfterPartition(partition_key.clone()),
     };
-    KeyRange { start: row_cut(&area.rows.start), end: row_cut(&area.rows.end) }
+    KeyRange { start: cut(start), end: cut(end) }
 }
 
-fn partition_cut(edge: &Edge<'_>) -> Cut {
-    match edge {
+fn partition_range((start, end): (&Edge<'_>, &Edge<'_>)) -> KeyRange {
+    let cut = |edge: &Edge<'_>| match edge {
         Edge::Before(text) if text.is_empty() => Cut::Start,
         Edge::Before(text) => Cut::before_partition(partition_key(text)),
         Edge::After(text) => Cut::AfterPartition(partition_key(text)),
         Edge::End => Cut::End,
-    }
+    };
+    KeyRange { start: cut(start), end: cut(end) }
 }
 
 fn partition_key(text: &str) -> PartitionKey {
@@ -281,12 +269,15 @@ mod tests {
     fn what_the_ranges_say_is_not_checked_again() {
         check(
             r"
-            PK ge 'a' and RK eq 'x'                  | partition range: scan [a..*) where RK eq 'x'
-            PK ge 'a' and (RK eq 'x' and A)          | partition range: scan [a..*) where RK eq 'x' and A
+            PK gt 'a' and RK eq 'x'                  | partition range: scan (a..*) where RK eq 'x'
+            PK gt 'a' and (RK eq 'x' and A)          | partition range: scan (a..*) where RK eq 'x' and A
+            PK ge 'a' and PK lt 'b' and RK eq 'x'    | partition range: scan a/x, (a..b) where RK eq 'x'
+            PK ge 'a' and PK lt 'b' and RK ge 'x'    | partition range: scan [a/x..b) where RK ge 'x'
             PK ge 'a' and PK le 'a' and RK eq 'x'    | point: point a/x
             PK eq 'a' and (A or B) and true          | partition scan: scan a/* where A or B
             PK eq 'a' and (A or true)                | partition scan: scan a/*
             PK eq 'a' and (A or PK ge '')            | partition scan: scan a/*
+            PK eq 'a' and PK eq 'b' and A or PK eq 'c' | partition scan: scan c/*
             true                                     | table scan: scan *
             ",
         );
@@ -323,6 +314,7 @@ mod tests {
             not (PK eq 'a' and A)                    | table scan: scan * where not (PK eq 'a' and A)
             not PK                                   | table scan: scan *
             not true                                 | point: nothing
+            not (PK eq 'a' and RK eq '1')            | partition range: scan (*..a/1), (a/1..*)
             ",
         );
     }
