@@ -102,16 +102,13 @@ impl Operation<'_> {
             (Resource::EntitySet(table), "acl", Verb::Put) => {
                 Ok(TableRequest::SetPolicies(table, read_policies(self.body)?))
             }
-            (Resource::EntitySet(_), "acl", _) | (Resource::Service, "properties", Verb::Post | Verb::Delete) => {
-                Err(allowed("GET, HEAD, PUT"))
-            }
             (Resource::Service, "properties", Verb::Get) => Ok(TableRequest::GetServiceProperties),
             (Resource::Service, "properties", Verb::Put) => {
                 Ok(TableRequest::SetServiceProperties(read_service_properties(self.body)?))
             }
-            (Resource::Service, "properties", _) => Err(allowed("GET, HEAD, PUT")),
+            (Resource::EntitySet(_), "acl", _) | (Resource::Service, "properties", _) => Err(allowed("GET, HEAD, PUT")),
             (Resource::Service, "stats", Verb::Get) if secondary => Ok(TableRequest::GetServiceStats),
-            (Resource::Service, "stats", verb) if secondary && verb != Verb::Get => Err(allowed("GET, HEAD")),
+            (Resource::Service, "stats", _) if secondary => Err(allowed("GET, HEAD")),
             // Stats on the primary too: only the secondary knows how far it has come.
             _ => Err(self.query.invalid(Parameter::Comp)),
         }

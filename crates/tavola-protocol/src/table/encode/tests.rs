@@ -261,6 +261,19 @@ proptest! {
         let keys = AccountKeys::parse(KEY, None).unwrap();
         prop_assert!(authenticate(&parts, &address, &keys, now).is_ok());
     }
+
+    #[test]
+    fn no_answer_makes_the_client_panic(
+        request in request(),
+        status in 100..600_u16,
+        content_type in prop_oneof!["[ -~]{0,30}", Just("multipart/mixed; boundary=b".to_owned())],
+        body in prop_oneof![vec(any::<u8>(), 0..60), "[<>&;a-z\\-\r\n:{}\"/ .0-9HTP]{0,60}".prop_map(String::into_bytes)],
+    ) {
+        let response = http::Response::builder().status(status).header("content-type", content_type);
+        if let Ok(response) = response.body(Bytes::from(body)) {
+            let _ = decode_reply(&request, &response);
+        }
+    }
 }
 
 #[test]
