@@ -82,6 +82,9 @@ impl PartialOrd for Edge<'_> {
     }
 }
 
+/// Up to two runs of neighbouring pieces.
+pub(super) type Pieces = [Range<usize>; 2];
+
 /// The pieces of an axis: the keys between neighbouring edges.
 #[derive(Debug)]
 pub(super) struct Axis<'f> {
@@ -104,6 +107,11 @@ impl<'f> Axis<'f> {
         self.edges.len() - 1
     }
 
+    /// Every piece.
+    pub(super) fn all(&self) -> Pieces {
+        [0..self.len(), 0..0]
+    }
+
     /// The edges around some neighbouring pieces.
     pub(super) fn edges(&self, pieces: Range<usize>) -> (&Edge<'f>, &Edge<'f>) {
         (&self.edges[pieces.start], &self.edges[pieces.end])
@@ -118,7 +126,7 @@ impl<'f> Axis<'f> {
     }
 
     /// The pieces whose keys stand in this relation to `text`, or `None` if the axis was not cut there.
-    pub(super) fn satisfying(&self, comparison: Comparison, text: &'f str) -> Option<[Range<usize>; 2]> {
+    pub(super) fn satisfying(&self, comparison: Comparison, text: &'f str) -> Option<Pieces> {
         let (before, after) = Edge::around(text);
         let before = self.edges.binary_search(&before).ok()?;
         let after = self.edges.binary_search(&after).ok()?;

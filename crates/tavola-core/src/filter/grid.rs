@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::edm::EdmValue;
-use crate::filter::axis::Axis;
+use crate::filter::axis::{Axis, Pieces};
 use crate::filter::{Comparison, Filter};
 
 /// Cells of the largest grid, 16 KiB per set. The row axis is left whole if its pieces would make it larger.
@@ -56,19 +56,15 @@ impl<'f> Grid<'f> {
     }
 
     pub(super) fn all(&self) -> Cells {
-        self.cells([0..self.partitions.len()], [0..self.rows.len()])
+        self.cells(self.partitions.all(), self.rows.all())
     }
 
     fn none(&self) -> Cells {
-        self.cells([], [])
+        self.cells([0..0, 0..0], [0..0, 0..0])
     }
 
     /// The cells in any of these partition pieces and any of these row pieces.
-    fn cells(
-        &self,
-        partitions: impl IntoIterator<Item = Range<usize>>,
-        rows: impl IntoIterator<Item = Range<usize>>,
-    ) -> Cells {
+    fn cells(&self, partitions: Pieces, rows: Pieces) -> Cells {
         let words_per_partition = self.rows.len().div_ceil(64);
         let mut row_words = vec![0_u64; words_per_partition];
         for row in rows.into_iter().flatten() {
@@ -115,11 +111,9 @@ impl<'f> Grid<'f> {
             return self.always(comparison.accepts_foreign_type());
         };
         let cells = if key == "PartitionKey" {
-            let pieces = self.partitions.satisfying(comparison, text);
-            pieces.map(|pieces| self.cells(pieces, [0..self.rows.len()]))
+            self.partitions.satisfying(comparison, text).map(|pieces| self.cells(pieces, self.rows.all()))
         } else {
-            let pieces = self.rows.satisfying(comparison, text);
-            pieces.map(|pieces| self.cells([0..self.partitions.len()], pieces))
+            self.rows.satisfying(comparison, text).map(|pieces| self.cells(self.partitions.all(), pieces))
         };
         cells.map_or_else(|| self.unknown(), |cells| Verdict { may: cells.clone(), must: cells })
     }

@@ -44,6 +44,15 @@ const FUNCTIONS: [&str; 23] = [
 
 /// Reads a `$filter`; an empty text is no filter.
 ///
+/// ```
+/// use tavola_core::filter::parse::parse;
+///
+/// let filter = parse("5L le Age and not(Name eq 'O''Brien')")?;
+/// assert_eq!(filter.map(|filter| filter.to_string()).as_deref(), Some("Age ge 5L and not (Name eq 'O''Brien')"));
+/// assert_eq!(parse("  ")?, None);
+/// # Ok::<(), tavola_core::Refusal>(())
+/// ```
+///
 /// # Errors
 /// The service's refusal of a filter that it cannot read or does not take.
 pub fn parse(text: &str) -> Result<Option<Filter>, Refusal> {

@@ -63,6 +63,16 @@ pub struct Plan {
 }
 
 /// Plans a query.
+///
+/// ```
+/// use tavola_core::filter::{parse::parse, plan::plan};
+///
+/// let filter = parse("PartitionKey eq 'eu' and RowKey ge '5' and Age gt 30")?;
+/// let plan = plan(filter.as_ref());
+/// assert_eq!(plan.to_string(), "scan eu/[5..*) where Age gt 30");
+/// assert_eq!(plan.class.name(), "row range");
+/// # Ok::<(), tavola_core::Refusal>(())
+/// ```
 #[must_use]
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let grid = Grid::new(filter);
@@ -73,7 +83,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
     let may = conditions.iter().fold(grid.all(), |may, condition| may.and(&condition.verdict(&grid).may));
     let (read, ranges) = readable(&grid, may);
     let unsaid = conditions.iter().filter(|condition| !read.is_within(&condition.verdict(&grid).must));
-    let residual = conjunction(unsaid.map(Condition::to_filter).collect());
+    let residual = conjunction(unsaid.map(|condition| condition.to_filter()).collect());
     let class = ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point);
     Plan { ranges, residual, class }
 }
@@ -91,7 +101,7 @@ impl<'f> Condition<'f> {
         if self.negated { grid.negated(verdict) } else { verdict }
     }
 
-    fn to_filter(&self) -> Filter {
+    fn to_filter(self) -> Filter {
         let filter = self.filter.clone();
         if self.negated { Filter::Not(Box::new(filter)) } else { filter }
     }
