@@ -40,7 +40,6 @@ const DELETIONS_IN_WINDOW: usize = 2048;
 
 /// What an operator may choose.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct Options {
     /// Bytes of the cache of uncompressed blocks, with their indexes and filters. It grows by use.
     pub block_cache_bytes: usize,

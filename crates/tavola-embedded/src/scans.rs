@@ -65,3 +65,41 @@ impl Drop for RunningScan {
         self.scans.ended.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::Scans;
+
+    #[tokio::test]
+    async fn only_so_many_run_at_once() {
+        let scans = Arc::new(Scans::new(2));
+        let first = scans.begin().await.unwrap();
+        let _second = scans.begin().await.unwrap();
+        let third = tokio::spawn({
+            let scans = Arc::clone(&scans);
+            async move { scans.begin().await.map(|_| ()) }
+        });
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished());
+        drop(first);
+        third.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn those_that_run_are_waited_for_and_later_ones_are_not() {
+        let scans = Arc::new(Scans::new(4));
+        let running = scans.begin().await.unwrap();
+        let waiting = std::thread::spawn({
+            let scans = Arc::clone(&scans);
+            move || scans.wait_for_running()
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        let _later = scans.begin().await.unwrap();
+        drop(running);
+        waiting.join().unwrap();
+    }
+}
