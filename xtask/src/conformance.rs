@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::ledger::{self, Ledger};
 use crate::server::{self, Endpoint, ScratchFolder, Server};
-use crate::{shell, workspace};
+use crate::{rocksdb, shell, workspace};
 
 pub(crate) const HELP: &str = "\
 cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE]
@@ -58,9 +58,10 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>) -> Result {
     let report_file = json.map_or_else(|| scratch.path.join("report.json"), Path::to_owned);
     // A report of an earlier run must not pass for this one's.
     let _ = fs::remove_file(&report_file);
+    let suite = build_suite()?;
     let outcome = match endpoint {
-        Some(endpoint) => run_suite(&endpoint, &report_file),
-        None => run_suite(&Server::start(&server::build()?)?.endpoint, &report_file),
+        Some(endpoint) => run_suite(&suite, &endpoint, &report_file),
+        None => run_suite(&suite, &Server::start(&server::build()?, "conformance")?.endpoint, &report_file),
     };
     let report = match read_report(&report_file) {
         Ok(report) => report,
@@ -70,10 +71,15 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>) -> Result {
     print(&join(&report)?)
 }
 
-fn run_suite(endpoint: &Endpoint, report: &Path) -> Result {
+fn build_suite() -> Result<PathBuf> {
+    rocksdb::ensure()?;
     // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
     shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", SUITE]))?;
-    let mut suite = Command::new(workspace::target()?.join("debug").join(SUITE));
+    Ok(workspace::target()?.join("debug").join(SUITE))
+}
+
+fn run_suite(suite: &Path, endpoint: &Endpoint, report: &Path) -> Result {
+    let mut suite = Command::new(suite);
     suite.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
     suite.arg("--json").arg(std::path::absolute(report).context(|| "path of the report".into())?);
     shell::run_unsaid(&mut suite)

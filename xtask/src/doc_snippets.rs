@@ -70,7 +70,7 @@ fn run(files: Vec<PathBuf>) -> Result {
 }
 
 fn run_document(file: &Path, blocks: &[Block], binary: &Path) -> Result {
-    let server = Server::start(binary)?;
+    let server = Server::start(binary, "snippets")?;
     let scratch = ScratchFolder::new("snippets")?;
     for block in blocks {
         let mut command = match block.action {

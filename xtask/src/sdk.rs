@@ -36,7 +36,7 @@ fn run(languages: &[Language]) -> Result {
     for language in languages {
         println!("\n== {} ==", language.name());
         // A server each: no language can lean on, or trip over, what another left behind.
-        let server = Server::start(&binary)?;
+        let server = Server::start(&binary, &format!("sdk-{}", language.name()))?;
         let start = Instant::now();
         let outcome = run_suite(*language, &server.endpoint);
         results.push((language.name(), outcome, progress::seconds(start.elapsed())));

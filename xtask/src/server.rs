@@ -1,6 +1,6 @@
 //! A server of our own for one test run: release build, free ports, a data folder that is gone afterwards.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -64,21 +64,30 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(binary: &Path) -> Result<Self> {
+    /// `purpose` names its log below the build output, which stays there for whoever looks for the cause of a failure.
+    pub(crate) fn start(binary: &Path, purpose: &str) -> Result<Self> {
+        let logs = workspace::target()?.join("server-logs");
+        cache::create(&logs)?;
+        Self::start_logging(binary, &logs.join(format!("{purpose}.log")))
+    }
+
+    fn start_logging(binary: &Path, log: &Path) -> Result<Self> {
         let data = ScratchFolder::new("data")?;
+        let log_file = File::create(log).context(|| format!("cannot create {}", log.display()))?;
         let admin_port = free_port()?;
         let mut command = Command::new(binary);
         command.args(["serve", "--table-port", "0", "--admin-port", &admin_port.to_string(), "--location"]);
         command.arg(&data.path);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).spawn();
         let mut child = child.context(|| format!("cannot start {}", binary.display()))?;
         let base = match child.stdout.take().ok_or_else(|| "no output".into()).and_then(wait_until_listening) {
             Ok(base) => base,
             Err(failure) => {
                 stop(&mut child);
-                return Err(failure);
+                return Err(Failure::new(format!("{failure}; its log is {}", log.display())));
             }
         };
+        println!("server at {base}, its log is {}", log.display());
         let endpoint = Endpoint { url: format!("{base}/{ACCOUNT}"), account: ACCOUNT.into(), key: KEY.into() };
         Ok(Self { child, endpoint, admin_address: format!("127.0.0.1:{admin_port}"), _data: data })
     }
@@ -183,7 +192,7 @@ mod tests {
         let folder = ScratchFolder::new("stand-in").unwrap();
         let script = "touch \"$7/file\"\necho starting\n\
                       echo Table service is successfully listening at http://127.0.0.1:7\nexec sleep 60";
-        let server = Server::start(&stand_in(&folder, script)).unwrap();
+        let server = Server::start_logging(&stand_in(&folder, script), &folder.path.join("log")).unwrap();
         assert_eq!(server.endpoint.url, "http://127.0.0.1:7/devstoreaccount1");
         let (pid, data) = (server.child.id(), server._data.path.clone());
         assert!(data.join("file").is_file());
@@ -191,7 +200,7 @@ mod tests {
         assert!(!data.exists());
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
 
-        let failure = Server::start(&stand_in(&folder, "exit 3")).unwrap_err();
+        let failure = Server::start_logging(&stand_in(&folder, "exit 3"), &folder.path.join("log")).unwrap_err();
         assert!(failure.to_string().contains("the server ended"), "{failure}");
     }
 
