@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::request::{Client, NO_METADATA, percent_encode};
-use super::signer::{DEVELOPMENT_KEY, Scheme, canonicalized_resource};
+use super::signer::{DEVELOPMENT_KEY, Scheme, base64, canonicalized_resource};
 use super::table::{Table, keys};
 use super::{Case, Endpoint, Failure, Outcome, ensure};
 
@@ -33,7 +33,7 @@ fn path_style(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
-    let port = endpoint.authority().rsplit(':').next().unwrap_or_default();
+    let port = endpoint.port();
     // An IP address and a bare name: both put the account into the path.
     for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}")] {
         client
@@ -51,7 +51,7 @@ fn host_style(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
-    let port = endpoint.authority().rsplit(':').next().unwrap_or_default();
+    let port = endpoint.port();
     let host = if endpoint.base_path().is_empty() {
         endpoint.authority().to_owned()
     } else {
@@ -81,7 +81,7 @@ fn secondary_reads(endpoint: &Endpoint) -> Outcome {
     for scheme in Scheme::BOTH {
         client.get("").target(&target).scheme(scheme).send()?.expect_status(200)?.expect_json("/RowKey", "r")?;
     }
-    let port = endpoint.authority().rsplit(':').next().unwrap_or_default();
+    let port = endpoint.port();
     client
         .get("")
         .target(&table.entity("p", "r"))
@@ -302,10 +302,7 @@ fn encoded_parameter_names(endpoint: &Endpoint) -> Outcome {
 
 fn unknown_account(endpoint: &Endpoint) -> Outcome {
     endpoint.require_path_style()?;
-    let key = {
-        use base64::Engine;
-        base64::engine::general_purpose::STANDARD.encode(endpoint.key())
-    };
+    let key = base64(endpoint.key());
     let stranger = Endpoint::new(&format!("http://{}/nosuchaccount", endpoint.authority()), "nosuchaccount", &key)
         .map_err(Failure::mismatch)?;
     let client = stranger.client();

@@ -1,7 +1,8 @@
 //! What bad input gets: the service's own answer, nothing half done, and a connection that still serves.
 
-use super::request::{NO_METADATA, Request, minutes_from_now, percent_encode};
-use super::signer::Scheme;
+use super::multipart::Operation;
+use super::request::{Client, NO_METADATA, Request, minutes_from_now, percent_encode};
+use super::signer::{Scheme, base64, signature};
 use super::table::{continuation, keys};
 use super::{Case, Endpoint, Outcome, ensure};
 
@@ -25,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Sends each request, expects this answer, and asks one more thing on the same connection.
-fn expect_all(client: &super::request::Client<'_>, requests: Vec<(u16, &str, Request<'_>)>) -> Outcome {
+fn expect_all(client: &Client<'_>, requests: Vec<(u16, &str, Request<'_>)>) -> Outcome {
     for (status, code, request) in requests {
         request.send()?.expect_error(status, code)?;
         client.expect_usable_connection()?;
@@ -288,10 +289,7 @@ fn unpaired_surrogates(endpoint: &Endpoint) -> Outcome {
 /// The detail helps whoever writes a client, and discloses nothing: it is made of the request alone.
 fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
-    let key = {
-        use base64::Engine;
-        base64::engine::general_purpose::STANDARD.encode(endpoint.key())
-    };
+    let key = base64(endpoint.key());
     let wrong = "d3Jvbmcgc2lnbmF0dXJlIG9mIHRoaXJ0eS10d28gYnk=";
     for accept in [NO_METADATA, "application/xml"] {
         for scheme in Scheme::BOTH {
@@ -310,7 +308,7 @@ fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
             );
             response.ensure(body.contains(&detail), &format!("expected the detail {detail:?}"))?;
             ensure!(!body.contains(&key), "the answer contains the account key");
-            let right = super::signer::signature(endpoint.key(), &text);
+            let right = signature(endpoint.key(), &text);
             ensure!(!body.contains(&right), "the answer contains the right signature");
             client.expect_usable_connection()?;
         }
@@ -340,7 +338,6 @@ fn wrong_date(endpoint: &Endpoint) -> Outcome {
 }
 
 fn bad_batches(endpoint: &Endpoint) -> Outcome {
-    use super::multipart::Operation;
     let client = endpoint.client();
     let table = client.table()?;
     let insert = |partition_key: &str, row_key: &str| Operation::insert(&table.path(), &keys(partition_key, row_key));

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::http::Response;
 use super::multipart::Operation;
 use super::table::keys;
 use super::{Case, Endpoint, Outcome, ensure};
@@ -150,7 +151,7 @@ fn size_limit(endpoint: &Endpoint) -> Outcome {
 }
 
 /// The reference asks for 400 and leaves open whether the answer or a part has it.
-fn expect_batch_refused(response: &super::http::Response) -> Outcome {
+fn expect_batch_refused(response: &Response) -> Outcome {
     if response.status == 202 {
         response.expect_parts(&[400])?;
     } else {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::check::filled;
 use super::http::Response;
 use super::request::{FULL_METADATA, MINIMAL_METADATA};
+use super::signer::base64;
 use super::table::{Table, keys};
 use super::{Case, Endpoint, Failure, Outcome, ensure};
 
@@ -180,8 +181,7 @@ fn date_time_bounds(endpoint: &Endpoint) -> Outcome {
 
 /// Base64 of so many zero bytes.
 pub(super) fn zero_bytes(count: usize) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(vec![0; count])
+    base64(&vec![0; count])
 }
 
 fn binary_limit(endpoint: &Endpoint) -> Outcome {

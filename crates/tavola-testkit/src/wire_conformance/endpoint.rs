@@ -87,6 +87,11 @@ impl Endpoint {
         &self.authority
     }
 
+    /// The port alone, for host names that a case makes up.
+    pub(super) fn port(&self) -> &str {
+        self.authority.rsplit(':').next().unwrap_or_default()
+    }
+
     /// `/account` in path style, empty in host style.
     pub fn base_path(&self) -> &str {
         &self.base_path

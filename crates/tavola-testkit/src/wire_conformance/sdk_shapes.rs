@@ -1,7 +1,7 @@
 //! Single requests as the official SDKs word them, replayed byte for byte but for names, dates and signatures.
 
 use super::http::{Connection, Response};
-use super::request::{Client, now};
+use super::request::{Client, FULL_METADATA, now};
 use super::signer::{Scheme, SignedParts, canonicalized_resource, signature};
 use super::table::{Table, continuation, keys};
 use super::{Case, Endpoint, Failure, Outcome};
@@ -451,7 +451,7 @@ fn cloned_entity(endpoint: &Endpoint) -> Outcome {
         .insert(r#"{"PartitionKey":"p","RowKey":"r","n@odata.type":"Edm.Int64","n":"5","s":"x"}"#)
         .send()?
         .expect_status(201)?;
-    let read = client.get(&source.entity("p", "r")).accept(super::request::FULL_METADATA).send()?;
+    let read = client.get(&source.entity("p", "r")).accept(FULL_METADATA).send()?;
     copy.insert(read.text()?).send()?.expect_status(201)?;
     copy.get("p", "r")?
         .expect_json("/n", "5")?

@@ -1,5 +1,6 @@
 //! Section 16.13, first part: access policies, service properties, stats.
 
+use super::http::Response;
 use super::request::Client;
 use super::table::keys;
 use super::{Case, Endpoint, Failure, Outcome, ensure};
@@ -364,7 +365,7 @@ fn stats(endpoint: &Endpoint) -> Outcome {
     expect_stats(&secondary)
 }
 
-fn expect_stats(response: &super::http::Response) -> Outcome {
+fn expect_stats(response: &Response) -> Outcome {
     response.expect_status(200)?.expect_header("Content-Type", "application/xml")?;
     let head = format!("{DECLARATION}<StorageServiceStats><GeoReplication><Status>");
     let tail = "</LastSyncTime></GeoReplication></StorageServiceStats>";

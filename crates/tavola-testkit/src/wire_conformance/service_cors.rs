@@ -4,7 +4,7 @@ use super::http::Response;
 use super::request::Client;
 use super::service::{cors_rule, restoring_properties, set_properties};
 use super::table::keys;
-use super::{Case, Endpoint, Failure, Outcome};
+use super::{Case, Endpoint, Failure, Outcome, ensure};
 
 pub(super) const CASES: &[Case] = &[
     Case::exclusive("preflight_that_matches", &["60", "246"], preflight_match),
@@ -235,11 +235,11 @@ fn exposed_wildcards(endpoint: &Endpoint) -> Outcome {
         };
         let all = exposed("http://all.example", "http://all.example")?;
         for name in ["x-ms-request-id", "x-ms-client-request-id", "x-ms-version", "content-type", "date"] {
-            super::ensure!(all.iter().any(|known| known == name), "{name} is not exposed: {all:?}");
+            ensure!(all.iter().any(|known| known == name), "{name} is not exposed: {all:?}");
         }
         let mut some = exposed("http://any.example", "*")?;
         some.sort_unstable();
-        super::ensure!(some == ["x-ms-client-request-id", "x-ms-request-id", "x-ms-version"], "exposed are {some:?}");
+        ensure!(some == ["x-ms-client-request-id", "x-ms-request-id", "x-ms-version"], "exposed are {some:?}");
         Ok(())
     })
 }

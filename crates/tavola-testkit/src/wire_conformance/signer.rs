@@ -56,11 +56,16 @@ pub(super) fn canonicalized_resource(account: &str, target: &str) -> String {
     format!("/{account}{path}{comp}")
 }
 
+/// Bytes as Base64 with padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// Base64 of the HMAC-SHA256 of a text.
 pub(super) fn signature(key: &[u8], string_to_sign: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(string_to_sign.as_bytes());
-    STANDARD.encode(mac.finalize().into_bytes())
+    base64(&mac.finalize().into_bytes())
 }
 
 /// The public key of the development account.
