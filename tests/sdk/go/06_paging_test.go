@@ -21,7 +21,9 @@ func keysOf(t *testing.T, page aztables.ListEntitiesResponse) (keys []keyPair) {
 }
 
 // pagesOf reads all pages; gives the keys, and how many the largest page had.
-func pagesOf(t *testing.T, table *aztables.Client, options *aztables.ListEntitiesOptions) (keys []keyPair, largest int) {
+func pagesOf(
+	t *testing.T, table *aztables.Client, options *aztables.ListEntitiesOptions,
+) (keys []keyPair, largest int) {
 	t.Helper()
 	for _, page := range must(all(table.NewListEntitiesPager(options)))(t) {
 		keys = append(keys, keysOf(t, page)...)

@@ -100,7 +100,9 @@ func Test09Service(t *testing.T) {
 		start := time.Date(2030, 1, 1, 12, 30, 15, 0, time.UTC)
 		expiry := start.AddDate(0, 0, 1)
 		wanted := []*aztables.SignedIdentifier{
-			{ID: to.Ptr("all"), AccessPolicy: &aztables.AccessPolicy{Start: &start, Expiry: &expiry, Permission: to.Ptr("raud")}},
+			{ID: to.Ptr("all"), AccessPolicy: &aztables.AccessPolicy{
+				Start: &start, Expiry: &expiry, Permission: to.Ptr("raud"),
+			}},
 			{ID: to.Ptr("read"), AccessPolicy: &aztables.AccessPolicy{Expiry: &expiry, Permission: to.Ptr("r")}},
 		}
 		ok(t, setPolicies(table, append(wanted, &aztables.SignedIdentifier{ID: to.Ptr("empty")})...))

@@ -18,7 +18,8 @@ class Test01Tables extends Helpers.WithTable {
     }
 
     static List<String> query(String filter) {
-        return names(Helpers.SERVICE.listTables(new ListTablesOptions().setFilter(filter), null, Context.NONE).stream());
+        var options = new ListTablesOptions().setFilter(filter);
+        return names(Helpers.SERVICE.listTables(options, null, Context.NONE).stream());
     }
 
     static List<String> named(String name) {
@@ -77,7 +78,8 @@ class Test01Tables extends Helpers.WithTable {
         String start = Helpers.tableName() + "x";
         List<String> created = IntStream.range(0, 5).mapToObj(i -> start + i).toList();
         created.forEach(Helpers.SERVICE::createTable);
-        String ofThisTest = "TableName ge " + Helpers.quoted(start) + " and TableName lt " + Helpers.quoted(start + "z");
+        String ofThisTest =
+            "TableName ge " + Helpers.quoted(start) + " and TableName lt " + Helpers.quoted(start + "z");
 
         assertEquals(created, query(ofThisTest));
         assertEquals(created.subList(3, 4), named(created.get(3)));

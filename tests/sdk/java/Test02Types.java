@@ -55,7 +55,8 @@ class Test02Types extends Helpers.WithTable {
     @Test
     void plain_values_of_the_language() {
         var values = Map.<String, Object>of("Integer", 7, "Float", 2.5, "Flag", true, "Text", "x", "Long", 7L,
-            "Bytes", new byte[] {0, (byte) 0xff}, "Id", new UUID(0, 7), "Instant", Instant.parse("2024-02-29T12:34:56Z"));
+            "Bytes", new byte[] {0, (byte) 0xff}, "Id", new UUID(0, 7),
+            "Instant", Instant.parse("2024-02-29T12:34:56Z"));
         table.createEntity(Helpers.entity("p", "r").setProperties(values));
         // Each kind of date comes back as the same one.
         var expected = new HashMap<>(values);

@@ -101,7 +101,8 @@ class Test04Batches extends Helpers.WithTable {
             arguments("replace missing", action(UPDATE_REPLACE, row(8)), "ResourceNotFound", 2),
             arguments("delete missing", action(DELETE, row(8)), "ResourceNotFound", 2),
             // The service gives no index for this one.
-            arguments("value too large", action(CREATE, row(2, "A", "x".repeat(32769))), "PropertyValueTooLarge", null));
+            arguments("value too large", action(CREATE, row(2, "A", "x".repeat(32769))),
+                "PropertyValueTooLarge", null));
     }
 
     @ParameterizedTest(name = "{0}")

@@ -77,7 +77,8 @@ class Test09Service extends Helpers.WithTable {
             .setMinuteMetrics(metrics(false, null, days(null)))
             .setCorsRules(List.of(
                 rule("http://a.example", "GET", "", "", 0),
-                rule("http://b.example,http://*.c.example", "GET,PUT,MERGE", "x-ms-meta-*,content-type", "x-ms-*", 500)));
+                rule("http://b.example,http://*.c.example", "GET,PUT,MERGE",
+                    "x-ms-meta-*,content-type", "x-ms-*", 500)));
         Helpers.SERVICE.setProperties(changed);
         assertEquals(shown(changed), shown(properties()));
     }

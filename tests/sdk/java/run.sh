@@ -16,7 +16,9 @@ maven test "$@" | tee "$LOG"
 status=${PIPESTATUS[0]}
 
 # The summary is the last line such as "Tests run: 240, Failures: 1, Errors: 0, Skipped: 0"; run counts all of them.
-count() { grep -aE "Tests run: [0-9]+, .*Skipped: [0-9]+$" "$LOG" | tail -n 1 | grep -aoE "$1: [0-9]+" | cut -d' ' -f"$2"; }
+count() {
+    grep -aE "Tests run: [0-9]+, .*Skipped: [0-9]+$" "$LOG" | tail -n 1 | grep -aoE "$1: [0-9]+" | cut -d' ' -f"$2"
+}
 run=$(count "Tests run" 3) failures=$(count Failures 2) errors=$(count Errors 2) skipped=$(count Skipped 2)
 failed=$((${failures:-0} + ${errors:-0}))
 finish "$status" "$((${run:-0} - failed - ${skipped:-0}))" "$failed" "$skipped"

@@ -5,7 +5,9 @@ const { ENDPOINT, freshTable, fromEndpoint, missingTable, refused, service } = r
 
 const WEEK = { enabled: true, days: 7 };
 const NEVER = { enabled: false };
-const anyone = { allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 0 };
+const anyone = {
+  allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 0,
+};
 
 /** The properties without the headers of the response, and without the absent ones, which come as undefined. */
 async function properties() {

@@ -1,7 +1,8 @@
+from datetime import datetime
+
 import pytest
 from azure.core.exceptions import HttpResponseError
 from conftest import EDM, SCENARIO, refused, table_name
-from datetime import datetime
 
 CONSTANTS = SCENARIO["rows"][1]
 TYPES = ["PartitionKey", "RowKey", *EDM]

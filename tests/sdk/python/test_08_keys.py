@@ -1,9 +1,9 @@
 import pytest
-from conftest import SCENARIO, entity, refused, text_of
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import UpdateMode
+from conftest import SCENARIO, case_name, entity, refused, text_of
 
-KEYS = pytest.mark.parametrize("key", [text_of(case) for case in SCENARIO["keys"]], ids=[case["name"] for case in SCENARIO["keys"]])
+KEYS = pytest.mark.parametrize("case", SCENARIO["keys"], ids=case_name)
 FORBIDDEN = pytest.mark.parametrize("key", SCENARIO["forbidden_keys"])
 
 
@@ -14,7 +14,8 @@ def found(table, key):
 
 
 @KEYS
-def test_round_trip(table, key):
+def test_round_trip(table, case):
+    key = text_of(case)
     table.create_entity(entity(key, key, A=5))
     assert table.get_entity(key, key) == entity(key, key, A=5)
     assert found(table, key) == [entity(key, key, A=5)]
@@ -31,7 +32,8 @@ def test_round_trip(table, key):
 
 
 @KEYS
-def test_batch(table, key):
+def test_batch(table, case):
+    key = text_of(case)
     table.submit_transaction([("create", entity(key, key, A=5)), ("create", entity(key, "other"))])
     table.submit_transaction([("update", entity(key, key, B=6)), ("upsert", entity(key, "other", B=6))])
     assert found(table, key) == [entity(key, key, A=5, B=6)]
