@@ -13,7 +13,7 @@ use crate::server::{self, Endpoint, ScratchFolder, Server};
 use crate::{rocksdb, shell, workspace};
 
 pub(crate) const HELP: &str = "\
-cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE]
+cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE] [-- arguments of the suite]
 
 Runs the wire suite over a socket and prints statement, tests and result for every statement of statements.txt.
 Fails if a test fails, or if a statement has neither a passing test nor a reasoned line in COMPATIBILITY.md.
@@ -21,6 +21,8 @@ Fails if a test fails, or if a statement has neither a passing test nor a reason
   --endpoint URL   another server, with its account in the path or host; default: our release build on a free port
   --account NAME   its account; default devstoreaccount1
   --key KEY        its key; default the development key
+  --key2 KEY       its other key; without it the case about both keys is skipped
+  --admin ADDRESS  host:port of its metrics; without it the cases about cost are skipped
   --json FILE      keep the suite's own report";
 
 /// The suite itself, a binary of the test kit.
@@ -29,20 +31,20 @@ const SUITE: &str = "wire-conformance";
 pub(crate) fn command(mut args: Args) -> Result {
     let endpoint = endpoint(&mut args)?;
     let json = args.value("--json")?.map(PathBuf::from);
-    args.finish()?;
-    run(endpoint, json.as_deref())
+    run(endpoint, json.as_deref(), &args.passed_through())
 }
 
 /// The check that guards a landing: our own server, nothing kept.
 pub(crate) fn check() -> Result {
-    run(None, None)
+    run(None, None, &[])
 }
 
 fn endpoint(args: &mut Args) -> Result<Option<Endpoint>> {
-    let (url, account, key) = (args.value("--endpoint")?, args.value("--account")?, args.value("--key")?);
-    let Some(url) = url else {
-        return match account.or(key) {
-            Some(_) => Err(Failure::new("--account and --key need --endpoint")),
+    let (account, key) = (args.value("--account")?, args.value("--key")?);
+    let (second_key, admin) = (args.value("--key2")?, args.value("--admin")?);
+    let Some(url) = args.value("--endpoint")? else {
+        return match account.or(key).or(second_key).or(admin) {
+            Some(_) => Err(Failure::new("--account, --key, --key2 and --admin need --endpoint")),
             None => Ok(None),
         };
     };
@@ -50,18 +52,24 @@ fn endpoint(args: &mut Args) -> Result<Option<Endpoint>> {
         url: url.trim_end_matches('/').to_owned(),
         account: account.unwrap_or_else(|| server::ACCOUNT.into()),
         key: key.unwrap_or_else(|| server::KEY.into()),
+        second_key,
+        admin,
     }))
 }
 
-fn run(endpoint: Option<Endpoint>, json: Option<&Path>) -> Result {
+fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Result {
     let scratch = ScratchFolder::new("conformance")?;
     let report_file = json.map_or_else(|| scratch.path.join("report.json"), Path::to_owned);
     // A report of an earlier run must not pass for this one's.
     let _ = fs::remove_file(&report_file);
-    let suite = build_suite()?;
+    let mut suite = Command::new(build_suite()?);
+    suite.args(more).arg("--json").arg(std::path::absolute(&report_file).context(|| "path of the report".into())?);
     let outcome = match endpoint {
-        Some(endpoint) => run_suite(&suite, &endpoint, &report_file),
-        None => run_suite(&suite, &Server::start(&server::build()?, "conformance")?.endpoint, &report_file),
+        Some(endpoint) => run_suite(&mut suite, &endpoint),
+        None => {
+            let server = Server::start_with_two_keys(&server::build()?, "conformance")?;
+            run_suite(&mut suite, &server.endpoint)
+        }
     };
     let report = match read_report(&report_file) {
         Ok(report) => report,
@@ -78,11 +86,16 @@ fn build_suite() -> Result<PathBuf> {
     Ok(workspace::target()?.join("debug").join(SUITE))
 }
 
-fn run_suite(suite: &Path, endpoint: &Endpoint, report: &Path) -> Result {
-    let mut suite = Command::new(suite);
+fn run_suite(suite: &mut Command, endpoint: &Endpoint) -> Result {
     suite.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
-    suite.arg("--json").arg(std::path::absolute(report).context(|| "path of the report".into())?);
-    shell::run_unsaid(&mut suite)
+    if let Some(key) = &endpoint.second_key {
+        suite.args(["--key2", key]);
+    }
+    if let Some(admin) = &endpoint.admin {
+        let address = admin.trim_start_matches("http://");
+        suite.arg("--admin").arg(format!("http://{address}"));
+    }
+    shell::run_unsaid(suite)
 }
 
 fn read_report(file: &Path) -> Result<Value> {

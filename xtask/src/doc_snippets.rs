@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::markdown::{self, Action, Block};
-use crate::server::{self, ScratchFolder, Server};
+use crate::server::{self, Endpoint, ScratchFolder, Server};
 use crate::toolchain;
 use crate::{cache, sdk, workspace};
 
@@ -91,25 +91,21 @@ fn run_document(file: &Path, blocks: &[Block], binary: &Path) -> Result {
 
 fn shell_command(text: &str, server: &Server) -> Command {
     let mut command = Command::new("bash");
-    command.args(["-euo", "pipefail", "-c", &at_server(text, server.endpoint.address(), &server.admin_address)]);
+    command.args(["-euo", "pipefail", "-c", &at_server(text, &server.endpoint)]);
     command
 }
 
 fn python_command(text: &str, server: &Server) -> Result<Command> {
     let mut command = Command::new(python_with_sdk(server)?);
-    command.args(["-c", &at_server(text, server.endpoint.address(), &server.admin_address)]);
+    command.args(["-c", &at_server(text, &server.endpoint)]);
     Ok(command)
 }
 
 /// Documents show what a reader has after `cargo xtask serve`: the default ports.
-fn at_server(text: &str, table: &str, admin: &str) -> String {
-    let shown = [
-        ("127.0.0.1:10002", table),
-        ("localhost:10002", table),
-        ("127.0.0.1:10003", admin),
-        ("localhost:10003", admin),
-    ];
-    shown.iter().fold(text.to_owned(), |text, (shown, real)| text.replace(shown, real))
+fn at_server(text: &str, endpoint: &Endpoint) -> String {
+    let table = text.replace("127.0.0.1:10002", endpoint.address()).replace("localhost:10002", endpoint.address());
+    let admin = endpoint.admin.as_deref().unwrap_or_default();
+    table.replace("127.0.0.1:10003", admin).replace("localhost:10003", admin)
 }
 
 /// The environment that the Python suite installed; the suite is run once if nobody did before.
@@ -129,10 +125,14 @@ mod tests {
 
     #[test]
     fn the_shown_address_becomes_the_real_one() {
+        let endpoint = Endpoint {
+            url: "http://127.0.0.1:4/devstoreaccount1".into(),
+            account: String::new(),
+            key: String::new(),
+            second_key: None,
+            admin: Some("127.0.0.1:5".into()),
+        };
         let shown = "curl http://127.0.0.1:10002/a http://localhost:10003/metrics";
-        assert_eq!(
-            at_server(shown, "127.0.0.1:4", "127.0.0.1:5"),
-            "curl http://127.0.0.1:4/a http://127.0.0.1:5/metrics"
-        );
+        assert_eq!(at_server(shown, &endpoint), "curl http://127.0.0.1:4/a http://127.0.0.1:5/metrics");
     }
 }

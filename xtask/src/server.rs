@@ -1,7 +1,8 @@
 //! A server of our own for one test run: release build, free ports, a data folder that is gone afterwards.
 
+use std::env;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -16,6 +17,9 @@ use crate::{cache, rocksdb, shell, workspace};
 /// The development account of the service's own emulator; public, and known to every SDK.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A key that protects nothing: the server that knows it lives as long as a test run.
+const SECOND_KEY: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudCwgZm9yIHRlc3RzIG9ubHk=";
 
 const START_SECONDS_MAX: u64 = 30;
 const STOP_SECONDS_MAX: u64 = 10;
@@ -38,6 +42,10 @@ pub(crate) struct Endpoint {
     pub(crate) url: String,
     pub(crate) account: String,
     pub(crate) key: String,
+    /// The account's other key, where it has one.
+    pub(crate) second_key: Option<String>,
+    /// `host:port` of the status and metrics pages, where they are known.
+    pub(crate) admin: Option<String>,
 }
 
 impl Endpoint {
@@ -58,38 +66,77 @@ impl Endpoint {
 pub(crate) struct Server {
     child: Child,
     pub(crate) endpoint: Endpoint,
-    /// `host:port` of the status and metrics pages.
-    pub(crate) admin_address: String,
-    _data: ScratchFolder,
+    /// Holds its data and configuration.
+    _folder: ScratchFolder,
 }
 
 impl Server {
+    /// As a newcomer starts it: no configuration, the development account.
+    ///
     /// `purpose` names its log below the build output, which stays there for whoever looks for the cause of a failure.
     pub(crate) fn start(binary: &Path, purpose: &str) -> Result<Self> {
-        let logs = workspace::target()?.join("server-logs");
-        cache::create(&logs)?;
-        Self::start_logging(binary, &logs.join(format!("{purpose}.log")))
+        Self::start_configured(binary, &log(purpose)?, "")
     }
 
-    fn start_logging(binary: &Path, log: &Path) -> Result<Self> {
-        let data = ScratchFolder::new("data")?;
-        let log_file = File::create(log).context(|| format!("cannot create {}", log.display()))?;
-        let admin_port = free_port()?;
+    /// The same account, configured with a second key.
+    pub(crate) fn start_with_two_keys(binary: &Path, purpose: &str) -> Result<Self> {
+        let config = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\nkey2 = \"{SECOND_KEY}\"\n");
+        let mut server = Self::start_configured(binary, &log(purpose)?, &config)?;
+        server.endpoint.second_key = Some(SECOND_KEY.into());
+        Ok(server)
+    }
+
+    fn start_configured(binary: &Path, log: &Path, config: &str) -> Result<Self> {
+        let folder = ScratchFolder::new("server")?;
+        let config_file = folder.path.join("tavola.toml");
+        cache::write_if_changed(&config_file, config)?;
+        let admin = format!("127.0.0.1:{}", free_port()?);
         let mut command = Command::new(binary);
-        command.args(["serve", "--table-port", "0", "--admin-port", &admin_port.to_string(), "--location"]);
-        command.arg(&data.path);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).spawn();
-        let mut child = child.context(|| format!("cannot start {}", binary.display()))?;
-        let base = match child.stdout.take().ok_or_else(|| "no output".into()).and_then(wait_until_listening) {
-            Ok(base) => base,
-            Err(failure) => {
-                stop(&mut child);
-                return Err(Failure::new(format!("{failure}; its log is {}", log.display())));
-            }
-        };
+        remove_settings(&mut command);
+        command.args(["serve", "--table-port", "0", "--admin-port", admin.rsplit(':').next().unwrap_or_default()]);
+        command.arg("--config").arg(config_file).arg("--location").arg(folder.path.join("data"));
+        let (child, base) = spawn(&mut command, log)?;
         println!("server at {base}, its log is {}", log.display());
-        let endpoint = Endpoint { url: format!("{base}/{ACCOUNT}"), account: ACCOUNT.into(), key: KEY.into() };
-        Ok(Self { child, endpoint, admin_address: format!("127.0.0.1:{admin_port}"), _data: data })
+        let endpoint = Endpoint {
+            url: format!("{base}/{ACCOUNT}"),
+            account: ACCOUNT.into(),
+            key: KEY.into(),
+            second_key: None,
+            admin: Some(admin),
+        };
+        Ok(Self { child, endpoint, _folder: folder })
+    }
+}
+
+fn log(purpose: &str) -> Result<PathBuf> {
+    let logs = workspace::target()?.join("server-logs");
+    cache::create(&logs)?;
+    Ok(logs.join(format!("{purpose}.log")))
+}
+
+/// What the user set for a server of their own must not reach this one.
+fn remove_settings(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("TAVOLA_") || text.starts_with("AZURITE_") {
+            command.env_remove(&name);
+        }
+    }
+}
+
+fn spawn(command: &mut Command, log: &Path) -> Result<(Child, String)> {
+    let cannot_log = || format!("cannot write {}", log.display());
+    let errors = File::create(log).context(cannot_log)?;
+    let lines = errors.try_clone().context(cannot_log)?;
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+    let mut child = child.context(|| format!("cannot start {}", command.get_program().display()))?;
+    let stdout = child.stdout.take().ok_or("the server has no output")?;
+    match wait_until_listening(stdout, lines) {
+        Ok(base) => Ok((child, base)),
+        Err(failure) => {
+            stop(&mut child);
+            Err(Failure::new(format!("{failure}; its log is {}", log.display())))
+        }
     }
 }
 
@@ -99,15 +146,16 @@ impl Drop for Server {
     }
 }
 
-fn wait_until_listening(stdout: ChildStdout) -> Result<String> {
+fn wait_until_listening(stdout: ChildStdout, log: File) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     // The thread reads on until the server ends: a full pipe would stop it.
-    thread::spawn(move || report_address(stdout, &sender));
+    thread::spawn(move || report_address(stdout, log, &sender));
     first_address(&receiver)
 }
 
-fn report_address(stdout: ChildStdout, sender: &Sender<String>) {
+fn report_address(stdout: ChildStdout, mut log: File, sender: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
+        let _ = writeln!(log, "{line}");
         if let Some(base) = listening_address(&line) {
             let _ = sender.send(base.to_owned());
         }
@@ -159,7 +207,7 @@ impl ScratchFolder {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tavola-xtask-{}-{number}-{purpose}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = env::temp_dir().join(name);
         cache::create(&path)?;
         Ok(Self { path })
     }
@@ -190,17 +238,19 @@ mod tests {
     fn a_server_is_started_and_stopped_with_its_data() {
         // One test for both cases: a program cannot be started while another thread's child still has it open.
         let folder = ScratchFolder::new("stand-in").unwrap();
-        let script = "touch \"$7/file\"\necho starting\n\
-                      echo Table service is successfully listening at http://127.0.0.1:7\nexec sleep 60";
-        let server = Server::start_logging(&stand_in(&folder, script), &folder.path.join("log")).unwrap();
+        let log = folder.path.join("log");
+        // The last argument is the data folder.
+        let script = "for data; do :; done\nmkdir \"$data\"\necho starting\n\
+                      echo Table service is listening at http://127.0.0.1:7\nexec sleep 60";
+        let server = Server::start_configured(&stand_in(&folder, script), &log, "").unwrap();
         assert_eq!(server.endpoint.url, "http://127.0.0.1:7/devstoreaccount1");
-        let (pid, data) = (server.child.id(), server._data.path.clone());
-        assert!(data.join("file").is_file());
+        let (pid, data) = (server.child.id(), server._folder.path.join("data"));
+        assert!(data.is_dir());
         drop(server);
         assert!(!data.exists());
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
 
-        let failure = Server::start_logging(&stand_in(&folder, "exit 3"), &folder.path.join("log")).unwrap_err();
+        let failure = Server::start_configured(&stand_in(&folder, "exit 3"), &log, "").unwrap_err();
         assert!(failure.to_string().contains("the server ended"), "{failure}");
     }
 
@@ -215,7 +265,7 @@ mod tests {
     #[test]
     fn an_endpoint_knows_its_address() {
         let url = "http://127.0.0.1:40123/devstoreaccount1".to_owned();
-        let endpoint = Endpoint { url, account: String::new(), key: String::new() };
+        let endpoint = Endpoint { url, account: String::new(), key: String::new(), second_key: None, admin: None };
         assert_eq!(endpoint.address(), "127.0.0.1:40123");
     }
 }
