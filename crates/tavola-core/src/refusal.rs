@@ -2,7 +2,6 @@
 
 /// Why the service says no.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Refusal {
     /// A table of that name exists, in whatever case.
     TableAlreadyExists,

@@ -271,8 +271,6 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
         }
         Refusal::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
         Refusal::WriteOnSecondary => error(403, "InsufficientAccountPermissions", WRITE_ON_SECONDARY),
-        // The core may learn a refusal before the wire learns its words.
-        _ => error(400, "InvalidInput", NOT_VALID),
     }
 }
 

@@ -88,8 +88,13 @@ fn check_signature(
         comp: query.get(Parameter::Comp),
     };
     let text = string_to_sign(credentials.scheme, &signed);
-    let matches = |key: &AccountKey| key.verifies(&text, &credentials.signature);
-    if keys.iter().any(matches) {
+    let verifies = |text: &str| keys.iter().any(|key| key.verifies(text, &credentials.signature));
+    if verifies(&text) {
+        return Ok(());
+    }
+    if let Some(path) = path_before_rewriting(parts.uri.path(), address)
+        && verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
+    {
         return Ok(());
     }
     let given = credentials.signature_text;
@@ -97,6 +102,14 @@ fn check_signature(
         "The MAC signature found in the HTTP request '{given}' is not the same as any computed signature. \
          Server used following string to sign: '{text}'."
     )))
+}
+
+/// The Python library signs a request for the secondary first and then puts `/acct-secondary` before its path.
+fn path_before_rewriting<'a>(path: &'a str, address: &Address) -> Option<&'a str> {
+    let account = address.account.as_str();
+    let rest = path.strip_prefix('/')?.strip_prefix(account)?.strip_prefix("-secondary")?;
+    let repeats_account = rest.strip_prefix('/')?.strip_prefix(account).is_some_and(|tail| matches!(tail, "" | "/"));
+    repeats_account.then_some(rest)
 }
 
 /// The date that is signed: `x-ms-date` wins, because many clients cannot set `Date`.

@@ -55,6 +55,18 @@ fn recorded(extra: &[(&str, &str)]) -> Parts {
     parts("GET", "/devstoreaccount1/PyTab1()?$select=a&$filter=b", &headers)
 }
 
+/// The Python library's request for stats as it came: signed for `/devstoreaccount1/`, then moved to the secondary.
+#[test]
+fn a_path_rewritten_after_signing_is_known() {
+    let date = "Mon, 16 Nov 2026 06:50:51 GMT";
+    let authorization = "SharedKey devstoreaccount1:cPq+BYNTjcWpKQ/F4RyYOJ802R1gemje540E6LBS9aA=";
+    let headers = [("x-ms-date", date), ("authorization", authorization)];
+    let now = httpdate::parse_http_date(date).unwrap();
+    let target = |path: &str| parts("GET", &format!("{path}?restype=service&comp=stats"), &headers);
+    assert_eq!(failure(&target("/devstoreaccount1-secondary/devstoreaccount1/"), now), "granted");
+    assert_ne!(failure(&target("/devstoreaccount1-secondary/"), now), "granted");
+}
+
 fn signed(scheme: Scheme, key: &str, method: &str, path: &str, date: (&str, &str)) -> Parts {
     let signed = SignedParts {
         method,
