@@ -1,15 +1,49 @@
-//! Reading a request's body within bounds.
+//! Bodies: reading a request's within bounds, and sending a reply's in one piece.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
 use tavola_protocol::Rejection;
 
 /// A body that is refused is still read up to here, so that the client hears the answer and the connection stays usable.
 const DRAINED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
+
+/// A reply's body, sent in one piece.
+///
+/// Unlike `Full` it is never at its end before it was asked once. hyper drops `Content-Length` from a 204 whose body is
+/// known to be at its end, as RFC 9110 asks; the service sends `Content-Length: 0`, and clients compare.
+#[derive(Debug)]
+pub(crate) struct ReplyBody(Option<Bytes>);
+
+impl ReplyBody {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self(Some(bytes))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = self.0.take().filter(|bytes| !bytes.is_empty());
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
 
 /// Why a body could not be had.
 #[derive(Debug)]

@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -17,6 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use crate::body::ReplyBody;
 use crate::config::Limits;
 use crate::handler;
 use crate::node::Node;
@@ -96,13 +95,8 @@ async fn answer(
     node: Arc<Node>,
     peer: SocketAddr,
     request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, handler::ConnectionBroken> {
-    let mut response = handler::handle(node, peer, request).await?;
-    if response.body().is_empty() {
-        // hyper leaves it out of a 204, as RFC 9110 asks; the service sends it, and clients compare.
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-    }
-    Ok(response.map(Full::new))
+) -> Result<Response<ReplyBody>, handler::ConnectionBroken> {
+    Ok(handler::handle(node, peer, request).await?.map(ReplyBody::new))
 }
 
 /// Answers one request of a connection that is over the bound, and closes it.
