@@ -34,15 +34,14 @@ class Test09Service extends Helpers.WithTable {
         Helpers.SERVICE.setProperties(before);
     }
 
-    /** The stored properties. The SDK reads an empty text as null, and would not write it. */
+    /** The stored properties. What is empty the SDK reads as null, which it would not write again. */
     static TableServiceProperties properties() {
         var stored = Helpers.SERVICE.getProperties();
-        if (stored.getCorsRules() != null) {
-            stored.getCorsRules().forEach(rule -> rule
-                .setAllowedHeaders(Objects.requireNonNullElse(rule.getAllowedHeaders(), ""))
-                .setExposedHeaders(Objects.requireNonNullElse(rule.getExposedHeaders(), "")));
-        }
-        return stored;
+        List<TableServiceCorsRule> rules = Objects.requireNonNullElse(stored.getCorsRules(), List.of());
+        rules.forEach(rule -> rule
+            .setAllowedHeaders(Objects.requireNonNullElse(rule.getAllowedHeaders(), ""))
+            .setExposedHeaders(Objects.requireNonNullElse(rule.getExposedHeaders(), "")));
+        return stored.setCorsRules(rules);
     }
 
     static TableServiceCorsRule rule(String origins, String methods, String allowed, String exposed, int maxAge) {
@@ -90,6 +89,14 @@ class Test09Service extends Helpers.WithTable {
         var expected = properties().setMinuteMetrics(metrics(true, false, days(3)));
         Helpers.SERVICE.setProperties(new TableServiceProperties().setMinuteMetrics(expected.getMinuteMetrics()));
         assertEquals(shown(expected), shown(properties()));
+    }
+
+    @Test
+    void an_empty_list_removes_the_cors_rules() {
+        var rules = List.of(rule("*", "GET", "", "", 0));
+        Helpers.SERVICE.setProperties(new TableServiceProperties().setCorsRules(rules));
+        Helpers.SERVICE.setProperties(new TableServiceProperties().setCorsRules(List.of()));
+        assertEquals(List.of(), properties().getCorsRules());
     }
 
     @Test

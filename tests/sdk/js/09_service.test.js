@@ -49,6 +49,12 @@ describe("09 service", () => {
     assert.deepEqual(await properties(), expected);
   });
 
+  test("an empty list removes the cors rules", async () => {
+    await service.setProperties({ cors: [anyone] });
+    await service.setProperties({ cors: [] });
+    assert.deepEqual((await properties()).cors, []);
+  });
+
   test("six cors rules are refused", async () => {
     const cors = Array.from({ length: 6 }, (_, i) => ({ ...anyone, allowedOrigins: `http://${i}.example` }));
     await refused(400, "InvalidXmlDocument", service.setProperties({ cors }));

@@ -63,6 +63,12 @@ def test_an_omitted_group_keeps_its_value(restored):
     assert plain(restored.get_service_properties()) == {**before, "minute_metrics": plain(metrics)}
 
 
+def test_an_empty_list_removes_the_cors_rules(restored):
+    restored.set_service_properties(cors=[TableCorsRule(["*"], ["GET"])])
+    restored.set_service_properties(cors=[])
+    assert restored.get_service_properties()["cors"] == []
+
+
 def test_six_cors_rules_are_refused(restored):
     with refused(400, "InvalidXmlDocument"):
         restored.set_service_properties(cors=[TableCorsRule([f"http://{i}.example"], ["GET"]) for i in range(6)])
