@@ -35,6 +35,8 @@ pub(crate) struct Round {
     pub(crate) p999_us: f64,
     pub(crate) server_cpu_seconds: f64,
     pub(crate) generator_cpu_seconds: f64,
+    /// All else on the machine, the kernel's own threads included: how quiet it was.
+    pub(crate) others_cpu_seconds: f64,
     pub(crate) resident_bytes: u64,
     /// Syncs of the log during the round, if the server counts them.
     pub(crate) syncs: Option<f64>,
@@ -48,15 +50,15 @@ pub(crate) struct Shape {
     pub(crate) duration: Duration,
 }
 
+/// Measures a round; a failure says on which server, and what that one had to say.
 pub(crate) fn measure(shape: Shape, target: &mut Target, template: &EntityTemplate, round: u32) -> Result<Round> {
-    let server = target.server.process();
-    let label = target.label();
+    let measured = measure_costs(shape, target, template, round);
+    measured.context(|| format!("{} on {}: {}", shape.series.name(), target.label(), target.server.last_errors()))
+}
+
+fn measure_costs(shape: Shape, target: &mut Target, template: &EntityTemplate, round: u32) -> Result<Round> {
     let syncs_before = syncs(target)?;
-    let (server_before, own_before) = (process::cpu_time(server)?, process::cpu_time(id())?);
-    let outcome = press(shape, target, template, round);
-    let (outcome, own_signing) =
-        outcome.context(|| format!("{} on {label}: {}", shape.series.name(), target.server.last_errors()))?;
-    let (server_after, own_after) = (process::cpu_time(server)?, process::cpu_time(id())?);
+    let (outcome, costs) = press(shape, target, template, round)?;
     let syncs = syncs_before.zip(syncs(target)?).map(|(before, after)| after - before);
     let latency = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
     let seconds = outcome.elapsed.as_secs_f64();
@@ -66,7 +68,7 @@ pub(crate) fn measure(shape: Shape, target: &mut Target, template: &EntityTempla
     };
     Ok(Round {
         series: shape.series.name(),
-        target: label,
+        target: target.label(),
         target_entities: target.entities,
         round,
         requests: outcome.requests,
@@ -76,30 +78,58 @@ pub(crate) fn measure(shape: Shape, target: &mut Target, template: &EntityTempla
         p50_us: latency(0.5),
         p99_us: latency(0.99),
         p999_us: latency(0.999),
-        server_cpu_seconds: server_after.saturating_sub(server_before).as_secs_f64(),
-        generator_cpu_seconds: own_after.saturating_sub(own_before + own_signing).as_secs_f64(),
-        resident_bytes: process::memory(server)?.resident_bytes,
+        server_cpu_seconds: costs.server.as_secs_f64(),
+        generator_cpu_seconds: costs.generator.as_secs_f64(),
+        others_cpu_seconds: costs.others().as_secs_f64(),
+        resident_bytes: process::memory(target.server.process())?.resident_bytes,
         syncs,
     })
+}
+
+/// CPU times: at an instant, or between two.
+#[derive(Debug, Clone, Copy)]
+struct CpuTimes {
+    server: Duration,
+    generator: Duration,
+    machine: Duration,
+}
+
+impl CpuTimes {
+    fn now(server: u32) -> Result<Self> {
+        let machine = process::machine_cpu_time()?;
+        Ok(Self { server: process::cpu_time(server)?, generator: process::cpu_time(id())?, machine })
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            server: self.server.saturating_sub(earlier.server),
+            generator: self.generator.saturating_sub(earlier.generator),
+            machine: self.machine.saturating_sub(earlier.machine),
+        }
+    }
+
+    fn others(self) -> Duration {
+        self.machine.saturating_sub(self.server + self.generator)
+    }
 }
 
 fn syncs(target: &Target) -> Result<Option<f64>> {
     target.server.admin.map_or(Ok(None), |admin| client::counter(admin, SYNCS))
 }
 
-/// Runs the round; also says how much CPU time went into signing before it began.
-fn press(shape: Shape, target: &mut Target, template: &EntityTemplate, round: u32) -> Result<(Outcome, Duration)> {
-    let before = process::cpu_time(id())?;
-    let (address, entities) = (target.server.address, target.entities);
+/// Signs, then runs the round; only the second is measured.
+fn press(shape: Shape, target: &mut Target, template: &EntityTemplate, round: u32) -> Result<(Outcome, CpuTimes)> {
+    let (address, entities, server) = (target.server.address, target.entities, target.server.process());
     let signer = Signer::new(address)?;
     let mut source = source(shape.series, target, &signer, template, u64::from(round));
-    let signing = process::cpu_time(id())?.saturating_sub(before);
     let load = Load { address, connections: shape.connections, duration: shape.duration };
+    let before = CpuTimes::now(server)?;
     let outcome = generator::run(load, &mut *source, &mut |_| {})?;
+    let costs = CpuTimes::now(server)?.since(before);
     if shape.series == Series::Scan && !outcome.entities.is_multiple_of(entities) {
         return Err(Failure::new(format!("scans of {entities} entities met {}", outcome.entities)));
     }
-    Ok((outcome, signing))
+    Ok((outcome, costs))
 }
 
 fn source<'a>(

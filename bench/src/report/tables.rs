@@ -47,7 +47,7 @@ pub(crate) fn print_starts(record: &Record) {
 pub(crate) fn print_series(record: &Record, shape: Shape) {
     let series = shape.series;
     println!(
-        "{}: {}; {} connection(s), {} rounds of {}",
+        "{}: {}; connections: {}; {} rounds of {}; CPU in percent of one core",
         series.name(),
         series.title(),
         shape.connections,
@@ -56,7 +56,7 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
     );
     let unit = series.unit().name();
     let mut heading =
-        row(["", unit, "(min–max)", "p50", "p99", "p99.9", "CPU/request", "server CPU", "generator CPU", "RSS"]);
+        row(["", unit, "(min–max)", "p50", "p99", "p99.9", "CPU/request", "server CPU", "generator", "others", "RSS"]);
     heading.extend(series.writes().then(|| "syncs/s".to_owned()));
     let mut rows = vec![heading];
     for target in record.targets_of(series.name()) {
@@ -84,6 +84,7 @@ fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<Strin
         text::latency(median(|round| round.server_cpu_seconds * 1e6 / round.requests as f64)),
         text::percent(median(|round| round.server_cpu_seconds / round.seconds)),
         text::percent(median(|round| round.generator_cpu_seconds / round.seconds)),
+        text::percent(median(|round| round.others_cpu_seconds / round.seconds)),
         text::megabytes(median(|round| round.resident_bytes as f64)),
     ];
     if writes {

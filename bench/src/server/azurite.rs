@@ -65,8 +65,12 @@ impl BenchServer for Azurite {
         Ok(command)
     }
 
-    fn has_metrics(&self) -> bool {
-        false
+    fn listening_words(&self) -> &'static str {
+        "successfully started on "
+    }
+
+    fn metrics_words(&self) -> Option<&'static str> {
+        None
     }
 }
 

@@ -26,8 +26,10 @@ pub(crate) trait BenchServer {
     fn version(&self) -> &str;
     /// The command that serves the development account from a folder, on any free port.
     fn command(&self, folder: &Path) -> Result<Command>;
-    /// True if it says where its metrics are.
-    fn has_metrics(&self) -> bool;
+    /// What stands before its address in the line that says that it listens.
+    fn listening_words(&self) -> &'static str;
+    /// What stands before the address of its metrics in a later line, if it has any.
+    fn metrics_words(&self) -> Option<&'static str>;
 }
 
 /// A server that runs; dropping it ends it.
@@ -59,7 +61,7 @@ impl RunningServer {
         let child = command.spawn().context(|| format!("cannot start {}", server.name()))?;
         let mut process = Process(child);
         let stdout = process.0.stdout.take().ok_or("the server has no output")?;
-        let found = first_lines(stdout, server.has_metrics(), started);
+        let found = first_lines(stdout, server, started);
         let found = found.context(|| format!("{} did not start: {}", server.name(), tail(&error_log)))?;
         client::list_tables(found.address).context(|| format!("{} does not answer", server.name()))?;
         let times = StartTimes { listening: found.after, first_reply: started.elapsed() };
@@ -93,10 +95,11 @@ struct Found {
     after: Duration,
 }
 
-fn first_lines(stdout: ChildStdout, has_metrics: bool, started: Instant) -> Result<Found> {
+fn first_lines(stdout: ChildStdout, server: &dyn BenchServer, started: Instant) -> Result<Found> {
     let lines = read_lines(stdout);
-    let (address, at) = wait_for(&lines, "listening at ", started)?;
-    let admin = if has_metrics { Some(wait_for(&lines, "metrics: ", started)?.0) } else { None };
+    let (address, at) = wait_for(&lines, server.listening_words(), started)?;
+    let admin = server.metrics_words().map(|words| wait_for(&lines, words, started)).transpose()?;
+    let admin = admin.map(|(address, _)| address);
     Ok(Found { address, admin, after: at.duration_since(started) })
 }
 
@@ -123,7 +126,7 @@ fn wait_for(lines: &Receiver<(String, Instant)>, words: &str, started: Instant) 
 
 fn address_after(line: &str, words: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(words)?;
-    let rest = rest.strip_prefix("http://")?;
+    let rest = rest.trim_start_matches("http://");
     rest.split(['/', ' ']).next()?.parse().ok()
 }
 
@@ -141,8 +144,8 @@ mod tests {
     fn addresses_are_found_in_start_up_lines() {
         let port = |line, words| address_after(line, words).map(|address| address.port());
         assert_eq!(port("Table service is listening at http://127.0.0.1:4012", "listening at "), Some(4012));
-        let line = "Azurite Table service is successfully listening at http://127.0.0.1:4013";
-        assert_eq!(port(line, "listening at "), Some(4013));
+        let line = "Azurite Table service successfully started on 127.0.0.1:4013";
+        assert_eq!(port(line, "started on "), Some(4013));
         let line = "Health and metrics: http://127.0.0.1:4014/ready and http://127.0.0.1:4014/metrics";
         assert_eq!(port(line, "metrics: "), Some(4014));
         assert_eq!(port("Table service is starting at http://127.0.0.1:1", "listening at "), None);

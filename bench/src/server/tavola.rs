@@ -44,7 +44,11 @@ impl BenchServer for Tavola {
         Ok(command)
     }
 
-    fn has_metrics(&self) -> bool {
-        true
+    fn listening_words(&self) -> &'static str {
+        "listening at "
+    }
+
+    fn metrics_words(&self) -> Option<&'static str> {
+        Some("metrics: ")
     }
 }
