@@ -6,6 +6,9 @@ use crate::round::{Round, Shape};
 use crate::stats::Spread;
 use crate::text;
 
+/// The kernel's own threads need a few percent of a core; more than this is somebody else at work.
+const BUSY_SHARE: f64 = 0.25;
+
 pub(crate) fn print_opening(record: &Record) {
     let machine = &record.machine;
     let memory = machine.memory_bytes as f64 / 1e9;
@@ -66,6 +69,11 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
     print!("{}", align(&rows));
     for ratio in record.ratios.iter().filter(|ratio| ratio.series == series.name()) {
         println!("  {}", ratio_line(ratio));
+    }
+    let others = record.rounds.iter().filter(|round| round.series == series.name());
+    let others = Spread::of(others.map(|round| round.others_cpu_seconds / round.seconds));
+    if let Some(others) = others.filter(|others| others.median > BUSY_SHARE) {
+        println!("  Attention: other programs used {} of a core meanwhile", text::percent(others.median));
     }
     println!();
 }
