@@ -1,5 +1,7 @@
 //! A page ends at 5 s and at its bytes, and the next one goes on exactly there. Time is paused, never slept.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::sync::Arc;

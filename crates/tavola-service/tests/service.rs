@@ -1,5 +1,7 @@
 //! The service's own rules, on the reference store and on one that loses races, forgets to answer and delays.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::sync::Arc;

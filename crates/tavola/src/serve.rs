@@ -124,8 +124,7 @@ fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
     match config {
         StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
         StoreConfig::Embedded { location, cache_bytes } => {
-            let mut options = tavola_embedded::Options::default();
-            options.block_cache_bytes = *cache_bytes;
+            let options = tavola_embedded::Options { block_cache_bytes: *cache_bytes, ..Default::default() };
             let store = EmbeddedStore::open(location, options).map_err(|error| Failure::Data(error.to_string()))?;
             Ok(OpenStore::Embedded(Arc::new(store)))
         }

@@ -1,5 +1,7 @@
 //! The binary as people and tools meet it: flags, files, start-up lines, exit codes, health and bounds.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +77,7 @@ fn configuration_is_checked_and_shown_with_its_origin() {
         "server.admin_port = \"5\"  # flag --admin-port".to_owned(),
         "log.level = \"warn\"  # variable TAVOLA_LOG__LEVEL".to_owned(),
         "store.kind = \"embedded\"  # default".to_owned(),
+        "server.host = \"127.0.0.1\"  # default".to_owned(),
         format!("accounts.shop.key1 = \"***\"  # file {}", file.display()),
     ] {
         assert!(stdout.lines().any(|shown| shown == line), "{line} is not in\n{stdout}");
@@ -231,6 +234,23 @@ fn health_and_metrics() {
     assert!(!metrics.contains("table\"") || !metrics.contains("\"p\""), "no keys in labels");
 }
 
+/// Statement G13: a table is a row of the catalogue and nothing in memory.
+#[test]
+fn tables_cost_no_memory_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(folder.path());
+    let mut client = Client::connect(&server.table).unwrap();
+    let mut create = |range: std::ops::Range<usize>| {
+        range.for_each(|number| client.create_table(&format!("table{number}")));
+        server.resident_kilobytes()
+    };
+    let few = create(0..500);
+    let many = create(500..2500);
+    // Two thousand rows in a memtable are well below this; two thousand tables with anything of their own are not.
+    assert!(many < few + 6 * 1024, "500 tables: {few} kB resident, 2,500 tables: {many} kB");
+}
+
+/// Statement G22: over a bound the answer is 503 with a hint when to try again.
 #[test]
 fn beyond_the_connections_the_answer_is_server_busy() {
     let folder = tempfile::tempdir().unwrap();

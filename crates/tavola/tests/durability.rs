@@ -1,5 +1,7 @@
 //! What was acknowledged is there, whatever happens to the process.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::HashMap;

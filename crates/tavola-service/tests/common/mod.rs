@@ -91,7 +91,7 @@ impl Fixture {
     }
 
     pub(crate) async fn insert(&self, table: &str, key: &str, value: i32) -> Result<(), Refusal> {
-        self.write(table, key, |new| EntityOperation::Insert(new), value).await
+        self.write(table, key, EntityOperation::Insert, value).await
     }
 
     pub(crate) async fn write(
@@ -129,8 +129,8 @@ impl Fixture {
         let query = EntityQuery { filter: parse(filter).unwrap(), top, from };
         let (reply, cost) = self.ask_with_cost(TableRequest::QueryEntities(name(table), query)).await?;
         let TableReply::Entities { entities, next, .. } = reply else { panic!("{reply:?}") };
-        let key = |entity: &Box<dyn EntityView>| format!("{}/{}", entity.partition_key(), entity.row_key());
-        Ok((entities.iter().map(key).collect(), next, cost))
+        let key = |entity: &dyn EntityView| format!("{}/{}", entity.partition_key(), entity.row_key());
+        Ok((entities.iter().map(|entity| key(&**entity)).collect(), next, cost))
     }
 
     /// All keys of a query, page by page, and the sizes of the pages.

@@ -91,6 +91,13 @@ impl RunningServer {
         self.child.id()
     }
 
+    /// What the process holds in memory.
+    pub(crate) fn resident_kilobytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process lives");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory is told");
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("as a number of kB")
+    }
+
     /// SIGKILL: nothing is flushed, nobody is told.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
