@@ -2,6 +2,8 @@
 //!
 //! This test program starts itself as the victim, with the folder in its environment.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::io::{BufRead, BufReader, Write};

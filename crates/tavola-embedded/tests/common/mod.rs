@@ -53,8 +53,8 @@ pub(crate) fn data_files(folder: &Path, part: &str) -> Vec<PathBuf> {
 /// The engine's log with the acknowledged writes.
 pub(crate) fn the_log(folder: &Path) -> PathBuf {
     let logs = data_files(folder, ".log");
-    let with_data = logs.into_iter().filter(|log| fs::metadata(log).is_ok_and(|log| log.len() > 0));
-    with_data.last().expect("there is a log with data")
+    let has_data = |log: &PathBuf| fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    logs.into_iter().rfind(has_data).expect("there is a log with data")
 }
 
 /// Flips a bit; once more, and it is as it was.

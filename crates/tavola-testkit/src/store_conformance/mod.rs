@@ -59,7 +59,7 @@ macro_rules! store_conformance {
 macro_rules! store_conformance_cases {
     ($store:expr; $theme:ident: [$($case:ident)*] $($rest:tt)*) => {
         mod $theme {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "not every expression names something of its file")]
             use super::*;
 
             $(
