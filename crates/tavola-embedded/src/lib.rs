@@ -4,7 +4,7 @@
 //! (`tavola_store`). What is here: opening a data folder safely, one fsync for all who wait, reads that do not block
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
-//! Reading order: [`store`], then `group_commit`, then what opening needs: `folder`, `log_check`, `options`.
+//! Reading order: `store`, then `group_commit`, then what opening needs: `folder`, `log_check`, `options`.
 
 mod engine;
 mod error;

@@ -164,5 +164,5 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|panicked| Err(StoreError::unavailable("a read of the store panicked", panicked)))
+    done.unwrap_or_else(|ended| Err(StoreError::unavailable("a read of the store was cut short", ended)))
 }

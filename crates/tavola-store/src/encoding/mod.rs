@@ -1,7 +1,7 @@
 //! An entity as bytes that are read in place.
 //!
 //! The bytes of a row are checked once, when a [`RowRef`] or [`Row`] is made; after that every read walks them and
-//! builds no map. `docs/format.md` draws the layout; [`value`] is the only code that knows it.
+//! builds no map. `docs/format.md` draws the layout; `value.rs` is the only code that knows it.
 
 mod value;
 
