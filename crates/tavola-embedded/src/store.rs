@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::keys::{encode_address, encode_cut};
+use tavola_core::{EntityAddress, EntityGroupTransaction, EntityOperation, TableId, Timestamp};
+use tavola_store::keys::{encode_address, encode_cut, encode_key};
 use tavola_store::page::PageBuilder;
 use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
 
@@ -72,6 +72,19 @@ impl EmbeddedStore {
         }
     }
 
+    /// Brings the rows of a transaction into memory, each caller for itself: the leader of the group commit, for whom all
+    /// others wait, then need not wait for the disk to read them.
+    async fn warm(&self, table: TableId, transaction: &EntityGroupTransaction) -> Result<(), StoreError> {
+        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
+        let is_cold = |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::NeedsDisk));
+        let cold: Vec<Vec<u8>> = transaction.operations().iter().map(key).filter(is_cold).collect();
+        if cold.is_empty() {
+            return Ok(());
+        }
+        let engine = Arc::clone(&self.engine);
+        blocking(move || cold.iter().try_for_each(|key| engine.get(key).map(|_| ()))).await
+    }
+
     /// Finishes what waits, refuses further commits, and leaves nothing for the next open to recover. Blocks. Reads are
     /// served until the store is dropped.
     ///
@@ -119,6 +132,7 @@ impl Store for EmbeddedStore {
         transaction: &EntityGroupTransaction,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
+        self.warm(table, transaction).await?;
         self.commits.commit(table, transaction.clone(), now).await
     }
 

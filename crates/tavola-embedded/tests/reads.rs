@@ -1,0 +1,57 @@
+//! Where point reads are answered from, and what commits cost.
+
+mod common;
+
+use common::{open, put_numbers, read_numbers, runtime};
+use tavola_core::EntityAddress;
+use tavola_embedded::EmbeddedStore;
+use tavola_store::Store;
+use tavola_testkit::store_conformance::fixture::{TABLE, key, number_of};
+use tempfile::TempDir;
+
+fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
+    let address = EntityAddress { table: TABLE, key: key("p", &format!("{value:05}")) };
+    runtime().block_on(store.get(&address)).expect("the store reads").as_ref().map(number_of)
+}
+
+#[test]
+fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    // Several blocks: the first one is read at every open, for the last version.
+    put_numbers(&store, 0..1500);
+    assert_eq!(get(&store, 1400), Some(1400));
+    assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (1, 0), "fresh rows are in memory");
+    store.close().unwrap();
+    drop(store);
+
+    let store = open(folder.path());
+    assert_eq!(get(&store, 1400), Some(1400));
+    assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (0, 1));
+    assert_eq!(get(&store, 1400), Some(1400));
+    assert_eq!(get(&store, 9999), None);
+    assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (2, 1));
+}
+
+#[test]
+fn cold_rows_are_replaced() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..200);
+    store.close().unwrap();
+    drop(store);
+    let store = open(folder.path());
+    put_numbers(&store, 50..60);
+    assert_eq!(read_numbers(&store), (0..200).collect::<Vec<i32>>());
+}
+
+#[test]
+fn a_commit_alone_is_one_sync() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..50);
+    let stats = store.stats();
+    assert_eq!((stats.commits, stats.syncs, stats.group_sizes[0]), (50, 50, 50));
+    assert!(stats.bytes_written > 50 * 40 && stats.memtable_bytes > 0);
+    assert!(store.health().is_ok());
+}
