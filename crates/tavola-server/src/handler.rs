@@ -196,9 +196,7 @@ impl<'a> RequestInHand<'a> {
     }
 
     fn exchange(&self) -> Exchange<'_> {
-        let since_epoch = self.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let now = DateTime::from_unix(since_epoch);
-        Exchange { request_id: &self.request_id, now, presentation: &self.presentation }
+        Exchange { request_id: &self.request_id, now: date_time(self.arrived), presentation: &self.presentation }
     }
 
     fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
@@ -244,11 +242,17 @@ impl From<BodyError> for Failure {
     }
 }
 
+/// A clock before 1970 reads as 1970: the text of an error must not fail.
+fn date_time(at: SystemTime) -> DateTime {
+    DateTime::from_unix(at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+}
+
 /// An answer that needs no request: the server is over its connections.
 pub(crate) fn busy(node: &Node) -> Response<Bytes> {
     let (parts, ()) = Request::new(()).into_parts();
     let presentation = Presentation::of(&parts, None);
-    let exchange = Exchange { request_id: &node.next_request_id(), now: DateTime::MIN, presentation: &presentation };
+    let (request_id, now) = (node.next_request_id(), date_time(SystemTime::now()));
+    let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
     let mut response = render_rejection(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }, &exchange);
     response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     debug_assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

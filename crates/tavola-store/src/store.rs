@@ -41,8 +41,8 @@ pub type Verdict = Result<Vec<Outcome>, FailedOperation>;
 ///
 /// # Tables
 ///
-/// A store knows tables only by their ids, which are never used again, and needs no call to create one. `purge` removes
-/// all rows of an id to which no new request will write.
+/// A store knows tables only by their ids, which are never used again, and needs no call to create one. Id 0 is the
+/// store's own. `purge` removes all rows of an id to which no new request will write.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
     /// One entity, or `None`.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tavola_embedded::EmbeddedStore;
+use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::config::{Personality, StoreConfig};
 use tavola_server::node::AlwaysReady;
@@ -125,9 +125,18 @@ fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
         StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
         StoreConfig::Embedded { location, cache_bytes } => {
             let options = tavola_embedded::Options { block_cache_bytes: *cache_bytes, ..Default::default() };
-            let store = EmbeddedStore::open(location, options).map_err(|error| Failure::Data(error.to_string()))?;
+            let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
             Ok(OpenStore::Embedded(Arc::new(store)))
         }
+    }
+}
+
+/// A script can tell a folder that must be looked at from a disk or machine that must.
+fn cannot_open(error: OpenError) -> Failure {
+    let message = error.to_string();
+    match error {
+        OpenError::Io { .. } | OpenError::MissingCpuFeatures { .. } => Failure::System(message),
+        _ => Failure::Data(message),
     }
 }
 
