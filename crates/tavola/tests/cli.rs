@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -263,6 +264,42 @@ fn beyond_the_connections_the_answer_is_server_busy() {
     assert_eq!(response.headers()["retry-after"], "1");
     assert_eq!(response.headers()["x-ms-error-code"], "ServerBusy");
     first.create_table("other");
+}
+
+#[test]
+fn beyond_the_requests_in_flight_the_answer_is_server_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let server =
+        RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_LIMITS__REQUESTS_IN_FLIGHT", "1"));
+    // A request whose body is still on its way holds the only place.
+    let mut slow = std::net::TcpStream::connect(&server.table).unwrap();
+    let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{");
+    slow.write_all(head.as_bytes()).unwrap();
+    let request = Request::get(format!("/{ACCOUNT}/Tables")).body(Bytes::new()).unwrap();
+    let mut other = Client::connect(&server.table).unwrap();
+    let busy = (0..100).map(|_| other.exchange(&request).unwrap()).find(|answer| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        answer.status() == StatusCode::SERVICE_UNAVAILABLE
+    });
+    let busy = busy.expect("the place is taken while the body is awaited");
+    assert_eq!(busy.headers()["retry-after"], "1");
+    slow.write_all(b"}").unwrap();
+    let mut answer = [0; 12];
+    slow.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 403", "the slow one is answered, and its place is free again");
+    assert_eq!(other.exchange(&request).unwrap().status(), StatusCode::FORBIDDEN);
+}
+
+/// A body that never arrives ends in an answer, not in a stall.
+#[test]
+fn a_request_body_has_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_LIMITS__BODY_SECONDS", "1"));
+    let mut slow = Client::connect(&server.table).unwrap();
+    let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{");
+    let answer = slow.send(head.as_bytes()).expect("an answer although the body is missing");
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    Client::connect(&server.table).unwrap().create_table("table");
 }
 
 #[test]
