@@ -45,19 +45,20 @@ pub async fn handle(
     if parts.uri.path() == READY_PATH {
         return Ok(crate::admin::ready(&node));
     }
-    let mut exchange = RequestInHand::new(&node, peer, parts);
+    let address = locate(&parts, &node.address_rules, &|name| node.accounts.contains(name));
+    let mut in_hand = RequestInHand::new(&node, peer, parts, address.as_ref().ok());
     // A defect of ours must not cost the client its connection, nor tell it anything.
-    let response = match AssertUnwindSafe(exchange.answer(body)).catch_unwind().await {
+    let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
         Ok(response) => response?,
         Err(_panic) => {
             tracing::error!(
-                request_id = exchange.request_id,
+                request_id = in_hand.request_id,
                 "a request met a defect and was answered with InternalError"
             );
-            exchange.reject(&Rejection::InternalError)
+            in_hand.reject(&Rejection::InternalError)
         }
     };
-    exchange.report(&response);
+    in_hand.report(&response);
     Ok(response)
 }
 
@@ -75,8 +76,8 @@ struct RequestInHand<'a> {
 }
 
 impl<'a> RequestInHand<'a> {
-    fn new(node: &'a Arc<Node>, peer: SocketAddr, parts: Parts) -> Self {
-        let presentation = Presentation::of(&parts, None);
+    fn new(node: &'a Arc<Node>, peer: SocketAddr, parts: Parts, address: Option<&Address>) -> Self {
+        let presentation = Presentation::of(&parts, address);
         Self {
             node,
             peer,
@@ -89,20 +90,22 @@ impl<'a> RequestInHand<'a> {
         }
     }
 
-    async fn answer(&mut self, mut body: Incoming) -> Result<Response<Bytes>, ConnectionBroken> {
-        let node = self.node;
-        let Ok(_in_flight) = node.in_flight.try_acquire() else {
+    async fn answer(
+        &mut self,
+        address: Result<Address, Rejection>,
+        mut body: Incoming,
+    ) -> Result<Response<Bytes>, ConnectionBroken> {
+        let Ok(_in_flight) = self.node.in_flight.try_acquire() else {
             self.drain(&mut body).await;
             return Ok(self.reject(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }));
         };
-        let address = match locate(&self.parts, &node.address_rules, &|name| node.accounts.contains(name)) {
+        let address = match address {
             Ok(address) => address,
             Err(rejection) => {
                 self.drain(&mut body).await;
                 return Ok(self.reject(&rejection));
             }
         };
-        self.presentation = Presentation::of(&self.parts, Some(&address));
         let result = if self.parts.method == Method::OPTIONS {
             self.drain(&mut body).await;
             self.preflight(&address).await
