@@ -132,6 +132,28 @@ fn a_newer_or_foreign_folder_is_left_alone() {
 }
 
 #[test]
+fn a_damaged_folder_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(folder.path());
+    let mut client = Client::connect(&server.table).unwrap();
+    (0..20).for_each(|number| client.create_table(&format!("table{number}")));
+    server.kill();
+    let files = std::fs::read_dir(folder.path().join("store")).unwrap().map(|entry| entry.unwrap().path());
+    let is_log = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "log");
+    let log = files.filter(is_log).max_by_key(|log| std::fs::metadata(log).unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let mut command = tavola();
+    command.args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(folder.path());
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!((code, stdout.as_str()), (Some(3), ""), "{stderr}");
+    let file = log.file_name().unwrap().to_string_lossy();
+    assert!(stderr.contains("is damaged") && stderr.contains(&*file), "{stderr}");
+    assert!(std::fs::read(&log).unwrap() == bytes, "the log was changed");
+}
+
+#[test]
 fn a_port_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
