@@ -77,6 +77,12 @@ pub enum Refusal {
     /// A function or arithmetic in a filter.
     FilterNotImplemented,
 
-    /// A write through the read-only secondary.
-    WriteOnSecondary,
+    /// A write through the read-only secondary, or in an account that takes none.
+    WritesNotAllowed,
+    /// What the credential can never do, or not with these keys.
+    NotAuthorized,
+    /// What the credential's permissions do not cover.
+    PermissionMismatch,
+    /// A kind of resource that the signature does not open.
+    ResourceTypeMismatch,
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use tavola_core::{FailedOperation, Refusal};
+use tavola_core::{Denial, FailedOperation, Refusal};
 
 use crate::table::batch::BatchError;
 use crate::table::entity_json::BodyError;
@@ -121,6 +121,15 @@ pub enum Rejection {
 impl From<Refusal> for Rejection {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<Denial> for Rejection {
+    fn from(denial: Denial) -> Self {
+        match denial {
+            Denial::Request(refusal) => refusal.into(),
+            Denial::Operation(failed) => failed.into(),
+        }
     }
 }
 
@@ -270,7 +279,10 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
             error(400, "InvalidInput", format!("Unrecognized '{edm}' literal '{literal}'."))
         }
         Refusal::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
-        Refusal::WriteOnSecondary => error(403, "InsufficientAccountPermissions", WRITE_ON_SECONDARY),
+        Refusal::WritesNotAllowed => error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED),
+        Refusal::NotAuthorized => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
+        Refusal::PermissionMismatch => error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH),
+        Refusal::ResourceTypeMismatch => error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH),
     }
 }
 
@@ -330,7 +342,11 @@ const COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS: &str =
     "All commands in a batch must operate on same entity group.";
 const INVALID_DUPLICATE_ROW: &str = "The batch request contains multiple changes with same row key. An entity can \
     appear only once in a batch request.";
-const WRITE_ON_SECONDARY: &str = "Write operations are not allowed.";
+const WRITES_NOT_ALLOWED: &str = "Write operations are not allowed.";
+const AUTHORIZATION_FAILURE: &str = "This request is not authorized to perform this operation.";
+const PERMISSION_MISMATCH: &str = "This request is not authorized to perform this operation using this permission.";
+const RESOURCE_TYPE_MISMATCH: &str =
+    "This request is not authorized to perform this operation using this resource type.";
 
 fn etag_not_valid(tag: &str) -> String {
     format!(

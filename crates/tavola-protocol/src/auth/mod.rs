@@ -43,8 +43,8 @@ pub fn authenticate(parts: &Parts, address: &Address, keys: &AccountKeys, now: S
     check_account(&credentials, address)?;
     check_signature(&credentials, parts, &query, address, keys)?;
     check_date(&parts.headers, now)?;
-    let account = address.account.clone();
-    Ok(if address.secondary { Grant::secondary(account) } else { Grant::owner(account) })
+    let grant = Grant::owner(address.account.clone());
+    Ok(if address.secondary { grant.read_only() } else { grant })
 }
 
 fn without_authorization(query: &Query<'_>) -> Rejection {

@@ -62,7 +62,7 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
             batch_response(&[part(rejection, Some(*index))], true, exchange)
         }
         // A refusal of the batch as a whole, a missing table for example, is the first operation's.
-        (Envelope::Changeset(_), Rejection::Refused(refusal)) if *refusal != Refusal::WriteOnSecondary => {
+        (Envelope::Changeset(_), Rejection::Refused(refusal)) if *refusal != Refusal::WritesNotAllowed => {
             batch_response(&[part(&rejection.clone().in_operation(0), Some(0))], true, exchange)
         }
         (Envelope::BatchedQuery, _) if status_code_text(rejection).status.is_client_error() => {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tavola_core::AccountName;
 use tavola_protocol::auth::AccountKeys;
 
+use super::layers::Fields;
 use super::{ConfigError, Layers};
 
 /// The account that every emulator has. Its key is public.
@@ -22,19 +23,16 @@ pub struct Accounts {
 
 impl Accounts {
     pub(super) fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
-        let mut keys: HashMap<&str, [Option<&str>; 2]> = HashMap::new();
-        for (name, field, value) in layers.accounts() {
-            keys.entry(name).or_default()[usize::from(field == "key2")] = Some(value);
-        }
-        if keys.is_empty() {
+        let sections = layers.named("accounts");
+        if sections.is_empty() {
             return Ok(Self::development());
         }
-        let by_name = keys.into_iter().map(|(name, keys)| account(name, keys)).collect::<Result<_, _>>()?;
+        let by_name = sections.iter().map(|(name, fields)| account(name, fields)).collect::<Result<_, _>>()?;
         Ok(Self { by_name, development: false })
     }
 
     fn development() -> Self {
-        let account = account(DEVELOPMENT_ACCOUNT, [Some(DEVELOPMENT_KEY), None]);
+        let account = account(DEVELOPMENT_ACCOUNT, &Fields::from([("key1", DEVELOPMENT_KEY)]));
         let (name, keys) = account.expect("the development account is well formed");
         Self { by_name: HashMap::from([(name, keys)]), development: true }
     }
@@ -63,15 +61,15 @@ impl Accounts {
     }
 }
 
-fn account(name: &str, keys: [Option<&str>; 2]) -> Result<(AccountName, AccountKeys), ConfigError> {
+fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, AccountKeys), ConfigError> {
     let name_error =
         || ConfigError(format!("accounts.{name}: an account's name has letters, digits and inner hyphens"));
     let account = AccountName::parse(name).ok_or_else(name_error)?;
-    let Some(key1) = keys[0] else {
+    let Some(key1) = fields.get("key1") else {
         return Err(ConfigError(format!("accounts.{name}: key1 is missing")));
     };
     // The message must not show the key.
     let key_error = |_| ConfigError(format!("accounts.{name}: a key is not base64"));
-    let keys = AccountKeys::parse(key1, keys[1]).map_err(key_error)?;
+    let keys = AccountKeys::parse(key1, fields.get("key2").copied()).map_err(key_error)?;
     Ok((account, keys))
 }

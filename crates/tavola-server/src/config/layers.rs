@@ -5,11 +5,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::ConfigError;
-use super::settings::{SETTINGS, Setting};
+use zeroize::Zeroizing;
 
-const ACCOUNT_KEYS: [&str; 2] = ["key1", "key2"];
+use super::ConfigError;
+use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
+
 const VARIABLE_PREFIX: &str = "TAVOLA_";
+/// What stands for a secret when values are shown.
+const MASK: &str = "***";
 
 /// Where a value was written. Later variants win.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +40,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// All values that somebody wrote, by path, each with its origin.
-#[derive(Debug, Clone, Default)]
+/// All values that somebody wrote, by path, each with its origin. Keys and passwords are among them, so the memory is
+/// cleared when they go.
+#[derive(Clone, Default)]
 pub struct Layers {
-    values: BTreeMap<String, (String, Origin)>,
+    values: BTreeMap<String, (Zeroizing<String>, Origin)>,
 }
+
+/// Paths and origins, never values.
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.values.iter().map(|(path, (_, origin))| (path, origin))).finish()
+    }
+}
+
+/// The fields of one named section.
+pub(crate) type Fields<'a> = BTreeMap<&'static str, &'a str>;
 
 impl Layers {
     /// Reads the configuration file and the environment. Flags are added afterwards with [`Layers::set`].
@@ -66,7 +80,7 @@ impl Layers {
     pub fn set(&mut self, path: &str, value: impl Into<String>, origin: Origin) {
         let weaker = self.values.get(path).is_none_or(|(_, standing)| *standing <= origin);
         if weaker {
-            self.values.insert(path.to_owned(), (value.into(), origin));
+            self.values.insert(path.to_owned(), (Zeroizing::new(value.into()), origin));
         }
     }
 
@@ -106,11 +120,11 @@ impl Layers {
         for account in value.split(';').filter(|account| !account.trim().is_empty()) {
             let mut parts = account.trim().split(':');
             let (name, keys): (_, Vec<&str>) = (parts.next().unwrap_or_default(), parts.collect());
-            if keys.is_empty() || keys.len() > ACCOUNT_KEYS.len() {
+            if keys.is_empty() || keys.len() > 2 {
                 let shape = "AZURITE_ACCOUNTS must look like name:key1[:key2];name2:key1";
                 return Err(ConfigError(shape.to_owned()));
             }
-            for (field, key) in ACCOUNT_KEYS.iter().zip(keys) {
+            for (field, key) in ["key1", "key2"].iter().zip(keys) {
                 self.set(&format!("accounts.{name}.{field}"), key, origin.clone());
             }
         }
@@ -162,23 +176,45 @@ impl Layers {
         Ok(number)
     }
 
-    /// The paths under `accounts.`, with their values.
-    pub(crate) fn accounts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.values.iter().filter_map(|(path, (value, _))| {
-            let (name, field) = path.strip_prefix("accounts.")?.rsplit_once('.')?;
-            Some((name, field, value.as_str()))
-        })
+    /// The items of a value that is a list: separated by commas, or an array in the file.
+    pub(crate) fn list(&self, path: &str) -> impl Iterator<Item = &str> {
+        items(self.text(path))
+    }
+
+    /// The sections under a prefix of [`NAMED_SECTIONS`], by name.
+    pub(crate) fn named(&self, prefix: &str) -> BTreeMap<&str, Fields<'_>> {
+        let mut sections: BTreeMap<&str, Fields<'_>> = BTreeMap::new();
+        for (path, (value, _)) in &self.values {
+            if let Some((section, name, field)) = NamedSection::split(path)
+                && section.prefix == prefix
+            {
+                sections.entry(name).or_default().insert(field.name, value.as_str());
+            }
+        }
+        sections
     }
 
     /// Every setting with its value and origin, secrets masked.
     pub fn shown(&self) -> impl Iterator<Item = (String, String, Origin)> {
-        let plain = SETTINGS.iter().map(|setting| (setting.path.to_owned(), self.text(setting.path).to_owned()));
-        let keys = self.accounts().map(|(name, field, _)| (format!("accounts.{name}.{field}"), "***".to_owned()));
-        plain.chain(keys).map(|(path, value)| {
+        let plain = SETTINGS.iter().map(|setting| {
+            let value = self.text(setting.path);
+            let hidden = setting.is_secret() && !value.is_empty();
+            (setting.path.to_owned(), if hidden { MASK } else { value }.to_owned())
+        });
+        let named = self.values.iter().filter_map(|(path, (value, _))| {
+            let (_, _, field) = NamedSection::split(path)?;
+            Some((path.clone(), if field.secret { MASK } else { value.as_str() }.to_owned()))
+        });
+        plain.chain(named).map(|(path, value)| {
             let origin = self.origin(&path);
             (path, value, origin)
         })
     }
+}
+
+/// The items of a list in one text.
+pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 fn read_secret_file(variable: &str, file: &str) -> Result<String, ConfigError> {
@@ -195,21 +231,30 @@ fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) 
                 flatten(&path, value, flat);
             }
         }
-        toml::Value::String(text) => flat.push((prefix.to_owned(), text.clone())),
-        other => flat.push((prefix.to_owned(), other.to_string())),
+        toml::Value::Array(values) => {
+            let items: Vec<String> = values.iter().map(scalar).collect();
+            flat.push((prefix.to_owned(), items.join(",")));
+        }
+        other => flat.push((prefix.to_owned(), scalar(other))),
+    }
+}
+
+fn scalar(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
 /// Says what is wrong with a path that no setting has, and what was probably meant.
 fn check_path(path: &str) -> Result<(), String> {
-    let is_account_key = path
-        .strip_prefix("accounts.")
-        .and_then(|rest| rest.rsplit_once('.'))
-        .is_some_and(|(name, field)| !name.is_empty() && ACCOUNT_KEYS.contains(&field));
-    if is_account_key || Setting::find(path).is_some() {
+    if NamedSection::split(path).is_some() || Setting::find(path).is_some() {
         return Ok(());
     }
-    let candidates = SETTINGS.iter().map(|setting| setting.path).chain(["accounts.NAME.key1"]);
+    let named = NAMED_SECTIONS
+        .iter()
+        .flat_map(|section| section.fields.iter().map(|field| format!("{}.NAME.{}", section.prefix, field.name)));
+    let candidates = SETTINGS.iter().map(|setting| setting.path.to_owned()).chain(named);
     let nearest = candidates.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, path));
     Err(match nearest {
         Some(nearest) => format!("unknown setting {path}; did you mean {nearest}?"),

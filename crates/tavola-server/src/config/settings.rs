@@ -22,6 +22,12 @@ impl Setting {
         format!("TAVOLA_{}", self.path.replace('.', "__").to_ascii_uppercase())
     }
 
+    /// Never shown: a password.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.path.ends_with("password")
+    }
+
     /// The setting at that path.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
@@ -39,7 +45,61 @@ const fn setting(
     Setting { path, flag, value, default, help }
 }
 
-/// Every setting but the accounts, which have names of their own.
+/// A field of a section that can stand several times, each time under a name that somebody chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// `[section.NAME] field` in the file.
+    pub name: &'static str,
+    /// Never shown.
+    pub secret: bool,
+    /// One line.
+    pub help: &'static str,
+}
+
+/// A section that can stand several times: `[accounts.NAME]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedSection {
+    /// What stands before the name.
+    pub prefix: &'static str,
+    /// What can stand below it.
+    pub fields: &'static [Field],
+}
+
+impl NamedSection {
+    /// Takes `prefix.NAME.field` apart.
+    #[must_use]
+    pub fn split(path: &str) -> Option<(&'static Self, &str, &'static Field)> {
+        NAMED_SECTIONS.iter().find_map(|section| {
+            let rest = path.strip_prefix(section.prefix)?.strip_prefix('.')?;
+            let (name, field) = rest.rsplit_once('.')?;
+            let field = section.fields.iter().find(|known| known.name == field)?;
+            (!name.is_empty()).then_some((section, name, field))
+        })
+    }
+}
+
+const fn field(name: &'static str, help: &'static str) -> Field {
+    Field { name, secret: false, help }
+}
+
+const fn secret(name: &'static str, help: &'static str) -> Field {
+    Field { name, secret: true, help }
+}
+
+/// Every section whose names are the operator's.
+pub const NAMED_SECTIONS: &[NamedSection] = &[NamedSection { prefix: "accounts", fields: ACCOUNT_FIELDS }];
+
+const ACCOUNT_FIELDS: &[Field] = &[
+    secret("key1", "The first key, base64"),
+    secret("key2", "The second key, base64; a signature by either counts"),
+    field("read_only", "Refuse every write: true or false"),
+    field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; none: all"),
+    field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound"),
+    field("ingress_bytes_per_second", "Bytes of request bodies, likewise"),
+    field("egress_bytes_per_second", "Bytes of answers, likewise"),
+];
+
+/// Every setting with a fixed path.
 pub const SETTINGS: &[Setting] = &[
     setting("server.host", Some("host"), "ADDRESS", "127.0.0.1", "Address on which the Table service listens"),
     setting("server.table_port", Some("table-port"), "PORT", "10002", "Port of the Table service; 0 picks a free one"),

@@ -219,7 +219,7 @@ fn a_batch_that_failed() {
     let no_table = rejected(&Refusal::TableNotFound.into(), &presentation);
     assert!(batch_text(&no_table).contains("HTTP/1.1 404 Not Found"));
     assert!(text(&no_table).contains("\"value\":\"0:The table specified does not exist."));
-    assert_eq!(rejected(&Refusal::WriteOnSecondary.into(), &presentation).status(), 403);
+    assert_eq!(rejected(&Refusal::WritesNotAllowed.into(), &presentation).status(), 403);
     assert_eq!(rejected(&Rejection::OperationTimedOut, &presentation).status(), 500);
 }
 
