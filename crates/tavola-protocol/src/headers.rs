@@ -120,7 +120,7 @@ impl Presentation {
             select: query.select().unwrap_or_default(),
         };
         Self {
-            version: Version::of(&parts.headers).unwrap_or(Version::NEWEST),
+            version: Version::of(parts).unwrap_or(Version::NEWEST),
             client_request_id: client_request_id(&parts.headers),
             base: address.map(|address| address.base.clone()).unwrap_or_default(),
             account: address.map(|address| address.account.to_string()).unwrap_or_default(),
@@ -195,7 +195,7 @@ pub(crate) fn text_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn http_date(at: DateTime) -> String {
+pub(crate) fn http_date(at: DateTime) -> String {
     // httpdate knows only 1970 to 9999; a clock before that is wrong anyway.
     let seconds = u64::try_from(at.unix_seconds()).unwrap_or_default();
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))

@@ -16,7 +16,7 @@ pub mod version;
 pub mod xml;
 
 pub use address::{Address, AddressRules, locate};
-pub use auth::{AccountKey, AccountKeys, authenticate};
+pub use auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
 pub use headers::{Exchange, Presentation};
 pub use rejection::Rejection;
 pub use version::Version;

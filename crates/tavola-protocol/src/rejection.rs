@@ -1,6 +1,7 @@
 //! Everything that can be wrong with a request, and what the service says to it.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use http::StatusCode;
 use tavola_core::{Denial, FailedOperation, Refusal};
@@ -92,7 +93,18 @@ pub enum Rejection {
 
     /// An `Authorization` header that does not parse.
     InvalidAuthenticationInfo,
-    /// No credentials, or credentials that do not hold.
+    /// No credentials, or a token that does not hold.
+    CredentialsMissing {
+        /// Where to get some, for `WWW-Authenticate`.
+        challenge: String,
+    },
+    /// A signature that does not open this service.
+    ServiceMismatch,
+    /// A signature for https only, over http.
+    ProtocolMismatch,
+    /// A signature for other addresses.
+    SourceIpMismatch(IpAddr),
+    /// Credentials that do not hold.
     AuthenticationFailed {
         /// Why, with nothing secret in it: neither a key nor the signature that would have been right.
         detail: Option<String>,
@@ -108,6 +120,8 @@ pub enum Rejection {
         /// When to try again.
         retry_after_seconds: u32,
     },
+    /// Over a budget of the account.
+    OverBudget(Budget),
     /// The store cannot serve now; nothing was written.
     StoreUnavailable,
     /// Not done in time.
@@ -116,6 +130,17 @@ pub enum Rejection {
     UnknownOutcome,
     /// A defect of ours.
     InternalError,
+}
+
+/// What an account can have spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// Requests.
+    Requests,
+    /// Bytes of request bodies.
+    Ingress,
+    /// Bytes of answers.
+    Egress,
 }
 
 impl From<Refusal> for Rejection {
@@ -233,12 +258,19 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
         Rejection::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
         Rejection::InvalidAuthenticationInfo => error(400, "InvalidAuthenticationInfo", INVALID_AUTHENTICATION_INFO),
+        Rejection::CredentialsMissing { .. } => error(401, "InvalidAuthenticationInfo", CREDENTIALS_MISSING),
+        Rejection::ServiceMismatch => error(403, "AuthorizationServiceMismatch", SERVICE_MISMATCH),
+        Rejection::ProtocolMismatch => error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH),
+        Rejection::SourceIpMismatch(ip) => error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip)),
         Rejection::AuthenticationFailed { .. } => error(403, "AuthenticationFailed", AUTHENTICATION_FAILED),
         Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
         Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
         Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
         // A client that may repeat the request must read the outcome before it does: to it, both look the same.
         Rejection::OperationTimedOut | Rejection::UnknownOutcome => error(500, "OperationTimedOut", TIMED_OUT),
+        Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
+        Rejection::OverBudget(Budget::Ingress) => error(503, "ServerBusy", INGRESS_OVER_LIMIT),
+        Rejection::OverBudget(Budget::Egress) => error(503, "ServerBusy", EGRESS_OVER_LIMIT),
         Rejection::InternalError => error(500, "InternalError", INTERNAL_ERROR),
     }
 }
@@ -318,8 +350,15 @@ const INVALID_AUTHENTICATION_INFO: &str =
     "Authentication information is not given in the correct format. Check the value of Authorization header.";
 const AUTHENTICATION_FAILED: &str = "Server failed to authenticate the request. Make sure the value of Authorization \
     header is formed correctly including the signature.";
+const CREDENTIALS_MISSING: &str =
+    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+const SERVICE_MISMATCH: &str = "This request is not authorized to perform this operation using this service.";
+const PROTOCOL_MISMATCH: &str = "This request is not authorized to perform this operation using this protocol.";
 const CORS_HEADER_MISSING: &str = "A required CORS header is not present.";
 const CORS_NO_RULE: &str = "CORS not enabled or no matching rule found for this request.";
+const REQUESTS_OVER_LIMIT: &str = "Operations per second is over the account limit.";
+const INGRESS_OVER_LIMIT: &str = "Ingress is over the account limit.";
+const EGRESS_OVER_LIMIT: &str = "Egress is over the account limit.";
 const INTERNAL_ERROR: &str = "The server encountered an internal error. Please retry the request.";
 const TABLE_ALREADY_EXISTS: &str = "The table specified already exists.";
 const TABLE_NOT_FOUND: &str = "The table specified does not exist.";
@@ -353,6 +392,10 @@ fn etag_not_valid(tag: &str) -> String {
         "The etag value '{tag}' specified in one of the request headers is not valid. Please make sure only one etag \
          value is specified and is valid."
     )
+}
+
+fn source_ip_mismatch(ip: IpAddr) -> String {
+    format!("This request is not authorized to perform this operation using this source IP {ip}.")
 }
 
 fn if_none_match(verb: &str) -> String {

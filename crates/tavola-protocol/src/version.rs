@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use http::HeaderMap;
+use http::request::Parts;
 
+use crate::auth::SasFields;
 use crate::rejection::Rejection;
 
 /// A version, a date. Versions compare as their texts.
@@ -19,6 +20,12 @@ impl Version {
     /// Reads `YYYY-MM-DD`. Versions newer than we know are taken, or every update of a client library would break us.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_any(text).filter(|version| *version >= Self::OLDEST)
+    }
+
+    /// Reads `YYYY-MM-DD`, however old: signatures outlive the protocol that they were made for.
+    #[must_use]
+    pub(crate) fn parse_any(text: &str) -> Option<Self> {
         let digits: [u8; 10] = text.as_bytes().try_into().ok()?;
         let shaped = digits.iter().enumerate().all(|(at, byte)| match at {
             4 | 7 => *byte == b'-',
@@ -26,16 +33,16 @@ impl Version {
         });
         let number = |from: usize| (digits[from] - b'0') * 10 + (digits[from + 1] - b'0');
         let legal = shaped && (1..=12).contains(&number(5)) && (1..=31).contains(&number(8));
-        Some(Self(digits)).filter(|version| legal && *version >= Self::OLDEST)
+        Some(Self(digits)).filter(|_| legal)
     }
 
-    /// The version of a request.
+    /// The version of a request: its header's, or with a signature in the URL what that says.
     ///
     /// # Errors
     /// If the header is there and is not a version.
-    pub fn of(headers: &HeaderMap) -> Result<Self, Rejection> {
-        let Some(value) = headers.get("x-ms-version") else {
-            return Ok(Self::NEWEST);
+    pub fn of(parts: &Parts) -> Result<Self, Rejection> {
+        let Some(value) = parts.headers.get("x-ms-version") else {
+            return Ok(SasFields::version(parts.uri.query()).unwrap_or(Self::NEWEST));
         };
         let text = value.to_str().unwrap_or_default();
         Self::parse(text).ok_or_else(|| Rejection::InvalidHeaderValue { name: "x-ms-version", value: text.to_owned() })

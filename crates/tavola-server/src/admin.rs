@@ -73,7 +73,7 @@ fn status(node: &Node) -> Response<Bytes> {
     };
     let version = env!("CARGO_PKG_VERSION");
     let in_flight = node.limits.requests_in_flight - node.in_flight.available_permits();
-    let accounts = node.accounts.names().count();
+    let accounts = node.accounts().names().count();
     let body = format!(
         "{{\"version\":\"{version}\",\"ready\":{ready},\"reason\":\"{reason}\",\"accounts\":{accounts},\
          \"requests_in_flight\":{in_flight},\"uptime_seconds\":{}}}\n",

@@ -12,18 +12,25 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tavola_core::reply::Cost;
-use tavola_core::{DateTime, TableRequest};
+use tavola_core::{DateTime, Grant, Refusal, TableRequest};
+use tavola_protocol::auth::without_credentials;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
-use tavola_protocol::{Address, Exchange, Presentation, Rejection, authenticate, cors, locate};
+use tavola_protocol::{
+    Address, Caller, Credential, Exchange, Gate, Presentation, Rejection, authenticate, cors, locate,
+};
 use tavola_service::{Answer, ServiceError};
 use tavola_store::StoreError;
 
 use crate::body::{self, BodyError};
+use crate::config::Account;
 use crate::node::Node;
 use crate::telemetry::{RequestEvent, Subject};
 
 /// Health on the data port: `-` cannot begin an account's name.
 const READY_PATH: &str = "/-/ready";
+/// Where tokens come from, as long as nobody configured an issuer.
+const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
+                         resource_id=https://storage.azure.com";
 /// What a client is told to wait when the server is over a limit.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -45,8 +52,10 @@ pub async fn handle(
     if parts.uri.path() == READY_PATH {
         return Ok(crate::admin::ready(&node));
     }
-    let address = locate(&parts, &node.address_rules, &|name| node.accounts.contains(name));
-    let mut in_hand = RequestInHand::new(&node, peer, parts, address.as_ref().ok());
+    let accounts = node.accounts();
+    let address = locate(&parts, &node.address_rules, &|name| accounts.contains(name));
+    let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
+    let mut in_hand = RequestInHand::new(&node, peer, parts, address.as_ref().ok(), account);
     // A defect of ours must not cost the client its connection, nor tell it anything.
     let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
         Ok(response) => response?,
@@ -67,6 +76,8 @@ struct RequestInHand<'a> {
     node: &'a Arc<Node>,
     peer: SocketAddr,
     parts: Parts,
+    /// As it was when the request came, whatever is reloaded meanwhile.
+    account: Option<Arc<Account>>,
     request_id: String,
     arrived: SystemTime,
     started: tokio::time::Instant,
@@ -76,7 +87,13 @@ struct RequestInHand<'a> {
 }
 
 impl<'a> RequestInHand<'a> {
-    fn new(node: &'a Arc<Node>, peer: SocketAddr, parts: Parts, address: Option<&Address>) -> Self {
+    fn new(
+        node: &'a Arc<Node>,
+        peer: SocketAddr,
+        parts: Parts,
+        address: Option<&Address>,
+        account: Option<Arc<Account>>,
+    ) -> Self {
         let presentation = Presentation::of(&parts, address);
         Self {
             node,
@@ -86,6 +103,7 @@ impl<'a> RequestInHand<'a> {
             started: tokio::time::Instant::now(),
             presentation,
             parts,
+            account,
             subject: Subject::default(),
         }
     }
@@ -123,8 +141,8 @@ impl<'a> RequestInHand<'a> {
 
     /// The line itself.
     async fn execute(&mut self, address: &Address, body: &mut Incoming) -> Result<Response<Bytes>, Failure> {
-        let keys = self.node.accounts.keys(&address.account).ok_or(Rejection::AccountNotFound)?;
-        let grant = match authenticate(&self.parts, address, keys, self.arrived) {
+        let account = self.account.clone().ok_or(Rejection::AccountNotFound)?;
+        let grant = match self.authorize(address, &account).await {
             Ok(grant) => grant,
             Err(rejection) => {
                 self.drain(body).await;
@@ -133,22 +151,37 @@ impl<'a> RequestInHand<'a> {
         };
         let body = body::read(body, self.node.limits.body_time).await?;
         self.subject.request_bytes = body.len() as u64;
+        account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
         let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
         self.subject.describe(&request);
         grant.permits(&request).map_err(Rejection::from)?;
-        let answer = self.execute_in_time(grant.account(), request).await?;
+        let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
         Ok(render_reply(&answer.reply, &self.exchange()))
     }
 
-    async fn execute_in_time(
-        &self,
-        account: &tavola_core::AccountName,
-        request: TableRequest,
-    ) -> Result<Answer, Rejection> {
+    /// From the credentials to what they open.
+    async fn authorize(&self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
+        let caller = Caller { ip: self.peer.ip(), https: false };
+        if !account.admits(caller.ip) {
+            return Err(Refusal::NotAuthorized.into());
+        }
+        let gate = Gate { keys: &account.keys, challenge: CHALLENGE, caller, now: self.arrived };
+        let grant = match authenticate(&self.parts, address, &gate)? {
+            Credential::Complete(grant) => grant,
+            Credential::NeedsPolicies(signature) => {
+                let policies = self.node.tables.policies(&address.account, signature.table()).await;
+                signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?
+            }
+            Credential::Token(_) => return Err(without_credentials(self.presentation.version(), CHALLENGE)),
+        };
+        Ok(if address.secondary || account.read_only { grant.read_only() } else { grant })
+    }
+
+    async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {
         let limit = self.node.limits.request_time;
         let time = self.presentation.timeout().unwrap_or(limit).min(limit);
-        match tokio::time::timeout(time, self.node.tables.execute(account, request)).await {
+        match tokio::time::timeout(time, self.node.tables.execute(grant, request)).await {
             Ok(result) => result.map_err(|error| self.rejection_of(error)),
             Err(_elapsed) => Err(Rejection::OperationTimedOut),
         }
@@ -209,6 +242,9 @@ impl<'a> RequestInHand<'a> {
     }
 
     fn report(&self, response: &Response<Bytes>) {
+        if let Some(account) = &self.account {
+            account.budgets.charge_answer(response.body().len() as u64);
+        }
         self.node.telemetry.record(&RequestEvent {
             arrived: self.arrived,
             peer: self.peer,

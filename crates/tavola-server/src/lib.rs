@@ -6,6 +6,7 @@
 
 pub mod admin;
 mod body;
+pub mod budget;
 pub mod config;
 pub mod handler;
 pub mod listener;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use tavola_protocol::AddressRules;
 use tavola_service::TableService;
 use tokio::sync::Semaphore;
@@ -38,8 +39,8 @@ impl Health for AlwaysReady {
 /// One server: its accounts, its service, its limits and its telemetry.
 #[derive(Debug)]
 pub struct Node {
-    /// Who may come in.
-    pub accounts: Accounts,
+    /// Who may come in. Replaced as a whole when the configuration is read again.
+    accounts: ArcSwap<Accounts>,
     /// What requests mean.
     pub tables: TableService,
     /// How URLs are read.
@@ -59,7 +60,7 @@ impl Node {
     #[must_use]
     pub fn new(config: &Config, tables: TableService, health: Arc<dyn Health>, telemetry: Telemetry) -> Self {
         Self {
-            accounts: config.accounts.clone(),
+            accounts: ArcSwap::from_pointee(config.accounts.clone()),
             tables,
             address_rules: AddressRules { path_style_only: config.path_style_only, scheme: "http" },
             limits: config.limits,
@@ -68,6 +69,19 @@ impl Node {
             in_flight: Semaphore::new(config.limits.requests_in_flight),
             request_ids: RequestIds::new(),
         }
+    }
+
+    /// The accounts as they are now. A request asks once and keeps what it got.
+    #[must_use]
+    pub fn accounts(&self) -> Arc<Accounts> {
+        self.accounts.load_full()
+    }
+
+    /// Takes what can change while serving from a configuration that was read again: from the next request on, other
+    /// keys count. Requests under way finish with those that they came with.
+    pub fn reload(&self, config: &Config) {
+        let standing = self.accounts();
+        self.accounts.store(Arc::new(config.accounts.clone().with_budgets_of(&standing)));
     }
 
     /// The id of the next request.

@@ -7,8 +7,8 @@ use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Outcome,
-    Refusal, ServiceProperties, TableName, TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Grant,
+    Outcome, Refusal, ServiceProperties, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_store::{Store, StoreError};
 use tokio::sync::Notify;
@@ -70,11 +70,20 @@ impl TableService {
         self.properties.get(account).await
     }
 
-    /// Carries out one request for an account.
+    /// The access policies of a table; none if there is no such table, which must not be told to strangers.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn policies(&self, account: &AccountName, table: &TableName) -> Result<Vec<AccessPolicy>, StoreError> {
+        Ok(self.catalog.find(account, table).await?.map(|entry| entry.policies).unwrap_or_default())
+    }
+
+    /// Carries out one request that the grant permits. A query is cut to the grant's keys.
     ///
     /// # Errors
     /// The domain's refusal, or the store's trouble.
-    pub async fn execute(&self, account: &AccountName, request: TableRequest) -> Result<Answer, ServiceError> {
+    pub async fn execute(&self, grant: &Grant, request: TableRequest) -> Result<Answer, ServiceError> {
+        let account = grant.account();
         match request {
             TableRequest::CreateTable(name) => self.create_table(account, name).await,
             TableRequest::QueryTables(query) => self.query_tables(account, &query).await,
@@ -83,7 +92,7 @@ impl TableService {
             TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
             TableRequest::SetPolicies(name, policies) => self.set_policies(account, &name, &policies).await,
             TableRequest::GetEntity(table, key) => self.get_entity(account, &table, key).await,
-            TableRequest::QueryEntities(table, query) => self.query_entities(account, &table, &query).await,
+            TableRequest::QueryEntities(table, query) => self.query_entities(grant, &table, &query).await,
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
                 self.write(account, &table, transaction).await
@@ -162,12 +171,12 @@ impl TableService {
 
     async fn query_entities(
         &self,
-        account: &AccountName,
+        grant: &Grant,
         name: &TableName,
         query: &EntityQuery,
     ) -> Result<Answer, ServiceError> {
-        let table = self.open(account, name).await?;
-        let plan = plan(query.filter.as_ref());
+        let table = self.open(grant.account(), name).await?;
+        let plan = plan(query.filter.as_ref()).within(grant.key_range());
         let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref()).await?;
         let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();

@@ -73,7 +73,7 @@ async fn tables_are_created_once_whatever_their_case(fixture: Fixture) {
     assert_eq!(fixture.tables("", None, None).await, (vec!["MyTable".to_owned()], None));
     // On the faulty store an unknown first attempt makes "already exists" a success, so this is asked of a name that
     // certainly exists and with another case.
-    let again = fixture.service.execute(&fixture.account, TableRequest::CreateTable(name("mytable"))).await;
+    let again = fixture.service.execute(&fixture.owner(), TableRequest::CreateTable(name("mytable"))).await;
     assert!(again.is_err());
     assert_eq!(fixture.tables("", None, None).await.0, ["MyTable"]);
 }
@@ -143,7 +143,7 @@ async fn operations_on_entities(fixture: Fixture) {
     let stale = fixture
         .service
         .execute(
-            &fixture.account,
+            &fixture.owner(),
             TableRequest::Write(
                 name("table"),
                 entity_key("p/r").partition_key,

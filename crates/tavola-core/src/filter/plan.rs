@@ -62,6 +62,24 @@ pub struct Plan {
     pub class: AccessClass,
 }
 
+impl Plan {
+    /// The same query, reading nothing outside `range`.
+    #[must_use]
+    pub fn within(self, range: &KeyRange) -> Self {
+        if *range == KeyRange::ALL {
+            return self;
+        }
+        let cut = self.ranges.iter().map(|own| own.intersection(range));
+        let ranges: Vec<KeyRange> = cut.filter(|range| !range.is_empty()).collect();
+        let class = class_of(&ranges);
+        Self { ranges, class, ..self }
+    }
+}
+
+fn class_of(ranges: &[KeyRange]) -> AccessClass {
+    ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point)
+}
+
 /// Plans a query.
 ///
 /// ```
@@ -84,7 +102,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
     let (read, ranges) = readable(&grid, may);
     let unsaid = conditions.iter().filter(|condition| !read.is_within(&condition.verdict(&grid).must));
     let residual = conjunction(unsaid.map(|condition| condition.to_filter()).collect());
-    let class = ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point);
+    let class = class_of(&ranges);
     Plan { ranges, residual, class }
 }
 
@@ -250,6 +268,20 @@ mod tests {
             PK eq 'eu' or RK eq '7'                  | table scan: scan * where PK eq 'eu' or RK eq '7'
             ",
         );
+    }
+
+    #[test]
+    fn a_plan_can_be_cut_to_a_range() {
+        let cut = |text: &str, range: &str| {
+            let (inside, query) = (text.replace("PK", "PartitionKey"), range.replace("PK", "PartitionKey"));
+            let range = plan(Some(&filter(&query))).ranges.remove(0);
+            let plan = plan(Some(&filter(&inside))).within(&range);
+            format!("{}: {plan}", plan.class)
+        };
+        assert_eq!(plan(None).within(&crate::range::KeyRange::ALL), plan(None));
+        assert_eq!(cut("X", "PK ge 'b' and PK le 'c'"), "partition range: scan [b..c] where X");
+        assert_eq!(cut("PK eq 'a' or PK eq 'b'", "PK gt 'a'"), "partition scan: scan b/*");
+        assert_eq!(cut("PK eq 'a' and X", "PK gt 'a'"), "point: nothing");
     }
 
     #[test]

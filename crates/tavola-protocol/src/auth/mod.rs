@@ -1,10 +1,12 @@
 //! Who sends a request: from its credentials to a [`Grant`].
 //!
-//! Account keys are all that there is so far. Shared access signatures and bearer tokens have their place beside
-//! [`shared_key`]; until then they are refused as credentials that do not hold.
+//! Three kinds of credential: an account's key ([`shared_key`]), a signature in the URL that such a key made ([`sas`]),
+//! and a token of somebody whom the server trusts. What each may do is the core's to decide.
 
+pub mod sas;
 pub mod shared_key;
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
@@ -17,50 +19,93 @@ use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
+pub use sas::{AccountSas, PolicySignature, SasFields, TableSas};
 pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
 
 use shared_key::Credentials;
 
 /// A request's date may be this far from our clock, in either direction.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
+/// Enough of a signature to tell two apart.
+const SIGNATURE_CHARS_SHOWN: usize = 4;
 
-/// Checks a request's credentials.
+/// From this version on a request without credentials is told where to get some.
+const CHALLENGE: &str = "2020-12-06";
+
+/// Who asks, as the server sees it: the real address and scheme, proxies accounted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Where from.
+    pub ip: IpAddr,
+    /// Over TLS.
+    pub https: bool,
+}
+
+/// What the server knows when a request arrives.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate<'a> {
+    /// The keys of the account that the request is for.
+    pub keys: &'a AccountKeys,
+    /// What `WWW-Authenticate` says to a request without credentials.
+    pub challenge: &'a str,
+    /// Who asks.
+    pub caller: Caller,
+    /// When.
+    pub now: SystemTime,
+}
+
+/// A credential that holds, as far as the request and the account's keys can tell.
+#[derive(Debug)]
+pub enum Credential<'a> {
+    /// All is said.
+    Complete(Grant),
+    /// A good signature whose rest stands in the access policies of a table.
+    NeedsPolicies(PolicySignature),
+    /// A token, of which only its issuer's keys can tell anything.
+    Token(&'a str),
+}
+
+/// Checks a request's credentials. A header counts more than a signature in the URL.
 ///
 /// # Errors
 /// What the service answers to missing, malformed or wrong credentials.
-pub fn authenticate(parts: &Parts, address: &Address, keys: &AccountKeys, now: SystemTime) -> Result<Grant, Rejection> {
+pub fn authenticate<'a>(parts: &'a Parts, address: &Address, gate: &Gate<'_>) -> Result<Credential<'a>, Rejection> {
     // The version decides by which rules credentials are read, so it comes first.
-    Version::of(&parts.headers)?;
-    let query = Query::parse(parts.uri.query());
+    let version = Version::of(parts)?;
     let Some(authorization) = parts.headers.get(AUTHORIZATION) else {
-        return Err(without_authorization(&query));
+        return match parts.uri.query() {
+            Some(query) if SasFields::are_in(Some(query)) => sas::check(query, &address.account, gate),
+            _ => Err(without_credentials(version, gate.challenge)),
+        };
     };
     let authorization = authorization.to_str().map_err(|_| Rejection::InvalidAuthenticationInfo)?;
-    if is_bearer(authorization) {
-        return Err(failed("Bearer tokens are not supported by this server."));
+    if let Some(token) = bearer(authorization) {
+        // Whoever listens on the way would be as good as the bearer.
+        return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(failed("A token needs https.")) };
     }
     let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
     check_account(&credentials, address)?;
-    check_signature(&credentials, parts, &query, address, keys)?;
-    check_date(&parts.headers, now)?;
-    let grant = Grant::owner(address.account.clone());
-    Ok(if address.secondary { grant.read_only() } else { grant })
+    check_signature(&credentials, parts, address, gate.keys)?;
+    check_date(&parts.headers, gate.now)?;
+    Ok(Credential::Complete(Grant::owner(address.account.clone())))
 }
 
-fn without_authorization(query: &Query<'_>) -> Rejection {
-    if query.has_signature {
-        return failed("Shared access signatures are not supported by this server.");
+/// What a request gets that presents nothing, or a token that does not hold.
+#[must_use]
+pub fn without_credentials(version: Version, challenge: &str) -> Rejection {
+    if version.as_str() >= CHALLENGE {
+        return Rejection::CredentialsMissing { challenge: challenge.to_owned() };
     }
     // No detail: that is how the service words it when nothing was sent.
     Rejection::AuthenticationFailed { detail: None }
 }
 
-fn is_bearer(authorization: &str) -> bool {
-    let scheme = authorization.split(' ').next().unwrap_or_default();
-    scheme.eq_ignore_ascii_case("bearer")
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ').unwrap_or((authorization, ""));
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn failed(detail: impl Into<String>) -> Rejection {
+pub(crate) fn failed(detail: impl Into<String>) -> Rejection {
     Rejection::AuthenticationFailed { detail: Some(detail.into()) }
 }
 
@@ -74,10 +119,10 @@ fn check_account(credentials: &Credentials<'_>, address: &Address) -> Result<(),
 fn check_signature(
     credentials: &Credentials<'_>,
     parts: &Parts,
-    query: &Query<'_>,
     address: &Address,
     keys: &AccountKeys,
 ) -> Result<(), Rejection> {
+    let query = Query::parse(parts.uri.query());
     let signed = SignedParts {
         method: parts.method.as_str(),
         content_md5: text_of(&parts.headers, &HeaderName::from_static("content-md5")).unwrap_or_default(),
@@ -88,7 +133,7 @@ fn check_signature(
         comp: query.get(Parameter::Comp),
     };
     let text = string_to_sign(credentials.scheme, &signed);
-    let verifies = |text: &str| keys.iter().any(|key| key.verifies(text, &credentials.signature));
+    let verifies = |text: &str| keys.verify(text, &credentials.signature);
     if verifies(&text) {
         return Ok(());
     }
@@ -97,9 +142,10 @@ fn check_signature(
     {
         return Ok(());
     }
-    let given = credentials.signature_text;
+    // Not the whole of it: it may be right for another request.
+    let given = credentials.signature_text.get(..SIGNATURE_CHARS_SHOWN).unwrap_or_default();
     Err(failed(format!(
-        "The MAC signature found in the HTTP request '{given}' is not the same as any computed signature. \
+        "The MAC signature found in the HTTP request '{given}...' is not the same as any computed signature. \
          Server used following string to sign: '{text}'."
     )))
 }

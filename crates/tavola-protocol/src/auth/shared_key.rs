@@ -10,6 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, Request};
 use sha2::Sha256;
 use tavola_core::AccountName;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::headers::text_value;
 use crate::table::query::{Parameter, Query};
@@ -131,7 +132,7 @@ impl<'a> Credentials<'a> {
 #[error("an account key is base64 text that is not empty")]
 pub struct KeyTextError;
 
-/// A key of an account, ready to sign.
+/// A key of an account, ready to sign. Cleared from memory when dropped, as its hash state is.
 #[derive(Clone)]
 pub struct AccountKey(Hmac<Sha256>);
 
@@ -141,7 +142,7 @@ impl AccountKey {
     /// # Errors
     /// If it is empty or not base64.
     pub fn parse(text: &str) -> Result<Self, KeyTextError> {
-        let bytes = STANDARD.decode(text).map_err(|_| KeyTextError)?;
+        let bytes = Zeroizing::new(STANDARD.decode(text).map_err(|_| KeyTextError)?);
         if bytes.is_empty() {
             return Err(KeyTextError);
         }
@@ -161,6 +162,12 @@ impl AccountKey {
         self.0.clone().chain_update(string_to_sign).verify_slice(signature).is_ok()
     }
 }
+
+// An HMAC is two states of its hash and a buffer, and does not say itself that they are cleared.
+const _: () = {
+    const fn is_cleared_on_drop<T: ZeroizeOnDrop>() {}
+    is_cleared_on_drop::<Sha256>();
+};
 
 impl fmt::Debug for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,9 +191,12 @@ impl AccountKeys {
         Ok(Self { first: AccountKey::parse(first)?, second: second.map(AccountKey::parse).transpose()? })
     }
 
-    /// The keys.
-    pub fn iter(&self) -> impl Iterator<Item = &AccountKey> {
-        std::iter::once(&self.first).chain(&self.second)
+    /// True if `signature` is the text's by one of the keys. Both are always tried, so that the time tells nothing.
+    #[must_use]
+    pub fn verify(&self, string_to_sign: &str, signature: &[u8]) -> bool {
+        let first = self.first.verifies(string_to_sign, signature);
+        let second = self.second.as_ref().is_some_and(|key| key.verifies(string_to_sign, signature));
+        first | second
     }
 }
 

@@ -6,8 +6,8 @@ use http::Request;
 use http::request::Parts;
 use proptest::prelude::*;
 
-use super::authenticate;
 use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
+use super::{Caller, Gate, authenticate};
 use crate::address::{Address, AddressRules, locate};
 use crate::rejection::{Rejection, status_code_text};
 
@@ -36,7 +36,9 @@ fn address(parts: &Parts) -> Address {
 
 fn check(parts: &Parts, now: SystemTime) -> Result<(), Rejection> {
     let keys = AccountKeys::parse(KEY, Some(SECOND_KEY)).unwrap();
-    authenticate(parts, &address(parts), &keys, now).map(|_| ())
+    let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
+    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now };
+    authenticate(parts, &address(parts), &gate).map(|_| ())
 }
 
 fn failure(parts: &Parts, now: SystemTime) -> String {
@@ -125,20 +127,22 @@ fn a_wrong_signature_is_explained() {
     assert_eq!(
         failure(&request, at(0)),
         format!(
-            "The MAC signature found in the HTTP request 'd3Jvbmc=' is not the same as any computed signature. Server \
+            "The MAC signature found in the HTTP request 'd3Jv...' is not the same as any computed signature. Server \
              used following string to sign: 'GET\n\n\n{DATE}\n/devstoreaccount1/devstoreaccount1/T?comp=acl'."
         )
     );
 }
 
-/// Statements 29, 51, 53 and 57.
+/// Statements 29, 51, 53, 56 and 57.
 #[test]
 fn other_credentials() {
     let path = "/devstoreaccount1/Tables";
     for (headers, expected) in [
-        (vec![], "no detail"),
-        (vec![("authorization", "Bearer abc")], "Bearer tokens are not supported by this server."),
-        (vec![("authorization", "bearer abc")], "Bearer tokens are not supported by this server."),
+        (vec![], "InvalidAuthenticationInfo"),
+        (vec![("x-ms-version", "2020-12-06")], "InvalidAuthenticationInfo"),
+        (vec![("x-ms-version", "2020-10-02")], "no detail"),
+        (vec![("authorization", "Bearer abc")], "A token needs https."),
+        (vec![("authorization", "bearer abc")], "A token needs https."),
         (vec![("authorization", "Basic ZGV2OmRldg==")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKey")], "InvalidAuthenticationInfo"),
@@ -153,9 +157,13 @@ fn other_credentials() {
         assert_eq!(failure(&parts("GET", path, &headers), at(0)), expected, "{headers:?}");
     }
     let not_base64 = [("authorization", "SharedKey devstoreaccount1:not base64!"), ("date", DATE)];
-    assert!(failure(&parts("GET", path, &not_base64), at(0)).contains("'not base64!' is not the same"));
-    let sas = parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[]);
-    assert_eq!(failure(&sas, at(0)), "Shared access signatures are not supported by this server.");
+    assert!(failure(&parts("GET", path, &not_base64), at(0)).contains("'not ...' is not the same"));
+    // A header counts more than a signature in the URL, whichever of them is good.
+    let both = parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[("authorization", "rubbish")]);
+    assert_eq!(failure(&both, at(0)), "InvalidAuthenticationInfo");
+    let mut good = recorded(&[]);
+    good.uri = "/devstoreaccount1/PyTab1()?sv=2019-02-02&sig=x".parse().unwrap();
+    assert_eq!(failure(&good, at(0)), "granted");
 }
 
 proptest! {

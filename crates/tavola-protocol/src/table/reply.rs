@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ALLOW, RETRY_AFTER};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tavola_core::reply::OperationReply;
@@ -233,7 +233,9 @@ fn etag(timestamp: Timestamp) -> String {
 
 fn rejection_answer(rejection: &Rejection, prefer: Option<Prefer>, exchange: &Exchange<'_>) -> Answer {
     let error = status_code_text(rejection);
-    if exchange.presentation.is_xml {
+    // The challenge comes from before the service knows what was asked, and is always XML.
+    let is_challenge = matches!(rejection, Rejection::CredentialsMissing { .. });
+    if exchange.presentation.is_xml || is_challenge {
         let body = error_body::xml(&error, rejection, exchange.request_id, exchange.now);
         return Answer::xml(error.status, body).header("x-ms-error-code", error.code);
     }
@@ -253,8 +255,14 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
         Rejection::ServerBusy { retry_after_seconds } => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
         }
+        Rejection::OverBudget(_) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         Rejection::StoreUnavailable => {
             headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
+        }
+        Rejection::CredentialsMissing { challenge } => {
+            headers.insert(WWW_AUTHENTICATE, text_value(challenge.clone()));
         }
         Rejection::MethodNotAllowed { allowed } => {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));

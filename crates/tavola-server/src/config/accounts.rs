@@ -1,12 +1,18 @@
 //! The accounts that the server knows.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
 
+use ipnet::IpNet;
 use tavola_core::AccountName;
 use tavola_protocol::auth::AccountKeys;
 
-use super::layers::Fields;
+use super::layers::{Fields, items};
 use super::{ConfigError, Layers};
+use crate::budget::{Budgets, Rates};
 
 /// The account that every emulator has. Its key is public.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -14,10 +20,31 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The accounts by name, with their keys.
+/// One account.
+#[derive(Debug)]
+pub struct Account {
+    /// Who has one of them is its owner.
+    pub keys: AccountKeys,
+    /// Takes no writes, whoever asks.
+    pub read_only: bool,
+    /// Who may come in at all; nobody named means everybody.
+    allowed_ips: Vec<IpNet>,
+    /// What it may spend.
+    pub budgets: Arc<Budgets>,
+}
+
+impl Account {
+    /// True if requests may come from there.
+    #[must_use]
+    pub fn admits(&self, ip: IpAddr) -> bool {
+        self.allowed_ips.is_empty() || self.allowed_ips.iter().any(|net| net.contains(&ip.to_canonical()))
+    }
+}
+
+/// The accounts by name.
 #[derive(Debug, Clone)]
 pub struct Accounts {
-    by_name: HashMap<AccountName, AccountKeys>,
+    by_name: HashMap<AccountName, Arc<Account>>,
     development: bool,
 }
 
@@ -33,8 +60,8 @@ impl Accounts {
 
     fn development() -> Self {
         let account = account(DEVELOPMENT_ACCOUNT, &Fields::from([("key1", DEVELOPMENT_KEY)]));
-        let (name, keys) = account.expect("the development account is well formed");
-        Self { by_name: HashMap::from([(name, keys)]), development: true }
+        let (name, account) = account.expect("the development account is well formed");
+        Self { by_name: HashMap::from([(name, account)]), development: true }
     }
 
     /// True if nobody configured an account.
@@ -43,9 +70,9 @@ impl Accounts {
         self.development
     }
 
-    /// The keys of an account.
+    /// The account of that name.
     #[must_use]
-    pub fn keys(&self, account: &AccountName) -> Option<&AccountKeys> {
+    pub fn get(&self, account: &AccountName) -> Option<&Arc<Account>> {
         self.by_name.get(account)
     }
 
@@ -59,17 +86,62 @@ impl Accounts {
     pub fn names(&self) -> impl Iterator<Item = &AccountName> {
         self.by_name.keys()
     }
+
+    /// The same accounts, with what `standing` ones of the same name and rates have spent already: reading the
+    /// configuration again must not fill anybody's purse.
+    #[must_use]
+    pub(crate) fn with_budgets_of(mut self, standing: &Self) -> Self {
+        for (name, account) in &mut self.by_name {
+            let Some(known) = standing.get(name).filter(|known| known.budgets.rates() == account.budgets.rates())
+            else {
+                continue;
+            };
+            let Account { keys, read_only, allowed_ips, .. } = &**account;
+            *account = Arc::new(Account {
+                keys: keys.clone(),
+                read_only: *read_only,
+                allowed_ips: allowed_ips.clone(),
+                budgets: Arc::clone(&known.budgets),
+            });
+        }
+        self
+    }
 }
 
-fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, AccountKeys), ConfigError> {
-    let name_error =
-        || ConfigError(format!("accounts.{name}: an account's name has letters, digits and inner hyphens"));
-    let account = AccountName::parse(name).ok_or_else(name_error)?;
-    let Some(key1) = fields.get("key1") else {
-        return Err(ConfigError(format!("accounts.{name}: key1 is missing")));
-    };
+fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, Arc<Account>), ConfigError> {
+    let error = |problem: String| ConfigError(format!("accounts.{name}: {problem}"));
+    let account = AccountName::parse(name)
+        .ok_or_else(|| error("an account's name has letters, digits and inner hyphens".to_owned()))?;
+    let key1 = fields.get("key1").ok_or_else(|| error("key1 is missing".to_owned()))?;
     // The message must not show the key.
-    let key_error = |_| ConfigError(format!("accounts.{name}: a key is not base64"));
-    let keys = AccountKeys::parse(key1, fields.get("key2").copied()).map_err(key_error)?;
-    Ok((account, keys))
+    let keys = AccountKeys::parse(key1, fields.get("key2").copied().filter(|key| !key.is_empty()));
+    let keys = keys.map_err(|_| error("a key is not base64".to_owned()))?;
+    let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
+        parse_net(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
+    });
+    let rates = Rates {
+        requests: parse(fields, "requests_per_second").map_err(error)?,
+        ingress_bytes: parse(fields, "ingress_bytes_per_second").map_err(error)?,
+        egress_bytes: parse(fields, "egress_bytes_per_second").map_err(error)?,
+    };
+    let resolved = Account {
+        keys,
+        read_only: parse(fields, "read_only").map_err(error)?,
+        allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
+        budgets: Arc::new(Budgets::new(rates)),
+    };
+    Ok((account, Arc::new(resolved)))
+}
+
+/// The value of a field, or the type's own default if nobody gave one.
+fn parse<T: FromStr<Err: Display> + Default>(fields: &Fields<'_>, name: &str) -> Result<T, String> {
+    match fields.get(name).copied().filter(|text| !text.is_empty()) {
+        None => Ok(T::default()),
+        Some(text) => text.parse().map_err(|error| format!("{name}: \"{text}\" does not fit: {error}")),
+    }
+}
+
+/// An address, or a range as `10.0.0.0/8`.
+pub(crate) fn parse_net(text: &str) -> Option<IpNet> {
+    text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical().into()))
 }

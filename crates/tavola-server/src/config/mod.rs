@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use accounts::Accounts;
+pub use accounts::{Account, Accounts};
 pub use layers::{Layers, Origin};
 pub use settings::{SETTINGS, Setting};
 

@@ -11,7 +11,7 @@ use tavola_core::filter::parse::parse;
 use tavola_core::reply::Cost;
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, NewEntity, PartitionKey,
+    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, Grant, NewEntity, PartitionKey,
     Precondition, Properties, PropertyName, Refusal, RowKey, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_service::{Clock, ServiceError, TableService};
@@ -59,6 +59,10 @@ impl Fixture {
         Self { store, service, clock, account: AccountName::parse("acct").unwrap() }
     }
 
+    pub(crate) fn owner(&self) -> Grant {
+        Grant::owner(self.account.clone())
+    }
+
     /// Asks until there is an answer.
     pub(crate) async fn ask(&self, request: TableRequest) -> Result<TableReply, Refusal> {
         self.ask_with_cost(request).await.map(|(reply, _)| reply)
@@ -67,7 +71,7 @@ impl Fixture {
     pub(crate) async fn ask_with_cost(&self, request: TableRequest) -> Result<(TableReply, Cost), Refusal> {
         let mut unknown = false;
         for _ in 0..ATTEMPTS_MAX {
-            match self.service.execute(&self.account, request.clone()).await {
+            match self.service.execute(&self.owner(), request.clone()).await {
                 Ok(answer) => return Ok((answer.reply, answer.cost)),
                 Err(ServiceError::Store(StoreError::UnknownOutcome)) => unknown = true,
                 Err(ServiceError::Store(StoreError::Contended | StoreError::Unavailable { .. })) => {}

@@ -1,0 +1,280 @@
+//! What the server makes of a signature. The order is the service's: the fields, the signature, the time, the address,
+//! the protocol, then what it opens. Nothing is read from the store for a signature that is wrong.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tavola_core::grant::{Grant, Permissions, ResourceTypes, TableSignature};
+use tavola_core::limits::POLICY_ID_CHARS_MAX;
+use tavola_core::{AccessPolicy, AccountName, Cut, DateTime, EntityKey, KeyRange, PartitionKey, RowKey, TableName};
+
+use super::fields::{FieldsError, SasFields};
+use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
+use crate::auth::shared_key::AccountKeys;
+use crate::auth::{Caller, Credential, Gate, failed};
+use crate::rejection::Rejection;
+use crate::version::Version;
+
+/// The first version with signatures for tables.
+const OLDEST: &str = "2012-02-12";
+
+/// A table's signature that is right and refers to a stored access policy.
+#[derive(Debug)]
+pub struct PolicySignature {
+    account: AccountName,
+    sas: TableSas,
+    table: TableName,
+    caller: Caller,
+    now: DateTime,
+}
+
+/// Judges the signature in a query string.
+pub(in crate::auth) fn check<'a>(
+    query: &str,
+    account: &AccountName,
+    gate: &Gate<'_>,
+) -> Result<Credential<'a>, Rejection> {
+    let fields = SasFields::parse(query).map_err(|error| failed(error.to_string()))?;
+    if fields.given("skoid").is_some() {
+        return Err(failed("User delegation signatures do not exist for tables."));
+    }
+    let version = fields.given("sv").ok_or_else(|| mandatory("sv"))?;
+    if Version::parse_any(version).is_none() || version < OLDEST {
+        return Err(failed(format!("The signed version is not one: '{version}'")));
+    }
+    check_fields_of_version(&fields, version)?;
+    if fields.given("ss").is_some() || fields.given("srt").is_some() {
+        return account_signature(&fields, account, gate).map(Credential::Complete);
+    }
+    table_signature(&fields, account, gate)
+}
+
+/// A restriction that the version does not sign could be taken away by anybody, so it must not look as if it held.
+fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), Rejection> {
+    for (name, since) in [("sip", ADDRESS_AND_PROTOCOL), ("spr", ADDRESS_AND_PROTOCOL), ("ses", ENCRYPTION_SCOPE)] {
+        if fields.given(name).is_some() && version < since {
+            return Err(failed(format!("{name} needs a signed version of {since} or later")));
+        }
+    }
+    Ok(())
+}
+
+fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<'_>) -> Result<Grant, Rejection> {
+    let sas = AccountSas::of(fields);
+    if sas.version.as_str() < ADDRESS_AND_PROTOCOL {
+        return Err(failed(format!("An account signature needs a signed version of {ADDRESS_AND_PROTOCOL} or later")));
+    }
+    for name in ["ss", "srt", "sp", "se"] {
+        fields.given(name).ok_or_else(|| mandatory(name))?;
+    }
+    if fields.given("si").is_some() {
+        return Err(failed("An account signature cannot refer to an access policy"));
+    }
+    check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
+    check_time(&sas.start, &sas.expiry, date_time(gate.now))?;
+    check_caller(&sas.ip, &sas.protocol, gate.caller)?;
+    let legal_services = sas.services.chars().all(|letter| "bqtf".contains(letter));
+    let types = ResourceTypes::parse(&sas.resource_types).filter(|_| legal_services);
+    let permissions = Permissions::of_account(&sas.permissions);
+    let (Some(types), Some(permissions)) = (types, permissions) else {
+        return Err(failed("Signature fields are not well formed: ss, srt or sp has a letter that it cannot have"));
+    };
+    if !sas.services.contains('t') {
+        return Err(Rejection::ServiceMismatch);
+    }
+    Ok(Grant::account_signature(account.clone(), types, permissions))
+}
+
+fn table_signature<'a>(
+    fields: &SasFields<'_>,
+    account: &AccountName,
+    gate: &Gate<'_>,
+) -> Result<Credential<'a>, Rejection> {
+    let sas = TableSas::of(fields);
+    let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
+    let table = TableName::parse(name).map_err(|_| failed(format!("tn is not the name of a table: '{name}'")))?;
+    let has_policy = !sas.policy.is_empty();
+    for name in ["sp", "se"] {
+        if fields.given(name).is_none() && !has_policy {
+            return Err(mandatory(name));
+        }
+    }
+    check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
+    let (account, now) = (account.clone(), date_time(gate.now));
+    let signature = PolicySignature { account, sas, table, caller: gate.caller, now };
+    if has_policy { Ok(Credential::NeedsPolicies(signature)) } else { signature.complete().map(Credential::Complete) }
+}
+
+impl PolicySignature {
+    /// The table whose policies are needed.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        &self.table
+    }
+
+    /// Takes what is missing from the policy that the signature names.
+    ///
+    /// # Errors
+    /// If there is no such policy, a field stands in both places or in neither, or the whole does not hold now.
+    pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, Rejection> {
+        if self.sas.policy.chars().count() > POLICY_ID_CHARS_MAX {
+            return Err(failed("si is longer than 64 characters"));
+        }
+        let policy = policies.iter().find(|policy| policy.id == self.sas.policy);
+        let policy = policy.ok_or_else(|| failed("The signed identifier names no access policy of the table"))?;
+        take(&mut self.sas.start, policy.start.map(DateTime::to_text_full))?;
+        take(&mut self.sas.expiry, policy.expiry.map(DateTime::to_text_full))?;
+        take(&mut self.sas.permissions, policy.permission.clone().filter(|letters| !letters.is_empty()))?;
+        for (name, text) in [("sp", &self.sas.permissions), ("se", &self.sas.expiry)] {
+            if text.is_empty() {
+                return Err(mandatory(name));
+            }
+        }
+        self.complete()
+    }
+
+    fn complete(self) -> Result<Grant, Rejection> {
+        check_time(&self.sas.start, &self.sas.expiry, self.now)?;
+        check_caller(&self.sas.ip, &self.sas.protocol, self.caller)?;
+        let permissions = Permissions::of_table(&self.sas.permissions);
+        let permissions = permissions.ok_or_else(|| failed("sp has a letter that a table's signature cannot have"))?;
+        let range = key_range(&self.sas)?;
+        Ok(Grant::table_signature(self.account, TableSignature { table: self.table, permissions, range }))
+    }
+}
+
+/// A field stands in the signature or in the policy.
+fn take(field: &mut String, policy: Option<String>) -> Result<(), Rejection> {
+    match policy {
+        Some(_) if !field.is_empty() => {
+            Err(failed("Access policy fields can be associated with signature or SAS identifier but not both"))
+        }
+        Some(text) => {
+            *field = text;
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountKeys) -> Result<(), Rejection> {
+    let text = fields.given("sig").ok_or_else(|| mandatory("sig"))?;
+    let signature = STANDARD.decode(text).unwrap_or_default();
+    if keys.verify(string_to_sign, &signature) {
+        return Ok(());
+    }
+    // The usual mistakes leave a trace.
+    let hint = match text {
+        _ if text.contains('%') => " The signature is percent-encoded twice.",
+        _ if text.contains(' ') => " The signature has a plus that is not percent-encoded.",
+        _ => "",
+    };
+    Err(failed(format!("Signature did not match. String to sign used was {string_to_sign}{hint}")))
+}
+
+fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection> {
+    let start = Some(start).filter(|text| !text.is_empty()).map(|text| parse_time("st", text)).transpose()?;
+    let expiry = parse_time("se", expiry)?;
+    if let Some(start) = start.filter(|start| *start >= expiry) {
+        let (start, expiry) = (Rfc1123(start), Rfc1123(expiry));
+        return Err(failed(format!("Signed expiry time [{expiry}] must be after signed start time [{start}]")));
+    }
+    if start.is_some_and(|start| now < start) || now >= expiry {
+        let (start, expiry, now) = (Rfc1123(start.unwrap_or(now)), Rfc1123(expiry), Rfc1123(now));
+        return Err(failed(format!(
+            "Signature not valid in the specified time frame: Start [{start}] - Expiry [{expiry}] - Current [{now}]"
+        )));
+    }
+    Ok(())
+}
+
+fn parse_time(name: &str, text: &str) -> Result<DateTime, Rejection> {
+    DateTime::parse(text).map_err(|_| failed(format!("{name} is not a time: '{text}'")))
+}
+
+fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejection> {
+    if !ip.is_empty() {
+        let (first, last) = parse_ips(ip).ok_or_else(|| failed(format!("sip is not an address or a range: '{ip}'")))?;
+        let inside = matches!(caller.ip.to_canonical(), IpAddr::V4(ip) if (first..=last).contains(&ip));
+        if !inside {
+            return Err(Rejection::SourceIpMismatch(caller.ip.to_canonical()));
+        }
+    }
+    match protocol {
+        "" | "https,http" => Ok(()),
+        "https" if caller.https => Ok(()),
+        "https" => Err(Rejection::ProtocolMismatch),
+        other => Err(failed(format!("spr is neither https nor https,http: '{other}'"))),
+    }
+}
+
+fn parse_ips(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
+/// The entities between the signed keys, both included.
+fn key_range(sas: &TableSas) -> Result<KeyRange, Rejection> {
+    let start = bound("spk", &sas.start_partition_key, "srk", &sas.start_row_key)?;
+    let end = bound("epk", &sas.end_partition_key, "erk", &sas.end_row_key)?;
+    let start = match start {
+        None => Cut::Start,
+        Some((partition_key, None)) => Cut::before_partition(partition_key),
+        Some((partition_key, Some(row_key))) => Cut::Before(EntityKey::new(partition_key, row_key)),
+    };
+    let end = match end {
+        None => Cut::End,
+        Some((partition_key, None)) => Cut::AfterPartition(partition_key),
+        Some((partition_key, Some(row_key))) => Cut::After(EntityKey::new(partition_key, row_key)),
+    };
+    Ok(KeyRange { start, end })
+}
+
+/// A row's key needs its partition's.
+fn bound(
+    partition_name: &str,
+    partition_key: &str,
+    row_name: &str,
+    row_key: &str,
+) -> Result<Option<(PartitionKey, Option<RowKey>)>, Rejection> {
+    let not_a_key = |name: &str| failed(format!("{name} is not a key"));
+    match (partition_key, row_key) {
+        ("", "") => Ok(None),
+        ("", _) => Err(failed(format!("{row_name} needs {partition_name}"))),
+        (partition_key, row_key) => {
+            let partition_key = PartitionKey::new(partition_key).map_err(|_| not_a_key(partition_name))?;
+            let row_key = Some(row_key).filter(|text| !text.is_empty()).map(RowKey::new).transpose();
+            Ok(Some((partition_key, row_key.map_err(|_| not_a_key(row_name))?)))
+        }
+    }
+}
+
+fn mandatory(name: &str) -> Rejection {
+    failed(format!("{name} is mandatory. Cannot be empty"))
+}
+
+fn date_time(at: SystemTime) -> DateTime {
+    DateTime::from_unix(at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+}
+
+/// A time as headers write it, which is how the service words its details.
+struct Rfc1123(DateTime);
+
+impl fmt::Display for Rfc1123 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::headers::http_date(self.0))
+    }
+}
+
+impl fmt::Display for FieldsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice(name) => write!(f, "{name} stands more than once"),
+            Self::Malformed(name) => write!(f, "{name} is not percent-encoded text"),
+        }
+    }
+}
