@@ -47,7 +47,7 @@ impl Budgets {
     /// Takes one request with a body of this size, unless a budget is overdrawn.
     pub(crate) fn take_request(&self, body_bytes: u64) -> Result<(), Budget> {
         let now = Instant::now();
-        if !self.egress.is_open(now) {
+        if !self.egress.is_open(1, now) {
             return Err(Budget::Egress);
         }
         if !self.requests.take(1, now) {
@@ -62,8 +62,8 @@ impl Budgets {
     }
 }
 
-/// One budget: the time until which what was taken is paid for. Somebody who has paid may take once, however much, and
-/// then waits until that is paid; so a body larger than the rate is slow, not impossible.
+/// One budget: the time until which what was taken is paid for. A second can be saved up; who has nothing to pay may
+/// take more than that at once and then waits until it is paid, so a body larger than the rate is slow, not impossible.
 #[derive(Debug)]
 struct Bucket {
     per_second: u64,
@@ -78,27 +78,30 @@ impl Bucket {
     }
 
     fn take(&self, amount: u64, now: Instant) -> bool {
-        let open = self.is_open(now);
+        let open = self.is_open(amount, now);
         if open {
             self.charge(amount, now);
         }
         open
     }
 
-    fn is_open(&self, now: Instant) -> bool {
-        self.per_second == 0 || self.paid_until.load(Ordering::Relaxed) < self.nanoseconds(now) + nanoseconds(BURST)
+    fn is_open(&self, amount: u64, now: Instant) -> bool {
+        let saved = nanoseconds(BURST).saturating_sub(self.cost(amount));
+        self.per_second == 0 || self.paid_until.load(Ordering::Relaxed) <= self.nanoseconds(now) + saved
     }
 
     fn charge(&self, amount: u64, now: Instant) {
-        if self.per_second == 0 {
-            return;
-        }
-        let now = self.nanoseconds(now);
-        let cost = u128::from(amount) * nanoseconds(Duration::from_secs(1)) as u128 / u128::from(self.per_second);
-        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+        let (now, cost) = (self.nanoseconds(now), self.cost(amount));
         let _always_updates = self.paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_until| {
             Some(paid_until.max(now).saturating_add(cost))
         });
+    }
+
+    /// The time that pays for it.
+    fn cost(&self, amount: u64) -> u64 {
+        let second = u128::from(nanoseconds(Duration::from_secs(1)));
+        let cost = (u128::from(amount) * second).checked_div(u128::from(self.per_second)).unwrap_or_default();
+        u64::try_from(cost).unwrap_or(u64::MAX)
     }
 
     fn nanoseconds(&self, now: Instant) -> u64 {
@@ -134,7 +137,7 @@ mod tests {
         let start = Instant::now();
         let bucket = Bucket::new(10, start);
         assert!(bucket.take(100, start));
-        assert!(!bucket.take(1, start + Duration::from_secs(8)));
+        assert!(!bucket.take(1, start + Duration::from_secs(9)));
         assert!(bucket.take(1, start + Duration::from_millis(9_100)));
     }
 

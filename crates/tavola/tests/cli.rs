@@ -226,7 +226,7 @@ fn accounts_of_azurite_replace_the_development_account() {
     let server = RunningServer::spawn(&mut command);
     let (status, body) = get(&server.table, &format!("/{ACCOUNT}/Tables"));
     assert_eq!(status, StatusCode::NOT_FOUND, "{body}");
-    assert_eq!(get(&server.table, "/two/Tables").0, StatusCode::FORBIDDEN);
+    assert_eq!(get(&server.table, "/two/Tables").0, StatusCode::UNAUTHORIZED);
     assert!(!folder.path().join("__tavola_table__").exists(), "nothing on disk");
 }
 
@@ -309,8 +309,8 @@ fn beyond_the_requests_in_flight_the_answer_is_server_busy() {
     slow.write_all(b"}").unwrap();
     let mut answer = [0; 12];
     slow.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 403", "the slow one is answered, and its place is free again");
-    assert_eq!(other.exchange(&request).unwrap().status(), StatusCode::FORBIDDEN);
+    assert_eq!(&answer, b"HTTP/1.1 401", "the slow one is answered, and its place is free again");
+    assert_eq!(other.exchange(&request).unwrap().status(), StatusCode::UNAUTHORIZED);
 }
 
 /// A body that never arrives ends in an answer, not in a stall.
@@ -321,7 +321,7 @@ fn a_request_body_has_its_time() {
     let mut slow = Client::connect(&server.table).unwrap();
     let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{");
     let answer = slow.send(head.as_bytes()).expect("an answer although the body is missing");
-    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     Client::connect(&server.table).unwrap().create_table("table");
 }
 

@@ -303,7 +303,7 @@ fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
             response.expect_status(403)?.expect_in_body("AuthenticationFailed")?;
             let body = response.text()?.replace("\\n", "\n").replace("&apos;", "'").replace("&#39;", "'");
             let detail = format!(
-                "The MAC signature found in the HTTP request '{wrong}' is not the same as any computed signature. \
+                "' is not the same as any computed signature. \
                  Server used following string to sign: '{text}'."
             );
             response.ensure(body.contains(&detail), &format!("expected the detail {detail:?}"))?;
