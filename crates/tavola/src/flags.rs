@@ -90,6 +90,7 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
             layers.set(setting.path, value, Origin::Flag(format!("--{flag}")));
         }
     }
+    layers.read_account_folder()?;
     Ok(layers)
 }
 

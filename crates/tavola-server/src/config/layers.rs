@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use super::ConfigError;
 use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
+use super::{AccountFolder, ConfigError};
 
 const VARIABLE_PREFIX: &str = "TAVOLA_";
 /// What stands for a secret when values are shown.
@@ -76,6 +76,14 @@ impl Layers {
         Ok(layers)
     }
 
+    /// Adds the accounts that have files of their own; the last step, because where they are is a setting too.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or a file in it is wrong.
+    pub fn read_account_folder(&mut self) -> Result<(), ConfigError> {
+        AccountFolder::new(self.text("server.accounts_folder")).read_into(self)
+    }
+
     /// Sets a value unless a stronger origin has set it already.
     pub fn set(&mut self, path: &str, value: impl Into<String>, origin: Origin) {
         let weaker = self.values.get(path).is_none_or(|(_, standing)| *standing <= origin);
@@ -87,13 +95,21 @@ impl Layers {
     fn read_file(&mut self, file: &Path) -> Result<(), ConfigError> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| ConfigError(format!("cannot read the configuration {}: {error}", file.display())))?;
-        let document: toml::Table =
-            text.parse().map_err(|error| ConfigError(format!("{} is not valid TOML: {error}", file.display())))?;
+        self.read_section("", &Zeroizing::new(text), &Origin::File(file.to_owned()))
+    }
+
+    /// Reads a TOML text whose keys stand below `prefix`.
+    pub(super) fn read_section(&mut self, prefix: &str, text: &str, origin: &Origin) -> Result<(), ConfigError> {
+        // The parser's own message quotes the line, and the line may be a key.
+        let document: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            ConfigError(format!("{origin} is not valid TOML: line {line}: {}", error.message()))
+        })?;
         let mut flat = Vec::new();
-        flatten("", &toml::Value::Table(document), &mut flat);
+        flatten(prefix, &toml::Value::Table(document), &mut flat);
         for (path, value) in flat {
-            check_path(&path).map_err(|problem| ConfigError(format!("{}: {problem}", file.display())))?;
-            self.set(&path, value, Origin::File(file.to_owned()));
+            check_path(&path).map_err(|problem| ConfigError(format!("{origin}: {problem}")))?;
+            self.set(&path, value, origin.clone());
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Two stages, as in every input: first what somebody wrote and where, then one checked [`Config`] that the rest of the
 //! server trusts.
 
+pub mod account_folder;
 pub mod accounts;
 pub mod layers;
 pub mod settings;
@@ -11,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
 pub use layers::{Layers, Origin};
 pub use settings::{SETTINGS, Setting};
@@ -37,6 +39,8 @@ pub struct Config {
     pub path_style_only: bool,
     /// Who may come in.
     pub accounts: Accounts,
+    /// Where accounts are kept that can be changed while serving.
+    pub account_folder: AccountFolder,
     /// Where entities are kept.
     pub store: StoreConfig,
     /// Bounds on what clients can occupy.
@@ -125,6 +129,7 @@ impl Config {
             admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
             path_style_only: layers.parse("server.path_style_only")?,
             accounts: Accounts::resolve(layers)?,
+            account_folder: AccountFolder::new(layers.text("server.accounts_folder")),
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             log: LogConfig::resolve(layers)?,

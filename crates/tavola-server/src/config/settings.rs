@@ -118,6 +118,13 @@ pub const SETTINGS: &[Setting] = &[
         "false",
         "Take the account from the path even if the host name begins with one",
     ),
+    setting(
+        "server.accounts_folder",
+        Some("accounts-folder"),
+        "FOLDER",
+        "tavola-accounts",
+        "Folder with one file per account, written by `tavola account`",
+    ),
     setting("store.kind", Some("store"), "KIND", "embedded", "Where entities are kept: embedded (on disk) or memory"),
     setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
     setting("store.cache_mb", Some("cache-mb"), "MB", "128", "Memory for cached blocks of the embedded store"),
