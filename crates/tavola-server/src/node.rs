@@ -9,7 +9,7 @@ use tavola_protocol::AddressRules;
 use tavola_service::TableService;
 use tokio::sync::Semaphore;
 
-use crate::config::{Accounts, Config, Limits};
+use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits};
 use crate::telemetry::Telemetry;
 
 /// What the store says about itself.
@@ -36,6 +36,22 @@ impl Health for AlwaysReady {
     }
 }
 
+/// Where the configuration comes from, so that it can be read again.
+pub trait Configuration: fmt::Debug + Send + Sync + 'static {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&self) -> Result<Config, ConfigError>;
+}
+
+/// A configuration that nobody can change.
+impl Configuration for Config {
+    fn read(&self) -> Result<Config, ConfigError> {
+        Ok(self.clone())
+    }
+}
+
 /// One server: its accounts, its service, its limits and its telemetry.
 #[derive(Debug)]
 pub struct Node {
@@ -51,6 +67,11 @@ pub struct Node {
     pub telemetry: Telemetry,
     /// What the store says about itself.
     pub health: Arc<dyn Health>,
+    /// Where accounts are kept that can be changed while serving.
+    pub account_folder: AccountFolder,
+    /// What the admin port is called, beside its address.
+    pub admin_names: Vec<String>,
+    configuration: Box<dyn Configuration>,
     pub(crate) in_flight: Semaphore,
     request_ids: RequestIds,
 }
@@ -66,6 +87,9 @@ impl Node {
             limits: config.limits,
             telemetry,
             health,
+            account_folder: config.account_folder.clone(),
+            admin_names: config.admin_names.clone(),
+            configuration: Box::new(config.clone()),
             in_flight: Semaphore::new(config.limits.requests_in_flight),
             request_ids: RequestIds::new(),
         }
@@ -77,11 +101,22 @@ impl Node {
         self.accounts.load_full()
     }
 
-    /// Takes what can change while serving from a configuration that was read again: from the next request on, other
-    /// keys count. Requests under way finish with those that they came with.
-    pub fn reload(&self, config: &Config) {
+    /// The same node with a configuration that can be read again.
+    #[must_use]
+    pub fn with_configuration(self, configuration: impl Configuration) -> Self {
+        Self { configuration: Box::new(configuration), ..self }
+    }
+
+    /// Reads the configuration again and takes from it what can change while serving: from the next request on other
+    /// keys count. Requests under way finish with those that they came with. What is wrong changes nothing.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read_again(&self) -> Result<(), ConfigError> {
+        let config = self.configuration.read()?;
         let standing = self.accounts();
-        self.accounts.store(Arc::new(config.accounts.clone().with_budgets_of(&standing)));
+        self.accounts.store(Arc::new(config.accounts.with_budgets_of(&standing)));
+        Ok(())
     }
 
     /// The id of the next request.

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use tavola_server::Config;
 use tavola_server::config::{Layers, Origin, Personality};
+use tavola_server::{Config, ConfigError};
 
 use crate::exit::Failure;
-use crate::{flags, serve};
+use crate::flags;
+use crate::serve::{self, CommandLine};
 
 /// Our data lives in a folder of its own beside whatever the location holds: by default that is somebody's project.
 const DATA_FOLDER: &str = "__tavola_table__";
@@ -34,8 +35,11 @@ const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
 pub(crate) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     let matches = command().try_get_matches_from(arguments)?;
     warn_of_what_is_missing(&matches);
-    let layers = layers(&matches)?;
-    serve::run(&Config::resolve(&layers, Personality::Emulator)?)
+    serve::run(CommandLine { matches, resolve })
+}
+
+fn resolve(matches: &ArgMatches) -> Result<Config, ConfigError> {
+    Config::resolve(&layers(matches)?, Personality::Emulator)
 }
 
 fn command() -> Command {
@@ -76,7 +80,7 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
     }
 }
 
-fn layers(matches: &ArgMatches) -> Result<Layers, Failure> {
+fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     let mut layers = Layers::read(None, flags::environment())?;
     let flag = |name: &str| Origin::Flag(format!("--{name}"));
     let settings = [

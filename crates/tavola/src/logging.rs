@@ -3,18 +3,38 @@
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
 
+use tavola_server::ConfigError;
 use tavola_server::config::{LogConfig, LogFormat};
 use tavola_server::telemetry::{AccessLog, AccessLogFormat};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
 use crate::exit::Failure;
 
-/// Sets up the log of what the server does; `RUST_LOG` refines the level.
-pub(crate) fn start(log: &LogConfig) -> Result<(), Failure> {
+/// The level of the log, which can change while it is written.
+#[derive(Debug)]
+pub(crate) struct LogLevel(reload::Handle<EnvFilter, Registry>);
+
+impl LogLevel {
+    /// Takes the level of a configuration that was read again.
+    pub(crate) fn set(&self, log: &LogConfig) -> Result<(), ConfigError> {
+        let filter = filter_of(log)?;
+        self.0.reload(filter).map_err(|error| ConfigError::new(format!("log.level cannot be changed: {error}")))
+    }
+}
+
+/// `RUST_LOG` says more than the configuration.
+fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
     let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| log.level.clone());
-    let filter = EnvFilter::try_new(&filter)
-        .map_err(|error| Failure::Usage(format!("log.level: \"{filter}\" is not a level or filter: {error}")))?;
+    EnvFilter::try_new(&filter)
+        .map_err(|error| ConfigError::new(format!("log.level: \"{filter}\" is not a level or filter: {error}")))
+}
+
+/// Sets up the log of what the server does.
+pub(crate) fn start(log: &LogConfig) -> Result<LogLevel, Failure> {
+    let (filter, level) = reload::Layer::new(filter_of(log)?);
     let writer = match &log.file {
         None => BoxMakeWriter::new(std::io::stderr),
         Some(file) => {
@@ -25,12 +45,13 @@ pub(crate) fn start(log: &LogConfig) -> Result<(), Failure> {
     };
     let is_terminal = log.file.is_none() && std::io::stderr().is_terminal();
     let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(colours);
-    match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().init(),
-    }
-    Ok(())
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
+    let lines = match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(LogLevel(level))
 }
 
 /// The log of requests, unless it is switched off. Its lines follow the format that was asked for; nobody asking means

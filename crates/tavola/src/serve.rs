@@ -3,42 +3,64 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use clap::ArgMatches;
 use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::config::{Personality, StoreConfig};
-use tavola_server::node::AlwaysReady;
+use tavola_server::node::{AlwaysReady, Configuration};
 use tavola_server::telemetry::Telemetry;
-use tavola_server::{Config, Health, Node, Server};
+use tavola_server::{Config, ConfigError, Health, Node, Server};
 use tavola_service::{SystemClock, TableService};
 use tavola_store::{MemoryStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::Failure;
-use crate::logging;
+use crate::logging::{self, LogLevel};
+
+/// A command line and what it means, so that it can be asked again when files have changed.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandLine {
+    pub(crate) matches: ArgMatches,
+    pub(crate) resolve: fn(&ArgMatches) -> Result<Config, ConfigError>,
+}
+
+impl Configuration for CommandLine {
+    fn read(&self) -> Result<Config, ConfigError> {
+        (self.resolve)(&self.matches)
+    }
+}
 
 /// Serves until SIGINT or SIGTERM.
-pub(crate) fn run(config: &Config) -> Result<(), Failure> {
-    logging::start(&config.log)?;
+pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
+    let config = &command_line.read()?;
+    let log_level = logging::start(&config.log)?;
     if config.personality == Personality::Emulator && config.table.port() != 0 {
         println!("Azurite Table service is starting at {}", url(config.table));
     }
     let store = open_store(&config.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(config, &store))?;
+    runtime.block_on(serve(config, &store, command_line, log_level))?;
     store.close();
     Ok(())
 }
 
-async fn serve(config: &Config, store: &OpenStore) -> Result<(), Failure> {
+async fn serve(
+    config: &Config,
+    store: &OpenStore,
+    command_line: CommandLine,
+    log_level: LogLevel,
+) -> Result<(), Failure> {
     let (entities, health) = store.parts();
     let server = Server::bind(config).await?;
     let telemetry = Telemetry::new(logging::access_log(&config.log)?);
     let tables = TableService::new(entities, Arc::new(SystemClock));
-    let node = Arc::new(Node::new(config, tables, health, telemetry));
+    let node = Node::new(config, tables, health, telemetry).with_configuration(Reloaded { command_line, log_level });
+    let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
     stop_on_signal(stop)?;
+    read_again_on_signal(Arc::clone(&node))?;
     announce(config, &server)?;
     server.run(node, stopped).await;
     tracing::info!("stopped");
@@ -56,6 +78,38 @@ fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
         }
         tracing::info!("stopping: no new connections, open requests are finished");
         let _server_gone = stop.send(true);
+    });
+    Ok(())
+}
+
+/// What is read again takes the log level along, which is not the server's to know.
+#[derive(Debug)]
+struct Reloaded {
+    command_line: CommandLine,
+    log_level: LogLevel,
+}
+
+impl Configuration for Reloaded {
+    fn read(&self) -> Result<Config, ConfigError> {
+        let config = self.command_line.read()?;
+        self.log_level.set(&config.log)?;
+        Ok(config)
+    }
+}
+
+/// SIGHUP: accounts, certificates and the log level are read again. What is wrong is said, and changes nothing.
+fn read_again_on_signal(node: Arc<Node>) -> Result<(), Failure> {
+    let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
+    let mut hang_up = signal(SignalKind::hangup()).map_err(cannot_listen)?;
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            match node.read_again() {
+                Ok(()) => {
+                    tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again")
+                }
+                Err(error) => tracing::error!(%error, "the configuration was not taken; the old one goes on"),
+            }
+        }
     });
     Ok(())
 }

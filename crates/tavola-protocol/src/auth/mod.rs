@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
-use tavola_core::Grant;
+use tavola_core::{AccountName, Grant};
 
 use crate::address::Address;
 use crate::rejection::Rejection;
@@ -83,11 +83,39 @@ pub fn authenticate<'a>(parts: &'a Parts, address: &Address, gate: &Gate<'_>) ->
         // Whoever listens on the way would be as good as the bearer.
         return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(failed("A token needs https.")) };
     }
-    let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
-    check_account(&credentials, address)?;
-    check_signature(&credentials, parts, address, gate.keys)?;
-    check_date(&parts.headers, gate.now)?;
+    check_shared_key(parts, &address.account, gate.keys, gate.now)?;
     Ok(Credential::Complete(Grant::owner(address.account.clone())))
+}
+
+/// Checks that a request is signed with a key of the account.
+///
+/// # Errors
+/// What the service answers to a header that is malformed, of another account, or does not hold.
+pub fn check_shared_key(
+    parts: &Parts,
+    account: &AccountName,
+    keys: &AccountKeys,
+    now: SystemTime,
+) -> Result<(), Rejection> {
+    let authorization = text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
+    let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
+    if credentials.account != account.as_str() {
+        return Err(failed("The account of the Authorization header is not the account of the request's URL."));
+    }
+    check_signature(&credentials, parts, account, keys)?;
+    check_date(&parts.headers, now)
+}
+
+/// The account that an `Authorization` header with a signature names, whether or not it holds.
+#[must_use]
+pub fn shared_key_account(headers: &HeaderMap) -> Option<&str> {
+    text_of(headers, &AUTHORIZATION).and_then(Credentials::parse).map(|credentials| credentials.account)
+}
+
+/// The token that an `Authorization` header carries, whether or not it holds.
+#[must_use]
+pub fn token_of(headers: &HeaderMap) -> Option<&str> {
+    text_of(headers, &AUTHORIZATION).and_then(bearer)
 }
 
 /// What a request gets that presents nothing, or a token that does not hold.
@@ -109,17 +137,10 @@ pub(crate) fn failed(detail: impl Into<String>) -> Rejection {
     Rejection::AuthenticationFailed { detail: Some(detail.into()) }
 }
 
-fn check_account(credentials: &Credentials<'_>, address: &Address) -> Result<(), Rejection> {
-    if credentials.account == address.account.as_str() {
-        return Ok(());
-    }
-    Err(failed("The account of the Authorization header is not the account of the request's URL."))
-}
-
 fn check_signature(
     credentials: &Credentials<'_>,
     parts: &Parts,
-    address: &Address,
+    account: &AccountName,
     keys: &AccountKeys,
 ) -> Result<(), Rejection> {
     let query = Query::parse(parts.uri.query());
@@ -128,7 +149,7 @@ fn check_signature(
         content_md5: text_of(&parts.headers, &HeaderName::from_static("content-md5")).unwrap_or_default(),
         content_type: text_of(&parts.headers, &CONTENT_TYPE).unwrap_or_default(),
         date: date_text(&parts.headers).ok_or_else(|| failed("The request has no date."))?,
-        account: address.account.as_str(),
+        account: account.as_str(),
         path: parts.uri.path(),
         comp: query.get(Parameter::Comp),
     };
@@ -137,7 +158,7 @@ fn check_signature(
     if verifies(&text) {
         return Ok(());
     }
-    if let Some(path) = path_before_rewriting(parts.uri.path(), address)
+    if let Some(path) = path_before_rewriting(parts.uri.path(), account)
         && verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
     {
         return Ok(());
@@ -151,8 +172,8 @@ fn check_signature(
 }
 
 /// The Python library signs a request for the secondary first and then puts `/acct-secondary` before its path.
-fn path_before_rewriting<'a>(path: &'a str, address: &Address) -> Option<&'a str> {
-    let account = address.account.as_str();
+fn path_before_rewriting<'a>(path: &'a str, account: &AccountName) -> Option<&'a str> {
+    let account = account.as_str();
     let rest = path.strip_prefix('/')?.strip_prefix(account)?.strip_prefix("-secondary")?;
     let repeats_account = rest.strip_prefix('/')?.strip_prefix(account).is_some_and(|tail| matches!(tail, "" | "/"));
     repeats_account.then_some(rest)

@@ -1,54 +1,88 @@
-//! The admin port: health and metrics, nothing that changes anything.
+//! The admin port. Health and metrics are for everybody who can reach it; what changes something needs a credential.
+//! Nothing is for pages of other sites ([`guard`]).
+
+mod change;
+mod guard;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::node::Node;
+use change::Change;
+use guard::Door;
 
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Who asks, and when.
+#[derive(Debug, Clone, Copy)]
+struct Visitor {
+    peer: IpAddr,
+    /// The address of ours that was asked.
+    listens_on: IpAddr,
+    now: SystemTime,
+}
+
 /// Serves the admin port until `stop` turns true.
 pub async fn serve_admin(listener: TcpListener, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let listens_on = listener.local_addr().map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let (Ok((stream, _peer)), Ok(permit)) = (accepted, Arc::clone(&connections).try_acquire_owned()) else {
+        let (Ok((stream, peer)), Ok(permit)) = (accepted, Arc::clone(&connections).try_acquire_owned()) else {
             continue;
         };
         let node = Arc::clone(&node);
         tokio::spawn(async move {
             let _held_while_open = permit;
-            let service = service_fn(|request: Request<Incoming>| {
-                let response = answer(&node, request.method(), request.uri().path()).map(Full::new);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
-            let _ended = http.serve_connection(TokioIo::new(stream), service).await;
+            serve_connection(stream, &node, peer.ip(), listens_on).await;
         });
     }
 }
 
-fn answer(node: &Node, method: &Method, path: &str) -> Response<Bytes> {
-    if method != Method::GET && method != Method::HEAD {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+async fn serve_connection(stream: TcpStream, node: &Arc<Node>, peer: IpAddr, listens_on: IpAddr) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let node = Arc::clone(node);
+        let visitor = Visitor { peer, listens_on, now: SystemTime::now() };
+        async move { Ok::<_, Infallible>(answer(&node, visitor, &request.into_parts().0).await.map(Full::new)) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
+    let _ended = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(node: &Node, visitor: Visitor, parts: &Parts) -> Response<Bytes> {
+    let door = Door { listens_on: visitor.listens_on, names: &node.admin_names };
+    if let Err(stranger) = door.check(&parts.uri, &parts.headers) {
+        return text(StatusCode::FORBIDDEN, stranger.text().to_owned());
     }
+    let (path, query) = (parts.uri.path(), parts.uri.query());
+    match (&parts.method, Change::parse(path, query)) {
+        (&Method::POST, Some(change)) => change::carry_out(node, visitor, parts, &change).await,
+        (_, Some(_)) => text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned()),
+        (&Method::GET | &Method::HEAD, None) => page(node, path),
+        (_, None) => text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+    }
+}
+
+fn page(node: &Node, path: &str) -> Response<Bytes> {
     match path {
         "/alive" => text(StatusCode::OK, "alive\n".to_owned()),
         "/ready" | "/readyz" | "/healthz" => ready(node),
@@ -93,6 +127,9 @@ fn text(status: StatusCode, body: String) -> Response<Bytes> {
 fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

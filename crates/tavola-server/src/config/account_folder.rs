@@ -58,7 +58,7 @@ pub type KeyText = Zeroizing<String>;
 pub fn generate_key() -> Result<KeyText, ConfigError> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
     getrandom::fill(&mut *bytes).map_err(|error| ConfigError(format!("the system gives no randomness: {error}")))?;
-    Ok(Zeroizing::new(STANDARD.encode(&*bytes)))
+    Ok(Zeroizing::new(STANDARD.encode(bytes.as_slice())))
 }
 
 /// The folder.

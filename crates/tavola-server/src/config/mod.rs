@@ -35,6 +35,8 @@ pub struct Config {
     pub table: SocketAddr,
     /// Where health and metrics listen.
     pub admin: SocketAddr,
+    /// What the admin port is called, beside its address.
+    pub admin_names: Vec<String>,
     /// Never look for the account in the host name.
     pub path_style_only: bool,
     /// Who may come in.
@@ -127,6 +129,7 @@ impl Config {
             personality,
             table: SocketAddr::new(host, layers.parse("server.table_port")?),
             admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
+            admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
             path_style_only: layers.parse("server.path_style_only")?,
             accounts: Accounts::resolve(layers)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),

@@ -112,6 +112,13 @@ pub const SETTINGS: &[Setting] = &[
         "Port for health and metrics; 0 picks a free one",
     ),
     setting(
+        "server.admin_names",
+        None,
+        "NAMES",
+        "",
+        "Host names under which health and metrics are asked for, beside addresses and localhost",
+    ),
+    setting(
         "server.path_style_only",
         Some("path-style-only"),
         "BOOL",

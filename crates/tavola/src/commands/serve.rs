@@ -1,16 +1,21 @@
 //! `tavola serve`.
 
 use clap::ArgMatches;
-use tavola_server::Config;
 use tavola_server::config::{Origin, Personality};
+use tavola_server::{Config, ConfigError};
 
 use crate::exit::Failure;
-use crate::{flags, serve};
+use crate::flags;
+use crate::serve::{self, CommandLine};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    serve::run(CommandLine { matches: matches.clone(), resolve })
+}
+
+fn resolve(matches: &ArgMatches) -> Result<Config, ConfigError> {
     let mut layers = flags::layers(matches)?;
     if matches.get_flag("silent") {
         layers.set("log.access", "false", Origin::Flag("--silent".to_owned()));
     }
-    serve::run(&Config::resolve(&layers, Personality::Server)?)
+    Config::resolve(&layers, Personality::Server)
 }

@@ -1,0 +1,113 @@
+//! What changes something: reading the configuration again, and rotating an account's key. Asked for with POST, from
+//! this machine, with a key of the account or a token of an administrator.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use tavola_core::AccountName;
+use tavola_protocol::auth::{check_shared_key, shared_key_account};
+
+use super::{Visitor, text, with_type};
+use crate::config::account_folder::KeyNumber;
+use crate::node::Node;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// `POST /reload`
+    Reload,
+    /// `POST /accounts/NAME/rotate?key=1`
+    Rotate(AccountName, KeyNumber),
+}
+
+impl Change {
+    /// What a path names; `None` if nothing can be changed there.
+    pub(super) fn parse(path: &str, query: Option<&str>) -> Option<Self> {
+        if path == "/reload" {
+            return Some(Self::Reload);
+        }
+        let name = path.strip_prefix("/accounts/")?.strip_suffix("/rotate")?;
+        let number = query?.split('&').find_map(|pair| pair.strip_prefix("key=")).and_then(KeyNumber::parse)?;
+        Some(Self::Rotate(AccountName::parse(name)?, number))
+    }
+}
+
+/// Carries out a change for somebody who may.
+pub(super) async fn carry_out(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Response<Bytes> {
+    if !visitor.peer.to_canonical().is_loopback() {
+        return text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned());
+    }
+    if let Err(problem) = authorize(node, visitor, parts, change) {
+        let mut response = text(StatusCode::UNAUTHORIZED, format!("{problem}\n"));
+        let challenge = http::HeaderValue::from_static("SharedKey");
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+        return response;
+    }
+    match change {
+        Change::Reload => reload(node),
+        Change::Rotate(account, number) => rotate(node, account, *number),
+    }
+}
+
+/// An account's key is good for its own account, and for a reload, which gives nobody anything new.
+fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<(), String> {
+    let named = shared_key_account(&parts.headers).and_then(AccountName::parse);
+    let account = named.ok_or("sign the request with a key of the account, or send an administrator's token")?;
+    if let Change::Rotate(subject, _) = change
+        && *subject != account
+    {
+        return Err(format!("a key of {account} cannot rotate another account's"));
+    }
+    let accounts = node.accounts();
+    let known = accounts.get(&account).ok_or("no such account")?;
+    check_shared_key(parts, &account, &known.keys, visitor.now).map_err(|_| "the signature does not match".to_owned())
+}
+
+fn reload(node: &Node) -> Response<Bytes> {
+    match node.read_again() {
+        Ok(()) => text(StatusCode::OK, format!("reloaded: {} account(s)\n", node.accounts().names().count())),
+        Err(error) => text(StatusCode::CONFLICT, format!("nothing was changed: {error}\n")),
+    }
+}
+
+/// The file first, then the server: what is answered survives a restart. A configuration that cannot be read would leave
+/// the new key in the file and the old one in force, so that is found out before.
+fn rotate(node: &Node, account: &AccountName, number: KeyNumber) -> Response<Bytes> {
+    let rotated = node.read_again().and_then(|()| node.account_folder.rotate(account, number));
+    let key = match rotated {
+        Ok(key) => key,
+        Err(error) => return text(StatusCode::CONFLICT, format!("nothing was changed: {error}\n")),
+    };
+    tracing::info!(%account, key = number.field(), "a key was rotated");
+    let body = format!("{{\"account\":\"{account}\",\"{}\":\"{}\"}}\n", number.field(), &*key);
+    let status = match node.read_again() {
+        Ok(()) => StatusCode::OK,
+        // The key is told nevertheless, because nobody can read it from here again.
+        Err(error) => {
+            tracing::error!(%error, %account, "the new key counts after the next reload that succeeds");
+            StatusCode::ACCEPTED
+        }
+    };
+    with_type(status, "application/json", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Change;
+
+    #[test]
+    fn what_can_be_changed() {
+        assert_eq!(Change::parse("/reload", None), Some(Change::Reload));
+        assert!(matches!(Change::parse("/accounts/shop/rotate", Some("key=2")), Some(Change::Rotate(..))));
+        for (path, query) in [
+            ("/accounts/shop/rotate", None),
+            ("/accounts/shop/rotate", Some("key=3")),
+            ("/accounts//rotate", Some("key=1")),
+            ("/accounts/../rotate", Some("key=1")),
+            ("/accounts/shop", Some("key=1")),
+            ("/metrics", None),
+        ] {
+            assert_eq!(Change::parse(path, query), None, "{path} {query:?}");
+        }
+    }
+}
