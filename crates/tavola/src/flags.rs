@@ -6,6 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_server::ConfigError;
 use tavola_server::config::{Layers, Origin, SETTINGS, Setting};
 
+use crate::commands;
+
 const SERVE_EXAMPLES: &str = "\
 Examples:
   tavola serve
@@ -39,6 +41,7 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(serve())
         .subcommand(config())
+        .subcommand(commands::account::command())
 }
 
 fn serve() -> Command {
@@ -63,12 +66,22 @@ fn config() -> Command {
 }
 
 fn with_settings(command: Command) -> Command {
+    with_flags_of(command, |_| true)
+}
+
+/// The configuration file, and the flags of those settings alone that the command is about.
+pub(crate) fn with_some_settings(command: Command, paths: &'static [&'static str]) -> Command {
+    with_flags_of(command, |setting| paths.contains(&setting.path))
+}
+
+fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
     let config = Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help("Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and /etc/tavola]");
-    let flags = SETTINGS.iter().filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
+    let settings = SETTINGS.iter().filter(|setting| wanted(setting));
+    let flags = settings.filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
     flags.fold(command.arg(config), |command, (setting, flag)| command.arg(flag_of(setting, flag)))
 }
 
@@ -86,7 +99,8 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     let mut layers = Layers::read(file.as_deref(), environment())?;
     for setting in SETTINGS {
         let Some(flag) = setting.flag else { continue };
-        if let Some(value) = matches.get_one::<String>(setting.path) {
+        // A command has the flags of the settings that it is about.
+        if let Ok(Some(value)) = matches.try_get_one::<String>(setting.path) {
             layers.set(setting.path, value, Origin::Flag(format!("--{flag}")));
         }
     }

@@ -30,6 +30,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
     let matches = flags::command().try_get_matches_from(arguments)?;
     match matches.subcommand() {
         Some(("serve", matches)) => commands::serve::run(matches),
+        Some(("account", matches)) => commands::account::run(matches),
         Some(("config", matches)) => commands::config::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }

@@ -142,6 +142,7 @@ fn parse<T: FromStr<Err: Display> + Default>(fields: &Fields<'_>, name: &str) ->
 }
 
 /// An address, or a range as `10.0.0.0/8`.
-pub(crate) fn parse_net(text: &str) -> Option<IpNet> {
+#[must_use]
+pub fn parse_net(text: &str) -> Option<IpNet> {
     text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical().into()))
 }

@@ -210,6 +210,12 @@ impl Layers {
         sections
     }
 
+    /// The accounts by name, each with where its first key was written.
+    pub fn accounts(&self) -> impl Iterator<Item = (&str, Origin)> {
+        let names: Vec<&str> = self.named("accounts").into_keys().collect();
+        names.into_iter().map(|name| (name, self.origin(&format!("accounts.{name}.key1"))))
+    }
+
     /// Every setting with its value and origin, secrets masked.
     pub fn shown(&self) -> impl Iterator<Item = (String, String, Origin)> {
         let plain = SETTINGS.iter().map(|setting| {

@@ -1,4 +1,5 @@
 //! The commands, one file each.
 
+pub(crate) mod account;
 pub(crate) mod config;
 pub(crate) mod serve;

@@ -37,15 +37,20 @@ pub(crate) struct NoAnswer;
 
 impl Client {
     pub(crate) fn connect(authority: &str) -> Result<Self, NoAnswer> {
+        Self::connect_as(authority, ACCOUNT, KEY)
+    }
+
+    /// The same for another account.
+    pub(crate) fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out can be set");
         stream.set_nodelay(true).expect("the option can be set");
         Ok(Self {
             stream: BufReader::new(stream),
-            base: format!("http://{authority}/{ACCOUNT}"),
+            base: format!("http://{authority}/{account}"),
             authority: authority.to_owned(),
-            account: AccountName::parse(ACCOUNT).expect("a legal name"),
-            key: AccountKey::parse(KEY).expect("a legal key"),
+            account: AccountName::parse(account).expect("a legal name"),
+            key: AccountKey::parse(key).expect("a legal key"),
         })
     }
 
@@ -64,6 +69,12 @@ impl Client {
         sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
         let response = self.exchange(&http)?;
         Ok(decode_reply(request, &response))
+    }
+
+    /// Signs a request and sends it.
+    pub(crate) fn exchange_signed(&mut self, mut request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+        sign_request(&mut request, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
+        self.exchange(&request)
     }
 
     /// Sends one request and reads its answer.

@@ -98,6 +98,12 @@ impl RunningServer {
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("as a number of kB")
     }
 
+    /// Any signal that does not end it.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
+        assert!(sent.expect("kill can be run").success());
+    }
+
     /// SIGKILL: nothing is flushed, nobody is told.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
