@@ -131,10 +131,57 @@ impl Response {
         self.expect_in_body(&format!("<m:code>{code}</m:code>"))
     }
 
+    /// An error in whichever form the operation answers in, JSON or XML.
+    pub(super) fn expect_code(&self, status: u16, code: &str) -> Checked<'_> {
+        self.expect_status(status)?;
+        let body = self.text()?;
+        let told = body.contains(&format!("\"code\":\"{code}\"")) || body.contains(&format!("ode>{code}</"));
+        self.ensure(told, &format!("expected the code {code}"))
+    }
+
+    /// Refused before anything is known about the caller.
+    pub(super) fn expect_unauthenticated(&self) -> Checked<'_> {
+        self.expect_code(403, "AuthenticationFailed")
+    }
+
+    /// The caller is known and may not do this: code and text.
+    pub(super) fn expect_denied(&self, denial: Denial) -> Checked<'_> {
+        let (code, text) = denial.told();
+        self.expect_code(403, code)?.expect_in_body(&format!("{NOT_AUTHORIZED}{text}"))
+    }
+
     /// The body as XML text, without the byte-order mark that an endpoint may send.
     pub(super) fn xml(&self) -> Result<&str, Failure> {
         let text = self.text()?;
         Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+    }
+}
+
+const NOT_AUTHORIZED: &str = "This request is not authorized to perform this operation";
+
+/// Why a shared access signature that is valid does not allow a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// Another table, keys outside the range, or an operation that no such signature allows.
+    Operation,
+    Permission,
+    ResourceType,
+    Service,
+    Protocol,
+    SourceAddress,
+}
+
+impl Denial {
+    /// The code, and how its text goes on.
+    pub(super) fn told(self) -> (&'static str, &'static str) {
+        match self {
+            Denial::Operation => ("AuthorizationFailure", "."),
+            Denial::Permission => ("AuthorizationPermissionMismatch", " using this permission."),
+            Denial::ResourceType => ("AuthorizationResourceTypeMismatch", " using this resource type."),
+            Denial::Service => ("AuthorizationServiceMismatch", " using this service."),
+            Denial::Protocol => ("AuthorizationProtocolMismatch", " using this protocol."),
+            Denial::SourceAddress => ("AuthorizationSourceIPMismatch", " using this source IP "),
+        }
     }
 }
 

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http` (bytes out, bytes in), `signer`
-//! (SharedKey and SharedKeyLite), `check` (what was expected), `table` (a table of one's own), `multipart` (batches);
+//! (SharedKey and SharedKeyLite), `sas` (shared access signatures), `check` (what was expected), `table` (a table of one's own), `multipart` (batches);
 //! then one file per section of the checklist.
 
 mod check;
@@ -30,6 +30,7 @@ mod http;
 mod multipart;
 mod request;
 mod runner;
+mod sas;
 mod signer;
 mod table;
 
@@ -37,6 +38,7 @@ mod addressing;
 mod bad_input;
 mod batch;
 mod batch_rules;
+mod credentials;
 mod data_model;
 mod data_types;
 mod design_guide;
@@ -46,6 +48,14 @@ mod framing;
 mod headers;
 mod queries;
 mod representations;
+mod sas_account;
+mod sas_bad_input;
+mod sas_batches;
+mod sas_fields;
+mod sas_permissions;
+mod sas_policies;
+mod sas_ranges;
+mod sas_signatures;
 mod sdk_batches;
 mod sdk_shapes;
 mod service;
@@ -146,6 +156,14 @@ pub fn cases() -> Vec<Case> {
         headers::CASES,
         errors::CASES,
         shared_key::CASES,
+        credentials::CASES,
+        sas_signatures::CASES,
+        sas_fields::CASES,
+        sas_permissions::CASES,
+        sas_account::CASES,
+        sas_ranges::CASES,
+        sas_policies::CASES,
+        sas_batches::CASES,
         tables::CASES,
         data_types::CASES,
         data_model::CASES,
@@ -158,6 +176,7 @@ pub fn cases() -> Vec<Case> {
         service::CASES,
         service_cors::CASES,
         bad_input::CASES,
+        sas_bad_input::CASES,
         framing::CASES,
         sdk_shapes::CASES,
         sdk_batches::CASES,

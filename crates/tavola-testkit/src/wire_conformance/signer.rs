@@ -63,8 +63,13 @@ pub(super) fn base64(bytes: &[u8]) -> String {
 
 /// Base64 of the HMAC-SHA256 of a text.
 pub(super) fn signature(key: &[u8], string_to_sign: &str) -> String {
+    signature_of(key, string_to_sign.as_bytes())
+}
+
+/// Base64 of the HMAC-SHA256 of bytes that need not be a text.
+pub(super) fn signature_of(key: &[u8], bytes: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(string_to_sign.as_bytes());
+    mac.update(bytes);
     base64(&mac.finalize().into_bytes())
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::http::Response;
 use super::multipart::Operation;
 use super::request::{Client, NO_METADATA, Request, percent_encode};
+use super::sas::Sas;
 use super::{Failure, Outcome};
 
 /// More pages than any walk of the suite needs: a bound against an endpoint that repeats a token.
@@ -27,6 +28,13 @@ impl Client<'_> {
     pub(super) fn table_named(&self, name: &str) -> Result<Table<'_>, Failure> {
         self.create_table(name).send()?.expect_status(201)?;
         Ok(self.existing_table(name))
+    }
+
+    /// Creates a table under a fresh name with the one entity `p`, `r`.
+    pub(super) fn table_with_entity(&self) -> Result<Table<'_>, Failure> {
+        let table = self.table()?;
+        table.add(&keys("p", "r"))?;
+        Ok(table)
     }
 
     /// Takes a table that the case created itself into its care.
@@ -59,6 +67,16 @@ impl Table<'_> {
     pub(super) fn entity(&self, partition_key: &str, row_key: &str) -> String {
         let quoted = |key: &str| percent_encode(&key.replace('\'', "''"));
         format!("/{}(PartitionKey='{}',RowKey='{}')", self.name, quoted(partition_key), quoted(row_key))
+    }
+
+    /// A shared access signature for this table, for an hour.
+    pub(super) fn sas(&self, permissions: &str) -> Sas {
+        Sas::service(self.client.endpoint().account(), &self.name, permissions)
+    }
+
+    /// The request of Get Entity.
+    pub(super) fn point(&self, partition_key: &str, row_key: &str) -> Request<'_> {
+        self.client.get(&self.entity(partition_key, row_key))
     }
 
     /// The request of Insert Entity with this body.
@@ -112,16 +130,31 @@ impl Table<'_> {
 
     /// All entities of a query, page by page to the end. Short and empty pages are legal, so only tokens count.
     pub(super) fn walk(&self, query: &str) -> Result<Vec<Value>, Failure> {
+        self.walk_with(query, "", |request| request)
+    }
+
+    /// The same with a shared access signature, from a continuation on; an empty one is the beginning.
+    pub(super) fn walk_sas(&self, query: &str, token: &str, sas: &Sas) -> Result<Vec<Value>, Failure> {
+        self.walk_with(query, token, |request| request.sas(sas))
+    }
+
+    fn walk_with<'t>(
+        &'t self,
+        query: &str,
+        token: &str,
+        authorized: impl Fn(Request<'t>) -> Request<'t>,
+    ) -> Result<Vec<Value>, Failure> {
         let mut rows = Vec::new();
-        let mut next = Some(query.to_owned());
+        let mut next = Some(token.to_owned());
         for _ in 0..PAGES_MAX {
-            let Some(page_query) = next else {
+            let Some(token) = next else {
                 return Ok(rows);
             };
-            let page = self.query(&page_query).send()?;
+            let parts: Vec<_> = [query, &token].into_iter().filter(|part| !part.is_empty()).collect();
+            let page = authorized(self.query(&parts.join("&"))).send()?;
             page.expect_status(200)?;
             rows.extend(page.rows()?);
-            next = continuation(&page).map(|token| format!("{query}&{token}"));
+            next = continuation(&page);
         }
         Err(Failure::mismatch(format!("{query} was not done after {PAGES_MAX} pages")))
     }
