@@ -231,7 +231,11 @@ fn no_service(endpoint: &Endpoint) -> Outcome {
     client.get(properties).sas(&sas).send()?.expect_denied(Denial::Operation)?;
     let document = "<StorageServiceProperties></StorageServiceProperties>";
     client.put(properties).xml(document).sas(&sas).send()?.expect_denied(Denial::Operation)?;
-    client.get("/?restype=service&comp=stats").sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    // Only the secondary has stats; elsewhere they are no operation at all, whoever asks.
+    if endpoint.require_path_style().is_ok() {
+        let target = format!("/{}-secondary/?restype=service&comp=stats", endpoint.account());
+        client.get("").target(&target).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    }
     Ok(())
 }
 

@@ -192,7 +192,15 @@ fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection>
 }
 
 fn parse_time(name: &str, text: &str) -> Result<DateTime, Rejection> {
-    DateTime::parse(text).map_err(|_| failed(format!("{name} is not a time: '{text}'")))
+    let time = DateTime::parse(text).ok().filter(|_| is_time_of_a_signature(text));
+    time.ok_or_else(|| failed(format!("{name} is not a time: '{text}'")))
+}
+
+/// Stricter than the times in entities: a date alone, or with a time, its zone, and at most seven digits of a fraction.
+fn is_time_of_a_signature(text: &str) -> bool {
+    let Some((_, time)) = text.split_once('T') else { return true };
+    let Some(zone) = time.find(['Z', '+', '-']) else { return false };
+    time[..zone].split_once('.').is_none_or(|(_, fraction)| (1..=7).contains(&fraction.len()))
 }
 
 fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejection> {

@@ -150,6 +150,12 @@ fn fields_that_are_wrong() {
         (|sas| sas.expiry = String::new(), "se is mandatory. Cannot be empty"),
         (|sas| sas.expiry = "soon".to_owned(), "se is not a time: 'soon'"),
         (|sas| sas.start = "now".to_owned(), "st is not a time: 'now'"),
+        (|sas| sas.expiry = "2034-01-01T00:00:00".to_owned(), "se is not a time: '2034-01-01T00:00:00'"),
+        (
+            |sas| sas.expiry = "2034-01-01T00:00:00.12345678Z".to_owned(),
+            "se is not a time: '2034-01-01T00:00:00.12345678Z'",
+        ),
+        (|sas| sas.expiry = "2034-01-01T00:00:00.1234567-01:00".to_owned(), "granted"),
         (
             |sas| sas.expiry = "2026-11-16T00:00:00Z".to_owned(),
             "Signature not valid in the specified time frame: Start [Mon, 16 Nov 2026 00:00:00 GMT] - Expiry [Mon, 16 \
