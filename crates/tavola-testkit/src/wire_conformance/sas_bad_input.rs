@@ -64,14 +64,16 @@ fn many_fields(endpoint: &Endpoint) -> Outcome {
 fn invalid_utf8(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
-    let (service, account) = (table.sas("r"), client.account_sas("o", "r"));
-    for sas in [&service, &account] {
+    let (service, account) = (table.sas("r"), client.account_sas("o", "r").with("sv", "2021-12-02"));
+    for sas in [&service, &account, &service.clone().with("epk", "\u{fffd}"), &account.clone().with("ses", "\u{fffd}")]
+    {
         table.point("p", "r").sas(sas).send()?.expect_status(200)?;
     }
     for escape in ["%FF", "%C3", "%C0%AF", "%ED%A0%80", "%F0%9F%98"] {
-        for (sas, names) in
-            [(&service, ["spk", "tn", "si", "se", "sp", "sv"]), (&account, ["ss", "srt", "sip", "se", "sp", "sv"])]
-        {
+        for (sas, names) in [
+            (&service, ["spk", "epk", "tn", "si", "se", "sp", "sv"]),
+            (&account, ["ses", "ss", "srt", "sip", "se", "sp", "sv"]),
+        ] {
             for name in names {
                 let marked = sas.clone().with(name, "\u{fffd}");
                 let lax = marked.sign(endpoint.key()).set(name, escape);
