@@ -8,6 +8,7 @@ mod deny;
 mod doc_snippets;
 mod failure;
 mod install;
+mod leaks;
 mod ledger;
 mod markdown;
 mod progress;

@@ -2,8 +2,12 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 
 use crate::failure::{Context, Failure, Result};
 
@@ -33,6 +37,34 @@ pub(crate) fn run_unsaid(command: &mut Command) -> Result {
         return Ok(());
     }
     Err(Failure::new(format!("`{}` failed ({status})", name(command))))
+}
+
+/// Runs to the end, showing what it writes and keeping it in a file.
+pub(crate) fn run_recorded(command: &mut Command, file: &Path) -> Result {
+    println!("$ {}", describe(command));
+    let record = Mutex::new(File::create(file).context(|| format!("cannot write {}", file.display()))?);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.context(|| format!("cannot start `{}`", name(command)))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    thread::scope(|scope| {
+        scope.spawn(|| stdout.map(|from| pass_on(from, std::io::stdout(), &record)));
+        scope.spawn(|| stderr.map(|from| pass_on(from, std::io::stderr(), &record)));
+    });
+    let status = child.wait().context(|| format!("cannot wait for `{}`", name(command)))?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed ({status})", name(command)))) }
+}
+
+/// Line by line, so that the two streams do not cut each other's.
+fn pass_on(from: impl Read, mut to: impl Write, record: &Mutex<File>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let _ = to.write_all(&line);
+        if let Ok(mut record) = record.lock() {
+            let _ = record.write_all(&line);
+        }
+        line.clear();
+    }
 }
 
 /// Runs to the end and gives what it wrote on standard output.

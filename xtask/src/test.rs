@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::failure::{Failure, Result};
-use crate::{conformance, deny, doc_snippets, progress, rocksdb, sdk, server, shell, tidy, workspace};
+use crate::{conformance, deny, doc_snippets, leaks, progress, rocksdb, sdk, server, shell, tidy, workspace};
 
 pub(crate) const HELP: &str = "\
 cargo xtask test [--only STEP,STEP] [--keep-going] [--deny] [--list]
@@ -26,16 +26,17 @@ struct Step {
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
     Step { name: "clippy", about: "all lints, warnings denied", run: |_| clippy() },
     Step { name: "docs", about: "rustdoc, warnings denied", run: |_| rustdoc() },
-    Step { name: "unit", about: "cargo test --workspace", run: |_| cargo(&["test", "--workspace"]) },
+    Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },
     Step { name: "release", about: "the release binary", run: |_| server::build().map(|_| Outcome::Passed) },
     Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
+    Step { name: "leaks", about: "secrets in what was printed and answered", run: |_| leaks::check().map(done) },
     Step { name: "snippets", about: "commands in the documents", run: |_| doc_snippets::check().map(done) },
     Step { name: "deny", about: "cargo deny", run: run_deny },
 ];
@@ -72,6 +73,10 @@ pub(crate) fn command(mut args: Args) -> Result {
             println!("{:>2}  {:<12} {}", index + 1, step.name, step.about);
         }
         return Ok(());
+    }
+    // A search alone concerns the run before.
+    if steps.iter().any(|step| step.name != "leaks") {
+        leaks::begin()?;
     }
     summarise(&run_steps(&steps, &options))
 }
@@ -160,6 +165,14 @@ fn ensure_component(subcommand: &str, component: &str) -> Result {
 
 fn cargo(arguments: &[&str]) -> Result<Outcome> {
     shell::run(workspace::cargo()?.args(arguments)).map(done)
+}
+
+/// Panics are part of the output, so all of it is kept for the search.
+fn unit() -> Result<Outcome> {
+    let output = leaks::folder()?.join("output-unit");
+    let mut cargo = workspace::cargo()?;
+    cargo.args(["test", "--workspace"]).env(leaks::VARIABLE, leaks::folder()?);
+    shell::run_recorded(&mut cargo, &output).map(done)
 }
 
 fn clippy() -> Result<Outcome> {

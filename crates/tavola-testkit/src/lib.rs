@@ -3,5 +3,6 @@
 #[cfg(feature = "stores")]
 pub mod faulty_store;
 #[cfg(feature = "stores")]
+pub mod record;
 pub mod store_conformance;
 pub mod wire_conformance;

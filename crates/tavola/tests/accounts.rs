@@ -16,6 +16,7 @@ use common::{ACCOUNT, KEY, RunningServer, tavola};
 use http::{Request, StatusCode};
 use tavola_core::TableRequest;
 use tavola_protocol::table::decode::DecodeError;
+use tavola_testkit::record;
 
 fn account(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = tavola();
@@ -27,7 +28,9 @@ fn account(folder: &Path, arguments: &[&str]) -> Output {
 fn key(folder: &Path, arguments: &[&str]) -> String {
     let output = account(folder, arguments);
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    let key = String::from_utf8(output.stdout).unwrap().trim_end().to_owned();
+    record::secret(&key);
+    key
 }
 
 fn server(folder: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> RunningServer {

@@ -17,6 +17,8 @@ use tavola_protocol::table::decode::{DecodeError, Decoded, decode_reply};
 use tavola_protocol::table::encode::{NextPage, Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
 
+use tavola_testkit::record;
+
 use super::{ACCOUNT, KEY};
 
 const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
@@ -94,7 +96,10 @@ impl Client {
     /// Sends bytes as they are and reads one answer.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
         self.stream.get_mut().write_all(bytes).map_err(|_| NoAnswer)?;
-        self.read_response().ok_or(NoAnswer)
+        let response = self.read_response().ok_or(NoAnswer)?;
+        let answer = format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
+        record::exchange(bytes, response.status().as_u16(), answer.as_bytes());
+        Ok(response)
     }
 
     fn read_response(&mut self) -> Option<Response<Bytes>> {

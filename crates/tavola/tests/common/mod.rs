@@ -5,10 +5,13 @@
 
 pub(crate) mod client;
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use tavola_testkit::record;
 
 /// The development account, which every test server has unless it is told otherwise.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
@@ -19,7 +22,6 @@ pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     child: Child,
-    lines: BufReader<ChildStdout>,
     /// What it printed until it was ready.
     pub(crate) start_up: Vec<String>,
     /// `127.0.0.1:PORT` of the Table service.
@@ -48,7 +50,14 @@ impl RunningServer {
     /// The same, changed by `with`.
     pub(crate) fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let mut command = tavola();
-        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
+        command.args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
+        match record::folder() {
+            None => command.arg("--silent"),
+            // Everything that it could ever say, for the search for secrets.
+            Some(folder) => {
+                command.env("TAVOLA_LOG__LEVEL", "debug").env("TAVOLA_LOG__FILE", folder.join("server-log"))
+            }
+        };
         Self::spawn(with(&mut command))
     }
 
@@ -56,15 +65,17 @@ impl RunningServer {
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
         let lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut server = Self { child, lines, start_up: Vec::new(), table: String::new(), admin: String::new() };
-        server.wait_until_announced();
+        let mut server = Self { child, start_up: Vec::new(), table: String::new(), admin: String::new() };
+        let rest = server.wait_until_announced(lines);
+        // Somebody must read on, or the server's access log would fill the pipe.
+        std::thread::spawn(move || keep(rest));
         server
     }
 
-    fn wait_until_announced(&mut self) {
+    fn wait_until_announced(&mut self, mut lines: BufReader<ChildStdout>) -> BufReader<ChildStdout> {
         while self.table.is_empty() || (self.admin.is_empty() && self.prints_admin()) {
             let mut line = String::new();
-            let read = self.lines.read_line(&mut line).expect("standard output can be read");
+            let read = lines.read_line(&mut line).expect("standard output can be read");
             assert!(read > 0, "the server ended before it was ready; it printed {:?}", self.start_up);
             let line = line.trim_end().to_owned();
             if line.contains("listening at http://") {
@@ -75,6 +86,7 @@ impl RunningServer {
             }
             self.start_up.push(line);
         }
+        lines
     }
 
     fn prints_admin(&self) -> bool {
@@ -131,6 +143,15 @@ impl Drop for RunningServer {
         let _already_ended = self.child.kill();
         let _reaped = self.child.wait();
     }
+}
+
+/// Into the record of the run, or nowhere.
+fn keep(mut lines: BufReader<ChildStdout>) {
+    let file = record::file("access-log").map(|file| OpenOptions::new().create(true).append(true).open(file));
+    let _ended = match file {
+        Some(file) => std::io::copy(&mut lines, &mut file.expect("the record can be written")),
+        None => std::io::copy(&mut lines, &mut std::io::sink()),
+    };
 }
 
 fn authority(line: &str) -> String {
