@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 use crate::failure::{Failure, Result};
+use crate::series::Series;
 use crate::source::PAGE_ENTITIES;
 
 /// What to measure.
@@ -13,6 +14,8 @@ use crate::source::PAGE_ENTITIES;
 pub(crate) enum Workload {
     /// Point GET of random entities
     Get,
+    /// What checking a credential costs, as a share of a point GET
+    Auth,
     /// Durable inserts of new entities, spread over many partitions
     Insert,
     /// Inserts, 100 per entity group transaction
@@ -89,6 +92,8 @@ Examples:
       Point reads beside Azurite, with a table of 10,000 entities each
   cargo xtask bench page --entities 10000,1000000
       Does a page cost more when the table is larger?
+  cargo xtask bench auth --entities 10000
+      The share of signatures in the cost of a point read
   cargo xtask bench insert batch --connections 16 --seconds 10
       Durable writes; syncs per second stand beside the rates
   cargo xtask bench --against azurite --svg docs/bench.svg
@@ -111,6 +116,11 @@ impl Args {
 
     pub(crate) fn wants(&self, workload: Workload) -> bool {
         self.workloads.is_empty() || self.workloads.contains(&workload)
+    }
+
+    /// The cost of a credential is a share of that of a read.
+    pub(crate) fn wants_series(&self, series: Series) -> bool {
+        self.wants(series.workload()) || series == Series::Get && self.wants(Workload::Auth)
     }
 
     pub(crate) fn duration(&self) -> Duration {

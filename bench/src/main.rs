@@ -4,6 +4,7 @@
 //! knows servers only over the wire and through `/proc`; nothing else in the workspace depends on it. Linux only.
 
 mod args;
+mod authentication;
 mod client;
 mod entity;
 mod failure;

@@ -3,6 +3,7 @@
 use std::env;
 
 use crate::args::{Args, Rival, Workload};
+use crate::authentication;
 use crate::entity::EntityTemplate;
 use crate::failure::Result;
 use crate::folders::Scratch;
@@ -49,17 +50,21 @@ fn servers(args: &Args) -> Result<Vec<Box<dyn BenchServer>>> {
 }
 
 fn needs_tables(args: &Args) -> bool {
-    args.wants(Workload::Rss) || Series::ALL.iter().any(|series| args.wants(series.workload()))
+    args.wants(Workload::Rss) || Series::ALL.iter().any(|series| args.wants_series(*series))
 }
 
 fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scratch, record: &mut Record) -> Result {
     let template = EntityTemplate::new();
     let mut targets = prepare(args, servers, &template, scratch)?;
-    for series in Series::ALL.into_iter().filter(|series| args.wants(series.workload())) {
+    for series in Series::ALL.into_iter().filter(|series| args.wants_series(*series)) {
         let shape = Shape { series, connections: series.connections(args), duration: args.duration() };
         record.rounds.extend(measure_series(shape, args.rounds, &mut targets, &template)?);
         record.compare(series);
         report::print_series(record, shape);
+        if series == Series::Get && args.wants(Workload::Auth) {
+            record.authentication = authentication::measure(record)?;
+            report::print_authentication(record);
+        }
     }
     for target in &mut targets {
         target.memory.end = process::memory(target.server.process())?;

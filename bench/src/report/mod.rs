@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) use record::Record;
-pub(crate) use tables::{print_opening, print_series, print_starts, print_targets};
+pub(crate) use tables::{print_authentication, print_opening, print_series, print_starts, print_targets};
 
 use crate::args::Args;
 use crate::failure::{Context, Result};

@@ -6,6 +6,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::args::Args;
+use crate::authentication::Authentication;
 use crate::entity::ENTITY_BYTES;
 use crate::machine::Machine;
 use crate::round::Round;
@@ -27,6 +28,7 @@ pub(crate) struct Record {
     pub(crate) targets: Vec<Loaded>,
     pub(crate) rounds: Vec<Round>,
     pub(crate) ratios: Vec<Ratio>,
+    pub(crate) authentication: Vec<Authentication>,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +94,7 @@ impl Record {
             targets: Vec::new(),
             rounds: Vec::new(),
             ratios: Vec::new(),
+            authentication: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::grid::align;
 use super::record::{Loaded, Ratio, Record};
+use crate::authentication::Authentication;
 use crate::round::{Round, Shape};
 use crate::stats::Spread;
 use crate::text;
@@ -106,6 +107,16 @@ fn ratio_line(ratio: &Ratio) -> String {
     let Ratio { ours, theirs, spread, .. } = ratio;
     let [median, min, max] = [spread.median, spread.min, spread.max].map(text::number);
     format!("{ours} / {theirs}: {median} × ({min}–{max})")
+}
+
+pub(crate) fn print_authentication(record: &Record) {
+    let mut rows = vec![row(["", "CPU", "of a point GET", "(min–max)"])];
+    for Authentication { kind, microseconds, share } in &record.authentication {
+        let range = format!("({}–{})", text::percent(share.min), text::percent(share.max));
+        rows.push(row([kind, &text::latency(microseconds.median), &text::percent(share.median), &range]));
+    }
+    println!("auth: checking a credential of an account with two keys");
+    println!("{}", align(&rows));
 }
 
 pub(crate) fn print_targets(record: &Record) {

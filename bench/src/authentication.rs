@@ -1,0 +1,140 @@
+//! What checking a credential costs, beside what a point GET costs as a whole.
+//!
+//! The check is a pure function, so it is measured here, on requests as the generator sends them, in CPU time of this
+//! thread; the GET is measured over the wire, in CPU time of the server.
+
+use std::fs;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::Request;
+use http::request::Parts;
+use serde::Serialize;
+use tavola_core::AccountName;
+use tavola_protocol::auth::{AccountKey, AccountKeys, AccountSas, Scheme, TableSas, sign_request};
+use tavola_protocol::{Address, AddressRules, Caller, Gate, authenticate, locate};
+
+use crate::failure::{Context, Failure, Result};
+use crate::report::Record;
+use crate::request::{ACCOUNT, KEY};
+use crate::series::Series;
+use crate::stats::Spread;
+use crate::target::TABLE;
+
+/// Long enough that the clock's own cost does not count.
+const SAMPLE: Duration = Duration::from_millis(100);
+const CALLS_AT_ONCE: u32 = 200;
+/// Another key is tried for every signature, so an account with two is the usual case.
+const OTHER_KEY: &str = "b3RoZXIga2V5IG9mIHRoZSBkZXZlbG9wbWVudCBhY2NvdW50";
+
+/// The cost of one kind of credential.
+#[derive(Debug, Serialize)]
+pub(crate) struct Authentication {
+    pub(crate) kind: &'static str,
+    pub(crate) microseconds: Spread,
+    /// Of the server's CPU time for a point GET.
+    pub(crate) share: Spread,
+}
+
+/// Measures every kind, once per round of point reads.
+pub(crate) fn measure(record: &Record) -> Result<Vec<Authentication>> {
+    let target = record.targets_of(Series::Get.name()).into_iter().next().ok_or("no point reads were measured")?;
+    let rounds = record.rounds_of(Series::Get.name(), &target);
+    let reads: Vec<f64> = rounds.map(|round| round.server_cpu_seconds * 1e6 / round.requests as f64).collect();
+    let mut costs = Vec::new();
+    for (kind, request) in requests()? {
+        let bench = Bench::new(request)?;
+        let samples: Vec<f64> = reads.iter().map(|_| bench.sample()).collect::<Result<_>>()?;
+        let shares = Spread::of_ratios(&samples, &reads).ok_or("no rounds")?;
+        costs.push(Authentication { kind, microseconds: Spread::of(samples).ok_or("no rounds")?, share: shares });
+    }
+    Ok(costs)
+}
+
+/// One request of each kind, as SDKs send them.
+fn requests() -> Result<Vec<(&'static str, Request<()>)>> {
+    let account = AccountName::parse(ACCOUNT).ok_or("the account's name")?;
+    let key = AccountKey::parse(KEY).context(|| "the key".into())?;
+    let (version, expiry) = ("2019-02-02".to_owned(), "2034-01-01T00:00:00Z".to_owned());
+    let table_sas = TableSas {
+        version: version.clone(),
+        table: TABLE.to_owned(),
+        permissions: "raud".to_owned(),
+        expiry: expiry.clone(),
+        start_partition_key: "p000".to_owned(),
+        end_partition_key: "p999".to_owned(),
+        ..TableSas::default()
+    };
+    let account_sas = AccountSas {
+        version,
+        services: "t".to_owned(),
+        resource_types: "sco".to_owned(),
+        permissions: "rwdlacu".to_owned(),
+        expiry,
+        ..AccountSas::default()
+    };
+    let mut requests = vec![
+        ("table signature", request(&table_sas.signed(&account, &key))?),
+        ("account signature", request(&account_sas.signed(&account, &key))?),
+    ];
+    for (kind, scheme) in [("SharedKey", Scheme::SharedKey), ("SharedKeyLite", Scheme::SharedKeyLite)] {
+        let mut signed = request("")?;
+        sign_request(&mut signed, scheme, &account, &key, SystemTime::now());
+        requests.push((kind, signed));
+    }
+    Ok(requests)
+}
+
+fn request(query: &str) -> Result<Request<()>> {
+    let target = format!("/{ACCOUNT}/{TABLE}(PartitionKey='p042',RowKey='000000000042')?{query}");
+    Request::get(target.trim_end_matches('?'))
+        .header("host", "127.0.0.1:10002")
+        .header("x-ms-version", "2019-02-02")
+        .header("accept", "application/json;odata=minimalmetadata")
+        .body(())
+        .context(|| "a request".into())
+}
+
+struct Bench {
+    parts: Parts,
+    address: Address,
+    keys: AccountKeys,
+}
+
+impl Bench {
+    fn new(request: Request<()>) -> Result<Self> {
+        let (parts, ()) = request.into_parts();
+        let rules = AddressRules { path_style_only: false, scheme: "http" };
+        let address = locate(&parts, &rules, &|name| name == ACCOUNT)
+            .map_err(|rejection| Failure::new(format!("the address: {rejection:?}")))?;
+        let keys = AccountKeys::parse(KEY, Some(OTHER_KEY)).context(|| "the keys".into())?;
+        let bench = Self { parts, address, keys };
+        if bench.authenticates() { Ok(bench) } else { Err(Failure::new("a request of our own is refused")) }
+    }
+
+    fn authenticates(&self) -> bool {
+        let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
+        let gate = Gate { keys: &self.keys, challenge: "", caller, now: SystemTime::now() };
+        authenticate(black_box(&self.parts), &self.address, &gate).is_ok()
+    }
+
+    /// Microseconds of one call.
+    fn sample(&self) -> Result<f64> {
+        let (started, cpu, mut calls) = (Instant::now(), thread_cpu_time()?, 0_u32);
+        while started.elapsed() < SAMPLE {
+            for _ in 0..CALLS_AT_ONCE {
+                black_box(self.authenticates());
+            }
+            calls += CALLS_AT_ONCE;
+        }
+        Ok((thread_cpu_time()? - cpu).as_secs_f64() * 1e6 / f64::from(calls))
+    }
+}
+
+/// From the scheduler, in nanoseconds; `stat` counts in hundredths of a second.
+fn thread_cpu_time() -> Result<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").context(|| "this thread's CPU time".into())?;
+    let nanoseconds = text.split(' ').next().and_then(|number| number.parse().ok());
+    nanoseconds.map(Duration::from_nanos).ok_or_else(|| Failure::new("this thread's CPU time cannot be read"))
+}
