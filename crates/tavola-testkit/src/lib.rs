@@ -2,7 +2,11 @@
 
 #[cfg(feature = "stores")]
 pub mod faulty_store;
+#[cfg(feature = "oidc")]
+pub mod oidc_issuer;
 #[cfg(feature = "stores")]
 pub mod record;
 pub mod store_conformance;
+#[cfg(feature = "tokens")]
+pub mod tokens;
 pub mod wire_conformance;
