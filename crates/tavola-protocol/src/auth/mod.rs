@@ -5,6 +5,7 @@
 
 pub mod sas;
 pub mod shared_key;
+pub mod token;
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
