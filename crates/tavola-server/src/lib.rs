@@ -13,7 +13,9 @@ pub mod listener;
 pub mod node;
 pub mod serve;
 pub mod telemetry;
+pub mod tokens;
 
 pub use config::{Config, ConfigError};
 pub use node::{Health, Node};
 pub use serve::{Server, ServerError};
+pub use tokens::{TokenAuthority, TokenRefusal};

@@ -7,6 +7,7 @@ pub mod account_folder;
 pub mod accounts;
 pub mod layers;
 pub mod settings;
+pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
 pub use layers::{Layers, Origin};
 pub use settings::{SETTINGS, Setting};
+pub use tokens::TokenConfig;
 
 /// How the server presents itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Config {
     pub accounts: Accounts,
     /// Where accounts are kept that can be changed while serving.
     pub account_folder: AccountFolder,
+    /// Whose tokens count, and for what.
+    pub tokens: TokenConfig,
     /// Where entities are kept.
     pub store: StoreConfig,
     /// Bounds on what clients can occupy.
@@ -133,6 +137,7 @@ impl Config {
             path_style_only: layers.parse("server.path_style_only")?,
             accounts: Accounts::resolve(layers)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),
+            tokens: TokenConfig::resolve(layers)?,
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             log: LogConfig::resolve(layers)?,

@@ -87,7 +87,11 @@ const fn secret(name: &'static str, help: &'static str) -> Field {
 }
 
 /// Every section whose names are the operator's.
-pub const NAMED_SECTIONS: &[NamedSection] = &[NamedSection { prefix: "accounts", fields: ACCOUNT_FIELDS }];
+pub const NAMED_SECTIONS: &[NamedSection] = &[
+    NamedSection { prefix: "accounts", fields: ACCOUNT_FIELDS },
+    NamedSection { prefix: "auth.oidc", fields: ISSUER_FIELDS },
+    NamedSection { prefix: "auth.roles", fields: ROLE_FIELDS },
+];
 
 const ACCOUNT_FIELDS: &[Field] = &[
     secret("key1", "The first key, base64"),
@@ -97,6 +101,27 @@ const ACCOUNT_FIELDS: &[Field] = &[
     field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound"),
     field("ingress_bytes_per_second", "Bytes of request bodies, likewise"),
     field("egress_bytes_per_second", "Bytes of answers, likewise"),
+];
+
+const ISSUER_FIELDS: &[Field] = &[
+    field("issuer", "The identity provider's address, exactly as in the iss claim of its tokens"),
+    field("audiences", "Accepted aud claims, {account} standing for the account; default: those of the service"),
+    field(
+        "algorithms",
+        "How it may sign: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384; default RS256, ES256",
+    ),
+    field("jwks_file", "Its public keys as a file (JWKS) instead of asking it"),
+    field("ca_file", "Certificates (PEM) to trust besides the system's when asking it"),
+    field("authorization_uri", "Where clients without credentials are told to get a token"),
+];
+
+const ROLE_FIELDS: &[Field] = &[
+    field("issuer", "NAME of the [auth.oidc.NAME] who must say so; default: any"),
+    field("claim", "The claim to look at; default roles"),
+    field("value", "The value that it must be or contain"),
+    field("role", "reader, contributor or administrator"),
+    field("account", "The account in which the role holds; default * (every one)"),
+    field("tables", "The tables for which it holds; default: all"),
 ];
 
 /// Every setting with a fixed path.

@@ -1,0 +1,131 @@
+//! Tokens that were checked a moment ago. Clients send the same one with every request, and a signature costs more to
+//! check than a point read.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+use tavola_core::AccountName;
+use tavola_core::grant::RoleAssignment;
+
+/// Tokens of so many clients; beyond them some are checked again.
+const ENTRIES_MAX: usize = 4096;
+/// A token is checked again after this long, however long it lives.
+const REMEMBERED_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Stands for a token and an account, and cannot be turned back into them: memory that leaks holds no credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Digest([u8; 32]);
+
+impl Digest {
+    /// Whether a token is for us depends on the account, so the account is part of it. No account's name has a zero.
+    pub(super) fn of(token: &str, account: &AccountName) -> Self {
+        let hash = Sha256::new().chain_update(account.as_str()).chain_update([0]).chain_update(token);
+        Self(hash.finalize().into())
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    roles: Vec<RoleAssignment>,
+    generation: u64,
+    until: SystemTime,
+}
+
+impl Entry {
+    fn holds(&self, generation: u64, now: SystemTime) -> bool {
+        self.generation == generation && now < self.until
+    }
+}
+
+/// What was found about tokens that held. Others are not remembered, so that nobody can fill it with nonsense.
+#[derive(Debug, Default)]
+pub(super) struct VerifiedTokens {
+    entries: RwLock<HashMap<Digest, Entry>>,
+}
+
+impl VerifiedTokens {
+    /// The roles of a token that was checked with the keys of this generation.
+    pub(super) fn get(&self, digest: &Digest, generation: u64, now: SystemTime) -> Option<Vec<RoleAssignment>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.get(digest).filter(|entry| entry.holds(generation, now)).map(|entry| entry.roles.clone())
+    }
+
+    pub(super) fn insert(
+        &self,
+        digest: Digest,
+        generation: u64,
+        roles: &[RoleAssignment],
+        expires: SystemTime,
+        now: SystemTime,
+    ) {
+        let until = expires.min(now + REMEMBERED_MAX);
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= ENTRIES_MAX {
+            entries.retain(|_, entry| entry.holds(generation, now));
+        }
+        // So many at once: to forget them all costs one check each, to choose among them costs a search each time.
+        if entries.len() >= ENTRIES_MAX {
+            entries.clear();
+        }
+        entries.insert(digest, Entry { roles: roles.to_vec(), generation, until });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use tavola_core::grant::Role;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn digest(token: &str) -> Digest {
+        Digest::of(token, &AccountName::parse("shop").unwrap())
+    }
+
+    fn reader() -> Vec<RoleAssignment> {
+        vec![RoleAssignment { role: Role::Reader, tables: None }]
+    }
+
+    #[test]
+    fn the_account_is_part_of_it() {
+        let other = Digest::of("token", &AccountName::parse("shop2").unwrap());
+        assert_ne!(digest("token"), other);
+        assert_ne!(digest("2token"), other);
+        assert_eq!(digest("token"), digest("token"));
+    }
+
+    #[test]
+    fn until_expiry_or_five_minutes_or_other_keys() {
+        let tokens = VerifiedTokens::default();
+        tokens.insert(digest("long"), 1, &reader(), UNIX_EPOCH + 60 * MINUTE, UNIX_EPOCH);
+        tokens.insert(digest("short"), 1, &reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
+        let is_known = |token, generation, after| tokens.get(&digest(token), generation, UNIX_EPOCH + after).is_some();
+        assert!(is_known("long", 1, 4 * MINUTE) && !is_known("long", 1, 5 * MINUTE));
+        assert!(is_known("short", 1, MINUTE / 2) && !is_known("short", 1, MINUTE));
+        assert!(!is_known("long", 2, MINUTE) && !is_known("other", 1, MINUTE));
+    }
+
+    #[test]
+    fn the_number_is_bounded() {
+        let tokens = VerifiedTokens::default();
+        let count = || tokens.entries.read().unwrap().len();
+        let later = UNIX_EPOCH + 10 * MINUTE;
+        for number in 0..ENTRIES_MAX {
+            tokens.insert(digest(&number.to_string()), 1, &reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
+        }
+        assert_eq!(count(), ENTRIES_MAX);
+        tokens.insert(digest("live"), 1, &reader(), later + MINUTE, later);
+        assert_eq!(count(), 1, "only what has ended goes, if that is enough");
+        for number in 0..2 * ENTRIES_MAX {
+            tokens.insert(digest(&number.to_string()), 1, &reader(), later + MINUTE, later);
+            assert!(count() <= ENTRIES_MAX);
+        }
+        let last = digest(&(2 * ENTRIES_MAX - 1).to_string());
+        assert!(tokens.get(&last, 1, later).is_some());
+    }
+}
