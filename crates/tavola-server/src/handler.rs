@@ -25,12 +25,10 @@ use crate::body::{self, BodyError};
 use crate::config::Account;
 use crate::node::Node;
 use crate::telemetry::{RequestEvent, Subject};
+use crate::tokens::{TokenAuthority, TokenRefusal};
 
 /// Health on the data port: `-` cannot begin an account's name.
 const READY_PATH: &str = "/-/ready";
-/// Where tokens come from, as long as nobody configured an issuer.
-const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
-                         resource_id=https://storage.azure.com";
 /// What a client is told to wait when the server is over a limit.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -166,16 +164,34 @@ impl<'a> RequestInHand<'a> {
         if !account.admits(caller.ip) {
             return Err(Refusal::NotAuthorized.into());
         }
-        let gate = Gate { keys: &account.keys, challenge: CHALLENGE, caller, now: self.arrived };
+        let tokens = self.node.tokens();
+        let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now: self.arrived };
         let grant = match authenticate(&self.parts, address, &gate)? {
             Credential::Complete(grant) => grant,
             Credential::NeedsPolicies(signature) => {
                 let policies = self.node.tables.policies(&address.account, signature.table()).await;
                 signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?
             }
-            Credential::Token(_) => return Err(without_credentials(self.presentation.version(), CHALLENGE)),
+            Credential::Token(token) => {
+                let roles = tokens.roles(token, &address.account, self.arrived).await;
+                Grant::roles(address.account.clone(), roles.map_err(|refusal| self.refused_token(&tokens, refusal))?)
+            }
         };
         Ok(if address.secondary || account.read_only { grant.read_only() } else { grant })
+    }
+
+    /// A client with a token that does not hold is told where to get another one, if its version knows that answer.
+    fn refused_token(&self, tokens: &TokenAuthority, refusal: TokenRefusal) -> Rejection {
+        tracing::debug!(request_id = self.request_id, %refusal, "a token was refused");
+        match refusal {
+            TokenRefusal::KeysUnavailable => Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS },
+            _ => match without_credentials(self.presentation.version(), tokens.challenge()) {
+                Rejection::AuthenticationFailed { .. } => {
+                    Rejection::AuthenticationFailed { detail: Some(refusal.to_string()) }
+                }
+                challenge => challenge,
+            },
+        }
     }
 
     async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {

@@ -9,8 +9,9 @@ use tavola_protocol::AddressRules;
 use tavola_service::TableService;
 use tokio::sync::Semaphore;
 
-use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits};
+use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
 use crate::telemetry::Telemetry;
+use crate::tokens::TokenAuthority;
 
 /// What the store says about itself.
 pub trait Health: fmt::Debug + Send + Sync + 'static {
@@ -57,6 +58,8 @@ impl Configuration for Config {
 pub struct Node {
     /// Who may come in. Replaced as a whole when the configuration is read again.
     accounts: ArcSwap<Accounts>,
+    /// Whose tokens count. Replaced when other issuers or roles are configured.
+    tokens: ArcSwap<Tokens>,
     /// What requests mean.
     pub tables: TableService,
     /// How URLs are read.
@@ -78,10 +81,18 @@ pub struct Node {
 
 impl Node {
     /// A node with this configuration.
-    #[must_use]
-    pub fn new(config: &Config, tables: TableService, health: Arc<dyn Health>, telemetry: Telemetry) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// If a file that the configuration names cannot be used.
+    pub fn new(
+        config: &Config,
+        tables: TableService,
+        health: Arc<dyn Health>,
+        telemetry: Telemetry,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
             accounts: ArcSwap::from_pointee(config.accounts.clone()),
+            tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
             tables,
             address_rules: AddressRules { path_style_only: config.path_style_only, scheme: "http" },
             limits: config.limits,
@@ -92,13 +103,19 @@ impl Node {
             configuration: Box::new(config.clone()),
             in_flight: Semaphore::new(config.limits.requests_in_flight),
             request_ids: RequestIds::new(),
-        }
+        })
     }
 
     /// The accounts as they are now. A request asks once and keeps what it got.
     #[must_use]
     pub fn accounts(&self) -> Arc<Accounts> {
         self.accounts.load_full()
+    }
+
+    /// Who says what the bearers of tokens may do.
+    #[must_use]
+    pub fn tokens(&self) -> Arc<TokenAuthority> {
+        Arc::clone(&self.tokens.load().authority)
     }
 
     /// The same node with a configuration that can be read again.
@@ -114,14 +131,40 @@ impl Node {
     /// What is wrong.
     pub fn read_again(&self) -> Result<(), ConfigError> {
         let config = self.configuration.read()?;
+        self.read_tokens_again(&config.tokens)?;
         let standing = self.accounts();
         self.accounts.store(Arc::new(config.accounts.with_budgets_of(&standing)));
+        Ok(())
+    }
+
+    /// Issuers that are the same keep the keys that they were asked for.
+    fn read_tokens_again(&self, config: &TokenConfig) -> Result<(), ConfigError> {
+        let standing = self.tokens.load_full();
+        if standing.config == *config {
+            return standing.authority.reload();
+        }
+        let tokens = Tokens::new(config)?;
+        tokens.authority.start();
+        self.tokens.store(Arc::new(tokens));
         Ok(())
     }
 
     /// The id of the next request.
     pub(crate) fn next_request_id(&self) -> String {
         self.request_ids.next()
+    }
+}
+
+/// The issuers of tokens, and what they were made from.
+#[derive(Debug)]
+struct Tokens {
+    config: TokenConfig,
+    authority: Arc<TokenAuthority>,
+}
+
+impl Tokens {
+    fn new(config: &TokenConfig) -> Result<Self, ConfigError> {
+        Ok(Self { config: config.clone(), authority: Arc::new(TokenAuthority::new(config)?) })
     }
 }
 

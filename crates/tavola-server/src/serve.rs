@@ -64,6 +64,7 @@ impl Server {
     pub async fn run(self, node: Arc<Node>, stop: watch::Receiver<bool>) {
         let (stop_admin, admin_stopped) = watch::channel(false);
         let admin = tokio::spawn(serve_admin(self.admin, Arc::clone(&node), admin_stopped));
+        node.tokens().start();
         let reclaimer = tokio::spawn(node.tables.reclaimer().run());
         serve_tables(self.tables, node, stop).await;
         reclaimer.abort();

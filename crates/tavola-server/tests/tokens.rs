@@ -458,7 +458,7 @@ async fn an_emulator_believes_everybody() {
 
 #[test]
 fn challenges() {
-    let of = |toml: &str| authority(toml).challenge();
+    let of = |toml: &str| authority(toml).challenge().to_owned();
     let default = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
                    resource_id=https://storage.azure.com";
     assert_eq!(of(""), default);

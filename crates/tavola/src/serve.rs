@@ -56,7 +56,7 @@ async fn serve(
     let server = Server::bind(config).await?;
     let telemetry = Telemetry::new(logging::access_log(&config.log)?);
     let tables = TableService::new(entities, Arc::new(SystemClock));
-    let node = Node::new(config, tables, health, telemetry).with_configuration(Reloaded { command_line, log_level });
+    let node = Node::new(config, tables, health, telemetry)?.with_configuration(Reloaded { command_line, log_level });
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
     stop_on_signal(stop)?;

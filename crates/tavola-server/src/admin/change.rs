@@ -5,7 +5,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tavola_core::AccountName;
-use tavola_protocol::auth::{check_shared_key, shared_key_account};
+use tavola_core::grant::Role;
+use tavola_protocol::auth::{check_shared_key, shared_key_account, token_of};
 
 use super::{Visitor, text, with_type};
 use crate::config::account_folder::KeyNumber;
@@ -37,7 +38,7 @@ pub(super) async fn carry_out(node: &Node, visitor: Visitor, parts: &Parts, chan
     if !visitor.peer.to_canonical().is_loopback() {
         return text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned());
     }
-    if let Err(problem) = authorize(node, visitor, parts, change) {
+    if let Err(problem) = authorize(node, visitor, parts, change).await {
         let mut response = text(StatusCode::UNAUTHORIZED, format!("{problem}\n"));
         let challenge = http::HeaderValue::from_static("SharedKey");
         response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
@@ -50,7 +51,10 @@ pub(super) async fn carry_out(node: &Node, visitor: Visitor, parts: &Parts, chan
 }
 
 /// An account's key is good for its own account, and for a reload, which gives nobody anything new.
-fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<(), String> {
+async fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<(), String> {
+    if let Some(token) = token_of(&parts.headers) {
+        return authorize_token(node, visitor, token, change).await;
+    }
     let named = shared_key_account(&parts.headers).and_then(AccountName::parse);
     let account = named.ok_or("sign the request with a key of the account, or send an administrator's token")?;
     if let Change::Rotate(subject, _) = change
@@ -61,6 +65,21 @@ fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> R
     let accounts = node.accounts();
     let known = accounts.get(&account).ok_or("no such account")?;
     check_shared_key(parts, &account, &known.keys, visitor.now).map_err(|_| "the signature does not match".to_owned())
+}
+
+async fn authorize_token(node: &Node, visitor: Visitor, token: &str, change: &Change) -> Result<(), String> {
+    let accounts = node.accounts();
+    let subjects: Vec<&AccountName> = match change {
+        Change::Reload => accounts.names().collect(),
+        Change::Rotate(account, _) => vec![account],
+    };
+    for account in subjects {
+        let roles = node.tokens().roles(token, account, visitor.now).await.map_err(|refusal| refusal.to_string())?;
+        if roles.iter().any(|assignment| assignment.role == Role::Administrator && assignment.tables.is_none()) {
+            return Ok(());
+        }
+    }
+    Err("the token's bearer is not an administrator".to_owned())
 }
 
 fn reload(node: &Node) -> Response<Bytes> {

@@ -88,8 +88,8 @@ impl TokenAuthority {
     /// The value of `WWW-Authenticate` for a request without credentials. Its parameters have no quotes and no commas,
     /// because the service's have none and its clients look for exactly that.
     #[must_use]
-    pub fn challenge(&self) -> String {
-        self.challenge.clone()
+    pub fn challenge(&self) -> &str {
+        &self.challenge
     }
 
     /// Begins to ask issuers for their keys, in the background of the current runtime.
