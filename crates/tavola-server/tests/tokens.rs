@@ -309,6 +309,8 @@ async fn answers_that_are_not_believed() {
         let token = issuer.token(&reader());
         assert_eq!(roles(&authority, &token).await, NO_KEYS, "{behaviour:?}");
         assert_eq!(issuer.discoveries(), 1, "{behaviour:?}");
+        // One MiB, and what lies in the buffers of sockets.
+        assert!(issuer.endless_bytes() < 32 << 20, "{} bytes were taken", issuer.endless_bytes());
         issuer.behave(Behaviour::Good);
         jump(REST).await;
         assert_eq!(roles(&authority, &token).await, reads(), "{behaviour:?}");

@@ -42,6 +42,7 @@ struct State {
     behaviour: Mutex<Behaviour>,
     fetches: AtomicUsize,
     discoveries: AtomicUsize,
+    endless_bytes: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -138,6 +139,7 @@ impl OidcIssuer {
             behaviour: Mutex::new(Behaviour::Good),
             fetches: AtomicUsize::new(0),
             discoveries: AtomicUsize::new(0),
+            endless_bytes: AtomicUsize::new(0),
         });
         let task = tokio::spawn(serve::serve(listener, tls, state.clone()));
         Ok(Self { state, task })
@@ -191,6 +193,12 @@ impl OidcIssuer {
     #[must_use]
     pub fn discoveries(&self) -> usize {
         self.state.discoveries.load(Ordering::SeqCst)
+    }
+
+    /// How much of [`Behaviour::EndlessKeys`] somebody took.
+    #[must_use]
+    pub fn endless_bytes(&self) -> usize {
+        self.state.endless_bytes.load(Ordering::SeqCst)
     }
 
     /// Lets it answer otherwise from now on.

@@ -76,8 +76,7 @@ impl Fetcher {
     pub(super) async fn ask(&self, issuer: &str) -> Result<Answer, FetchError> {
         let (_, document) = self.get(&Discovery::address(issuer)).await?;
         let discovery = Discovery::parse(&document, issuer)?;
-        let is_https = discovery.jwks_uri.starts_with("https:");
-        if !(is_https || !self.https_only && may_be_asked(&discovery.jwks_uri)) {
+        if !may_hold_keys(&discovery.jwks_uri, self.https_only) {
             return Err(FetchError::NotHttps);
         }
         let (headers, document) = self.get(&discovery.jwks_uri).await?;
@@ -110,6 +109,11 @@ impl Fetcher {
             Err(error) => Err(no_answer(&*error)),
         }
     }
+}
+
+/// Whoever is asked over https must not send us elsewhere without.
+fn may_hold_keys(address: &str, https_only: bool) -> bool {
+    may_be_asked(address) && (!https_only || address.starts_with("https:"))
 }
 
 /// An error of the client says what it was doing; why it failed stands in its causes.
@@ -154,6 +158,23 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_keys_may_be() {
+        for (address, over_https, over_http) in [
+            ("https://keys.example/keys", true, true),
+            ("http://127.0.0.1/keys", false, true),
+            ("http://keys.example/keys", false, false),
+            ("/keys", false, false),
+            ("file:///keys", false, false),
+        ] {
+            assert_eq!(
+                (may_hold_keys(address, true), may_hold_keys(address, false)),
+                (over_https, over_http),
+                "{address}"
+            );
+        }
+    }
 
     #[test]
     fn how_long_keys_are_fresh() {

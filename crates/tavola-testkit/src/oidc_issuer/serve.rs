@@ -53,7 +53,7 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>
     let _gone = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(state: &State, request: &Request<Incoming>) -> Response<Body> {
+async fn answer(state: &Arc<State>, request: &Request<Incoming>) -> Response<Body> {
     let behaviour = *lock(&state.behaviour);
     let path = request.uri().path();
     match path {
@@ -65,10 +65,12 @@ async fn answer(state: &State, request: &Request<Incoming>) -> Response<Body> {
         ("/token", _) => text(state.token(&claims(request.uri().query().unwrap_or_default()))),
         (_, Behaviour::Silent) => std::future::pending().await,
         (_, Behaviour::Failing) => status(StatusCode::SERVICE_UNAVAILABLE),
-        ("/.well-known/openid-configuration", Behaviour::RedirectingDiscovery) => redirect("/moved/discovery"),
+        ("/.well-known/openid-configuration", Behaviour::RedirectingDiscovery) => {
+            redirect("/moved/discovery", json_body(&discovery(&state.url, behaviour)))
+        }
         ("/.well-known/openid-configuration" | "/moved/discovery", _) => json_body(&discovery(&state.url, behaviour)),
-        ("/keys", Behaviour::RedirectingKeys) => redirect("/moved/keys"),
-        ("/keys", Behaviour::EndlessKeys) => endless(),
+        ("/keys", Behaviour::RedirectingKeys) => redirect("/moved/keys", json_body(&state.key_set())),
+        ("/keys", Behaviour::EndlessKeys) => endless(state.clone()),
         ("/keys", Behaviour::NoKeys) => json_body(&json!({"keys": []})),
         ("/keys" | "/moved/keys", _) => json_body(&state.key_set()),
         _ => status(StatusCode::NOT_FOUND),
@@ -139,15 +141,19 @@ fn status(status: StatusCode) -> Response<Body> {
     response
 }
 
-fn redirect(path: &'static str) -> Response<Body> {
-    let mut response = status(StatusCode::FOUND);
+/// The body is what one would find there, so that neither may be used.
+fn redirect(path: &'static str, mut response: Response<Body>) -> Response<Body> {
+    *response.status_mut() = StatusCode::FOUND;
     response.headers_mut().insert(LOCATION, hyper::header::HeaderValue::from_static(path));
     response
 }
 
 /// A list of keys without end.
-fn endless() -> Response<Body> {
+fn endless(state: Arc<State>) -> Response<Body> {
     let chunk = Bytes::from(format!("{{\"keys\": [{}", "{},".repeat(16 * 1024)));
-    let chunks = std::iter::repeat_with(move || Ok(Frame::data(chunk.clone())));
+    let chunks = std::iter::repeat_with(move || {
+        state.endless_bytes.fetch_add(chunk.len(), Ordering::SeqCst);
+        Ok(Frame::data(chunk.clone()))
+    });
     Response::new(BodyExt::boxed(StreamBody::new(futures_util::stream::iter(chunks))))
 }
