@@ -1,7 +1,7 @@
 //! Bearer tokens: from the text of one to the roles of its bearer.
 //!
-//! What a token must look like is the protocol's business. Here is the rest: where issuers' keys come from ([`issuer`],
-//! [`refresh`], [`fetch`]), how long a checked token is remembered ([`verified`]), and what its claims earn.
+//! What a token must look like is the protocol's business. Here is the rest: where issuers' keys come from (`issuer`,
+//! `refresh`, `fetch`), how long a checked token is remembered (`verified`), and what its claims earn.
 
 mod fetch;
 mod issuer;
