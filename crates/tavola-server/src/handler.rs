@@ -1,7 +1,6 @@
 //! The line of a request: locate, authenticate, read, parse, permit, execute, render. Nothing here knows a format or a
 //! store.
 
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,14 +15,16 @@ use tavola_core::{DateTime, Grant, Refusal, TableRequest};
 use tavola_protocol::auth::without_credentials;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
 use tavola_protocol::{
-    Address, Caller, Credential, Exchange, Gate, Presentation, Rejection, authenticate, cors, locate,
+    Address, AddressRules, Caller, Credential, Exchange, Gate, Presentation, Rejection, authenticate, cors, locate,
 };
 use tavola_service::{Answer, ServiceError};
 use tavola_store::StoreError;
 
 use crate::body::{self, BodyError};
 use crate::config::Account;
+use crate::connection::{Connection, Scheme};
 use crate::node::Node;
+use crate::proxy::{self, Client};
 use crate::telemetry::{RequestEvent, Subject};
 use crate::tokens::{TokenAuthority, TokenRefusal};
 
@@ -43,17 +44,19 @@ pub struct ConnectionBroken;
 /// Only if the connection itself is broken. Everything else is an answer.
 pub async fn handle(
     node: Arc<Node>,
-    peer: SocketAddr,
+    connection: Connection,
     request: Request<Incoming>,
 ) -> Result<Response<Bytes>, ConnectionBroken> {
     let (parts, body) = request.into_parts();
     if parts.uri.path() == READY_PATH {
         return Ok(crate::admin::ready(&node));
     }
+    let client = proxy::forwarded(connection.peer.ip(), connection.scheme, &parts.headers, &node.trusted_proxies);
+    let rules = AddressRules { path_style_only: node.path_style_only, scheme: client.scheme.name() };
     let accounts = node.accounts();
-    let address = locate(&parts, &node.address_rules, &|name| accounts.contains(name));
+    let address = locate(&parts, &rules, &|name| accounts.contains(name));
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
-    let mut in_hand = RequestInHand::new(&node, peer, parts, address.as_ref().ok(), account);
+    let mut in_hand = RequestInHand::new(&node, client, parts, address.as_ref().ok(), account);
     // A defect of ours must not cost the client its connection, nor tell it anything.
     let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
         Ok(response) => response?,
@@ -72,7 +75,7 @@ pub async fn handle(
 /// One request while it is being answered.
 struct RequestInHand<'a> {
     node: &'a Arc<Node>,
-    peer: SocketAddr,
+    client: Client,
     parts: Parts,
     /// As it was when the request came, whatever is reloaded meanwhile.
     account: Option<Arc<Account>>,
@@ -87,7 +90,7 @@ struct RequestInHand<'a> {
 impl<'a> RequestInHand<'a> {
     fn new(
         node: &'a Arc<Node>,
-        peer: SocketAddr,
+        client: Client,
         parts: Parts,
         address: Option<&Address>,
         account: Option<Arc<Account>>,
@@ -95,7 +98,7 @@ impl<'a> RequestInHand<'a> {
         let presentation = Presentation::of(&parts, address);
         Self {
             node,
-            peer,
+            client,
             request_id: node.next_request_id(),
             arrived: SystemTime::now(),
             started: tokio::time::Instant::now(),
@@ -160,7 +163,7 @@ impl<'a> RequestInHand<'a> {
 
     /// From the credentials to what they open.
     async fn authorize(&self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
-        let caller = Caller { ip: self.peer.ip(), https: false };
+        let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
         if !account.admits(caller.ip) {
             return Err(Refusal::NotAuthorized.into());
         }
@@ -263,7 +266,8 @@ impl<'a> RequestInHand<'a> {
         }
         self.node.telemetry.record(&RequestEvent {
             arrived: self.arrived,
-            peer: self.peer,
+            client: self.client.ip,
+            version: self.parts.version,
             method: &self.parts.method,
             uri: &self.parts.uri,
             request_id: &self.request_id,

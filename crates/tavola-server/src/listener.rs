@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::body::ReplyBody;
 use crate::config::Limits;
+use crate::connection::{Connection, Scheme};
 use crate::handler;
 use crate::node::Node;
 
@@ -42,7 +43,8 @@ pub async fn serve_tables(listener: TcpListener, node: Arc<Node>, mut stop: watc
         match Arc::clone(&connections).try_acquire_owned() {
             Ok(permit) => {
                 let node = Arc::clone(&node);
-                let service = service_fn(move |request| answer(Arc::clone(&node), peer, request));
+                let connection = Connection { peer, scheme: Scheme::Http };
+                let service = service_fn(move |request| answer(Arc::clone(&node), connection, request));
                 let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
                 tokio::spawn(async move {
                     let _held_while_open = permit;
@@ -93,10 +95,10 @@ fn http1_builder(limits: &Limits) -> http1::Builder {
 
 async fn answer(
     node: Arc<Node>,
-    peer: SocketAddr,
+    connection: Connection,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, handler::ConnectionBroken> {
-    Ok(handler::handle(node, peer, request).await?.map(ReplyBody::new))
+    Ok(handler::handle(node, connection, request).await?.map(ReplyBody::new))
 }
 
 /// Answers one request of a connection that is over the bound, and closes it.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tavola_protocol::AddressRules;
 use tavola_service::TableService;
 use tokio::sync::Semaphore;
 
@@ -62,8 +61,10 @@ pub struct Node {
     tokens: ArcSwap<Tokens>,
     /// What requests mean.
     pub tables: TableService,
-    /// How URLs are read.
-    pub address_rules: AddressRules,
+    /// Never look for the account in the host name.
+    pub path_style_only: bool,
+    /// Proxies whose word about their clients counts.
+    pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Bounds.
     pub limits: Limits,
     /// Who hears of every request.
@@ -94,7 +95,8 @@ impl Node {
             accounts: ArcSwap::from_pointee(config.accounts.clone()),
             tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
             tables,
-            address_rules: AddressRules { path_style_only: config.path_style_only, scheme: "http" },
+            path_style_only: config.path_style_only,
+            trusted_proxies: config.trusted_proxies.clone(),
             limits: config.limits,
             telemetry,
             health,

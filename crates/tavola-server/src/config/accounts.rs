@@ -11,6 +11,7 @@ use tavola_core::AccountName;
 use tavola_protocol::auth::AccountKeys;
 
 use super::layers::{Fields, items};
+use super::proxies::ip_range;
 use super::{ConfigError, Layers};
 use crate::budget::{Budgets, Rates};
 
@@ -117,7 +118,7 @@ fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, Arc<Account>
     let keys = AccountKeys::parse(key1, fields.get("key2").copied().filter(|key| !key.is_empty()));
     let keys = keys.map_err(|_| error("a key is not base64".to_owned()))?;
     let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
-        parse_net(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
+        ip_range(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
     });
     let rates = Rates {
         requests: parse(fields, "requests_per_second").map_err(error)?,
@@ -139,10 +140,4 @@ fn parse<T: FromStr<Err: Display> + Default>(fields: &Fields<'_>, name: &str) ->
         None => Ok(T::default()),
         Some(text) => text.parse().map_err(|error| format!("{name}: \"{text}\" does not fit: {error}")),
     }
-}
-
-/// An address, or a range as `10.0.0.0/8`.
-#[must_use]
-pub fn parse_net(text: &str) -> Option<IpNet> {
-    text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical().into()))
 }

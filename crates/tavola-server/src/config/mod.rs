@@ -6,6 +6,7 @@
 pub mod account_folder;
 pub mod accounts;
 pub mod layers;
+mod proxies;
 pub mod settings;
 pub mod tokens;
 
@@ -15,7 +16,9 @@ use std::time::Duration;
 
 pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
+use ipnet::IpNet;
 pub use layers::{Layers, Origin};
+pub use proxies::ip_range;
 pub use settings::{SETTINGS, Setting};
 pub use tokens::TokenConfig;
 
@@ -41,6 +44,8 @@ pub struct Config {
     pub admin_names: Vec<String>,
     /// Never look for the account in the host name.
     pub path_style_only: bool,
+    /// Proxies whose word about their clients counts.
+    pub trusted_proxies: Vec<IpNet>,
     /// Who may come in.
     pub accounts: Accounts,
     /// Where accounts are kept that can be changed while serving.
@@ -135,6 +140,7 @@ impl Config {
             admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
             admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
             path_style_only: layers.parse("server.path_style_only")?,
+            trusted_proxies: proxies::trusted_proxies(layers)?,
             accounts: Accounts::resolve(layers)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),
             tokens: TokenConfig::resolve(layers)?,

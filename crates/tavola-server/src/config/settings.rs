@@ -157,6 +157,13 @@ pub const SETTINGS: &[Setting] = &[
         "tavola-accounts",
         "Folder with one file per account, written by `tavola account`",
     ),
+    setting(
+        "server.trusted_proxies",
+        None,
+        "RANGES",
+        "",
+        "Proxies (addresses or ranges, by commas) whose X-Forwarded-For and X-Forwarded-Proto count",
+    ),
     setting("store.kind", Some("store"), "KIND", "embedded", "Where entities are kept: embedded (on disk) or memory"),
     setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
     setting("store.cache_mb", Some("cache-mb"), "MB", "128", "Memory for cached blocks of the embedded store"),

@@ -80,3 +80,13 @@ fn secrets_are_masked() {
     let config = Config::resolve(&layers, Personality::Server).unwrap();
     assert!(!format!("{config:?}").contains("c2VjcmV0"));
 }
+
+#[test]
+fn proxies_are_addresses_or_ranges() {
+    let config = resolve("[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\", \"::ffff:1.2.3.4\"]", &[]).unwrap();
+    let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(proxies, ["10.0.0.0/8", "::1/128", "1.2.3.4/32"]);
+    assert_eq!(resolve("", &[]).unwrap().trusted_proxies, []);
+    let error = resolve("", &[("TAVOLA_SERVER__TRUSTED_PROXIES", "10.0.0.1,proxy.test")]).unwrap_err().to_string();
+    assert!(error.contains("\"proxy.test\" is not an address or a range"), "{error}");
+}

@@ -81,11 +81,12 @@ fn write_lines(receiver: &Receiver<String>) {
 fn text_line(event: &RequestEvent<'_>) -> String {
     let subject = event.subject;
     let mut line = format!(
-        "{} - - [{}] \"{} {} HTTP/1.1\" {} {} id={} op={} ms={:.3} read={} returned={}",
-        event.peer.ip(),
+        "{} - - [{}] \"{} {} {:?}\" {} {} id={} op={} ms={:.3} read={} returned={}",
+        event.client,
         common_log_time(event),
         event.method,
         masked(event.uri),
+        event.version,
         event.status.as_u16(),
         event.response_bytes,
         event.request_id,
@@ -113,7 +114,7 @@ fn json_line(event: &RequestEvent<'_>) -> String {
         "{{\"time\":\"{}\",\"peer\":\"{}\",\"method\":\"{}\",\"target\":{},\"status\":{},\"bytes\":{},\"request_id\":\"{}\",\
          \"operation\":\"{}\",\"milliseconds\":{:.3},\"rows_read\":{},\"rows_returned\":{}",
         date_time(event),
-        event.peer.ip(),
+        event.client,
         event.method,
         quoted(&masked(event.uri)),
         event.status.as_u16(),
@@ -183,10 +184,10 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::net::Ipv4Addr;
     use std::time::{Duration, UNIX_EPOCH};
 
-    use http::{Method, StatusCode, Uri};
+    use http::{Method, StatusCode, Uri, Version};
     use tavola_core::filter::plan::AccessClass;
     use tavola_core::reply::Cost;
 
@@ -202,7 +203,8 @@ mod tests {
         };
         let event = RequestEvent {
             arrived: UNIX_EPOCH + Duration::from_secs(1_794_808_800),
-            peer: SocketAddr::from(([127, 0, 0, 1], 5)),
+            client: Ipv4Addr::LOCALHOST.into(),
+            version: Version::HTTP_11,
             method: &Method::GET,
             uri: &uri,
             request_id: "id",

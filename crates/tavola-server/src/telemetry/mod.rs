@@ -3,10 +3,10 @@
 mod access_log;
 mod metrics;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{Method, StatusCode, Uri};
+use http::{Method, StatusCode, Uri, Version};
 use tavola_core::TableRequest;
 use tavola_core::reply::Cost;
 
@@ -43,10 +43,12 @@ impl Subject {
 pub struct RequestEvent<'a> {
     /// When it came.
     pub arrived: SystemTime,
-    /// From where.
-    pub peer: SocketAddr,
+    /// From whom; behind a trusted proxy, its client.
+    pub client: IpAddr,
     /// Its verb.
     pub method: &'a Method,
+    /// The version of HTTP.
+    pub version: Version,
     /// Its target; readers mask what is secret in it.
     pub uri: &'a Uri,
     /// Our id of it.

@@ -93,7 +93,7 @@ fn add(matches: &ArgMatches) -> Result<(), Failure> {
 
 /// What the server would refuse at its next start is refused here.
 fn checked_ip(text: &str) -> Result<&str, Failure> {
-    match tavola_server::config::accounts::parse_net(text) {
+    match tavola_server::config::ip_range(text) {
         Some(_) => Ok(text),
         None => Err(Failure::Usage(format!("--allow-ip: \"{text}\" is not an address or a range such as 10.0.0.0/8"))),
     }
