@@ -15,6 +15,7 @@ pub mod node;
 pub mod proxy;
 pub mod serve;
 pub mod telemetry;
+pub mod tls;
 pub mod tokens;
 
 pub use config::{Config, ConfigError};

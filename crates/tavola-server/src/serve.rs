@@ -10,6 +10,7 @@ use crate::admin::serve_admin;
 use crate::config::{Config, Personality};
 use crate::listener::serve_tables;
 use crate::node::Node;
+use crate::tls::TlsReloader;
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -24,15 +25,16 @@ pub struct ServerError {
 #[derive(Debug)]
 pub struct Server {
     tables: TcpListener,
+    tls: Option<Arc<TlsReloader>>,
     admin: TcpListener,
 }
 
 impl Server {
-    /// Opens the sockets.
+    /// Opens the sockets. With `tls` the Table service speaks https.
     ///
     /// # Errors
     /// If an address cannot be had.
-    pub async fn bind(config: &Config) -> Result<Self, ServerError> {
+    pub async fn bind(config: &Config, tls: Option<Arc<TlsReloader>>) -> Result<Self, ServerError> {
         let tables = bind("Table service", config.table).await?;
         let admin = match bind("admin port", config.admin).await {
             // Azurite has no such port, so it must not keep a second emulator from starting.
@@ -41,7 +43,7 @@ impl Server {
             }
             result => result?,
         };
-        Ok(Self { tables, admin })
+        Ok(Self { tables, tls, admin })
     }
 
     /// Where the Table service listens, with the port that was chosen.
@@ -66,7 +68,9 @@ impl Server {
         let admin = tokio::spawn(serve_admin(self.admin, Arc::clone(&node), admin_stopped));
         node.tokens().start();
         let reclaimer = tokio::spawn(node.tables.reclaimer().run());
-        serve_tables(self.tables, node, stop).await;
+        let renewals = self.tls.clone().map(|tls| tokio::spawn(tls.watch(stop.clone())));
+        serve_tables(self.tables, self.tls, node, stop).await;
+        renewals.inspect(tokio::task::JoinHandle::abort);
         reclaimer.abort();
         let _no_receiver_left = stop_admin.send(true);
         let _ended = admin.await;

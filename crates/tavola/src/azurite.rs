@@ -15,7 +15,7 @@ use crate::serve::{self, CommandLine};
 const DATA_FOLDER: &str = "__tavola_table__";
 
 /// Flags with a value that belong to services or features which do not exist yet.
-const NOT_YET_WITH_VALUE: [&str; 11] = [
+const NOT_YET_WITH_VALUE: [&str; 8] = [
     "blobHost",
     "queueHost",
     "blobPort",
@@ -23,9 +23,6 @@ const NOT_YET_WITH_VALUE: [&str; 11] = [
     "blobKeepAliveTimeout",
     "queueKeepAliveTimeout",
     "oauth",
-    "cert",
-    "key",
-    "pwd",
     "extentMemoryLimit",
 ];
 /// Switches that change nothing here: they ask for what is always so.
@@ -54,6 +51,9 @@ fn command() -> Command {
         .arg(value("tablePort", "PORT").help("Port of the Table service; 0 picks a free one [default: 10002]"))
         .arg(value("tableKeepAliveTimeout", "SECONDS").help("Idle connections are closed after this [default: 5]"))
         .arg(value("location", "FOLDER").short('l').help("Workspace folder [default: the current one]"))
+        .arg(value("cert", "FILE").help("Serve https with this certificate: PEM, or a PFX file"))
+        .arg(value("key", "FILE").help("The private key of a PEM certificate"))
+        .arg(value("pwd", "PASSWORD").help("The password of a PFX file"))
         .arg(switch("silent").short('s').help("No access log"))
         .arg(value("debug", "FILE").short('d').help("Write a debug log to this file"))
         .arg(switch("loose").short('L').help("Accepted: unknown headers and parameters are always ignored"))
@@ -76,7 +76,7 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
         .collect();
     if !given.is_empty() {
         let given = given.join(", ");
-        eprintln!("warning: only the Table service exists, over plain http; without effect: {given}");
+        eprintln!("warning: only the Table service exists; without effect: {given}");
     }
 }
 
@@ -88,6 +88,9 @@ fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
         ("tablePort", "server.table_port"),
         ("tableKeepAliveTimeout", "limits.header_seconds"),
         ("debug", "log.file"),
+        ("cert", "tls.cert"),
+        ("key", "tls.key"),
+        ("pwd", "tls.password"),
     ];
     for (name, path) in settings {
         if let Some(value) = matches.get_one::<String>(name) {

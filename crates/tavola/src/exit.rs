@@ -44,6 +44,12 @@ impl From<tavola_server::ConfigError> for Failure {
     }
 }
 
+impl From<tavola_server::tls::TlsError> for Failure {
+    fn from(error: tavola_server::tls::TlsError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
 impl From<tavola_server::ServerError> for Failure {
     fn from(error: tavola_server::ServerError) -> Self {
         Self::System(error.to_string())

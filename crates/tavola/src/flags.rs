@@ -16,9 +16,13 @@ Examples:
       Another data folder, any free port (it is printed)
   TAVOLA_ACCOUNTS__SHOP__KEY1=c2VjcmV0 tavola serve --host 0.0.0.0
       A configured account, reachable from other machines
+  tavola serve --tls-cert cert.pem --tls-key key.pem
+      https
 
 Every setting can also stand in a TOML file ([section] key) or in a variable.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
+
+SIGHUP reads the certificate again; so does a change of its file. No connection is closed for it.
 
 Exit codes: 0 stopped by a signal, 1 a port or disk failed, 2 wrong usage or configuration,
 3 the data folder is damaged, in use, or written by a newer version.";

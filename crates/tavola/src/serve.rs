@@ -7,8 +7,10 @@ use clap::ArgMatches;
 use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::config::{Personality, StoreConfig};
+use tavola_server::connection::Scheme;
 use tavola_server::node::{AlwaysReady, Configuration};
 use tavola_server::telemetry::Telemetry;
+use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Health, Node, Server};
 use tavola_service::{SystemClock, TableService};
 use tavola_store::{MemoryStore, Store};
@@ -35,32 +37,33 @@ impl Configuration for CommandLine {
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let config = &command_line.read()?;
     let log_level = logging::start(&config.log)?;
+    let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);
     if config.personality == Personality::Emulator && config.table.port() != 0 {
-        println!("Azurite Table service is starting at {}", url(config.table));
+        println!("Azurite Table service is starting at {}", url(config.scheme(), config.table));
     }
     let store = open_store(&config.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(config, &store, command_line, log_level))?;
+    runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
     store.close();
     Ok(())
 }
 
 async fn serve(
     config: &Config,
+    tls: Option<Arc<TlsReloader>>,
     store: &OpenStore,
-    command_line: CommandLine,
-    log_level: LogLevel,
+    reloaded: Reloaded,
 ) -> Result<(), Failure> {
     let (entities, health) = store.parts();
-    let server = Server::bind(config).await?;
+    let server = Server::bind(config, tls.clone()).await?;
     let telemetry = Telemetry::new(logging::access_log(&config.log)?);
     let tables = TableService::new(entities, Arc::new(SystemClock));
-    let node = Node::new(config, tables, health, telemetry)?.with_configuration(Reloaded { command_line, log_level });
+    let node = Node::new(config, tables, health, telemetry)?.with_configuration(reloaded);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
     stop_on_signal(stop)?;
-    read_again_on_signal(Arc::clone(&node))?;
+    reload_on_signal(Arc::clone(&node), tls)?;
     announce(config, &server)?;
     server.run(node, stopped).await;
     tracing::info!("stopped");
@@ -97,56 +100,67 @@ impl Configuration for Reloaded {
     }
 }
 
-/// SIGHUP: accounts, certificates and the log level are read again. What is wrong is said, and changes nothing.
-fn read_again_on_signal(node: Arc<Node>) -> Result<(), Failure> {
+/// SIGHUP reads again what can change while connections stay open.
+fn reload_on_signal(node: Arc<Node>, tls: Option<Arc<TlsReloader>>) -> Result<(), Failure> {
     let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
-    let mut hang_up = signal(SignalKind::hangup()).map_err(cannot_listen)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(cannot_listen)?;
     tokio::spawn(async move {
-        while hang_up.recv().await.is_some() {
-            match node.read_again() {
-                Ok(()) => {
-                    tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again")
-                }
-                Err(error) => tracing::error!(%error, "the configuration was not taken; the old one goes on"),
-            }
+        while hangup.recv().await.is_some() {
+            let (node, tls) = (Arc::clone(&node), tls.clone());
+            let _ended = tokio::task::spawn_blocking(move || reload(&node, tls.as_deref())).await;
         }
     });
     Ok(())
+}
+
+/// Accounts, issuers, the log level and certificates. What is wrong is said, and changes nothing.
+fn reload(node: &Node, tls: Option<&TlsReloader>) {
+    match node.read_again() {
+        Ok(()) => tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again"),
+        Err(error) => tracing::error!(%error, "the configuration was not taken; the old one goes on"),
+    }
+    if let Some(tls) = tls {
+        tls.reload_and_report();
+    }
 }
 
 /// Tells people and waiting tools where to connect. The sockets accept by now.
 fn announce(config: &Config, server: &Server) -> Result<(), Failure> {
     let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
     let (table, admin) = (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
+    let scheme = config.scheme();
     if config.personality == Personality::Emulator {
         if config.table.port() == 0 {
-            println!("Azurite Table service is starting at {}", url(table));
+            println!("Azurite Table service is starting at {}", url(scheme, table));
         }
-        println!("Azurite Table service is successfully listening at {}", url(table));
+        println!("Azurite Table service is successfully listening at {}", url(scheme, table));
     } else {
-        println!("Table service is listening at {}", url(table));
+        println!("Table service is listening at {}", url(scheme, table));
         if config.accounts.is_development() {
-            println!("No account is configured, so the development account is served: {}", development_string(table));
+            let connect = development_string(scheme, table);
+            println!("No account is configured, so the development account is served: {connect}");
         }
-        println!("Health and metrics: {}/ready and {}/metrics", url(admin), url(admin));
+        let admin = url(Scheme::Http, admin);
+        println!("Health and metrics: {admin}/ready and {admin}/metrics");
     }
     tracing::info!(%table, %admin, "listening");
     Ok(())
 }
 
-fn url(address: SocketAddr) -> String {
-    format!("http://{address}")
+fn url(scheme: Scheme, address: SocketAddr) -> String {
+    format!("{}://{address}", scheme.name())
 }
 
-fn development_string(table: SocketAddr) -> String {
+fn development_string(scheme: Scheme, table: SocketAddr) -> String {
     let reachable = match table.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], table.port())),
         _ => table,
     };
     format!(
-        "DefaultEndpointsProtocol=http;AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
+        "DefaultEndpointsProtocol={};AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
          TableEndpoint={}/{DEVELOPMENT_ACCOUNT};",
-        url(reachable)
+        scheme.name(),
+        url(scheme, reachable)
     )
 }
 

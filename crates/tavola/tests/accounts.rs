@@ -74,12 +74,12 @@ fn accounts_are_added_and_rotated_by_signal() {
     let second = key(&accounts, &["rotate", "shop", "--key", "2"]);
     let other = key(&accounts, &["add", "other"]);
     assert_eq!(create(&server, "shop", &second, "two"), "AuthenticationFailed", "not before the server reads it");
-    server.signal("HUP");
+    server.signal("-HUP");
     wait_until("the new key counts", || create(&server, "shop", &second, "two") != "AuthenticationFailed");
     assert_eq!(create(&server, "shop", &first, "three"), "ok", "the first key goes on being good");
     assert_eq!(create(&server, "other", &other, "one"), "ok", "a new account is known");
     key(&accounts, &["rotate", "shop", "--key", "1"]);
-    server.signal("HUP");
+    server.signal("-HUP");
     wait_until("the old key is refused", || create(&server, "shop", &first, "four") == "AuthenticationFailed");
 }
 
@@ -91,7 +91,7 @@ fn a_broken_file_changes_nothing_and_is_named() {
     let log = folder.path().join("log");
     let server = server(folder.path(), |command| command.arg("--log-file").arg(&log));
     std::fs::write(accounts.join("broken.toml"), "key1 = \"c2VjcmV0LWtleQ").unwrap();
-    server.signal("HUP");
+    server.signal("-HUP");
     let logged = || std::fs::read_to_string(&log).unwrap();
     wait_until("the mistake is logged", || logged().contains("the configuration was not taken"));
     assert!(logged().contains("broken.toml") && !logged().contains("c2VjcmV0"), "{}", logged());
@@ -192,7 +192,7 @@ fn accounts_have_switches_and_budgets() {
     assert_eq!(busy.headers()["retry-after"], "1");
     let text = String::from_utf8_lossy(busy.body()).into_owned();
     assert!(text.contains("Ingress is over the account limit."), "{text}");
-    server.signal("HUP");
+    server.signal("-HUP");
     assert_eq!(create(&server, "poor", &poor, "other"), "ServerBusy", "a reload fills no purse");
 }
 

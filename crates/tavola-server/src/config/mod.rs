@@ -8,6 +8,7 @@ pub mod accounts;
 pub mod layers;
 mod proxies;
 pub mod settings;
+mod tls;
 pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +21,10 @@ use ipnet::IpNet;
 pub use layers::{Layers, Origin};
 pub use proxies::ip_range;
 pub use settings::{SETTINGS, Setting};
+pub use tls::TlsConfig;
 pub use tokens::TokenConfig;
+
+use crate::connection::Scheme;
 
 /// How the server presents itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub struct Config {
     pub admin_names: Vec<String>,
     /// Never look for the account in the host name.
     pub path_style_only: bool,
+    /// How connections are secured; `None`: not at all.
+    pub tls: Option<TlsConfig>,
     /// Proxies whose word about their clients counts.
     pub trusted_proxies: Vec<IpNet>,
     /// Who may come in.
@@ -128,6 +134,12 @@ impl ConfigError {
 }
 
 impl Config {
+    /// The scheme of the Table service's URLs.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
+    }
+
     /// Checks all values together.
     ///
     /// # Errors
@@ -140,6 +152,7 @@ impl Config {
             admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
             admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
             path_style_only: layers.parse("server.path_style_only")?,
+            tls: TlsConfig::resolve(layers)?,
             trusted_proxies: proxies::trusted_proxies(layers)?,
             accounts: Accounts::resolve(layers)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),

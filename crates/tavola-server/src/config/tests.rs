@@ -82,6 +82,25 @@ fn secrets_are_masked() {
 }
 
 #[test]
+fn tls_needs_a_certificate_and_hides_its_password() {
+    assert!(resolve("", &[]).unwrap().tls.is_none());
+    let tls = resolve("[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"", &[]).unwrap().tls.unwrap();
+    assert_eq!((tls.cert.to_str(), tls.key_file().to_str()), (Some("c.pem"), Some("k.pem")));
+    let mut password = tempfile::NamedTempFile::new().unwrap();
+    password.write_all(b"topsecret\n").unwrap();
+    let variable = ("TAVOLA_TLS__PASSWORD_FILE", password.path().to_str().unwrap());
+    let layers = layers("[tls]\ncert = \"c.pfx\"", &[variable]).unwrap();
+    let config = Config::resolve(&layers, Personality::Server).unwrap();
+    let tls = config.tls.as_ref().unwrap();
+    assert_eq!((tls.key_file().to_str(), tls.password.as_str()), (Some("c.pfx"), "topsecret"));
+    assert!(!format!("{config:?}{:?}", layers.shown().collect::<Vec<_>>()).contains("topsecret"));
+    for (setting, words) in [("key", "a key without a certificate"), ("password", "a password without a PFX file")] {
+        let error = resolve(&format!("[tls]\n{setting} = \"topsecret\""), &[]).unwrap_err().to_string();
+        assert!(error.contains(words) && !error.contains("topsecret"), "{error}");
+    }
+}
+
+#[test]
 fn proxies_are_addresses_or_ranges() {
     let config = resolve("[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\", \"::ffff:1.2.3.4\"]", &[]).unwrap();
     let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();

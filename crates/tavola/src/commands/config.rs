@@ -3,6 +3,7 @@
 use clap::ArgMatches;
 use tavola_server::Config;
 use tavola_server::config::Personality;
+use tavola_server::tls::TlsReloader;
 
 use crate::exit::Failure;
 use crate::flags;
@@ -18,6 +19,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
 fn check(matches: &ArgMatches) -> Result<(), Failure> {
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
+    config.tls.as_ref().map(TlsReloader::open).transpose()?;
     println!("the configuration is good: {} account(s), tables at {}", config.accounts.names().count(), config.table);
     Ok(())
 }

@@ -78,7 +78,7 @@ impl RunningServer {
             let read = lines.read_line(&mut line).expect("standard output can be read");
             assert!(read > 0, "the server ended before it was ready; it printed {:?}", self.start_up);
             let line = line.trim_end().to_owned();
-            if line.contains("listening at http://") {
+            if line.contains("listening at http") {
                 self.table = authority(&line);
             }
             if line.starts_with("Health and metrics") {
@@ -110,23 +110,21 @@ impl RunningServer {
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("as a number of kB")
     }
 
-    /// Any signal that does not end it.
-    pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
-        assert!(sent.expect("kill can be run").success());
-    }
-
     /// SIGKILL: nothing is flushed, nobody is told.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
         self.child.wait().expect("the server ends");
     }
 
+    /// Sends a signal: `-HUP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill can be run");
+        assert!(sent.success());
+    }
+
     /// SIGTERM, and how the process ended.
     pub(crate) fn terminate(mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill can be run");
-        assert!(sent.success());
+        self.signal("-TERM");
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
@@ -155,6 +153,6 @@ fn keep(mut lines: BufReader<ChildStdout>) {
 }
 
 fn authority(line: &str) -> String {
-    let rest = line.split("http://").nth(1).expect("the line has a URL");
+    let rest = line.split("://").nth(1).expect("the line has a URL");
     rest.split(['/', ' ']).next().expect("the URL has an authority").to_owned()
 }

@@ -1,0 +1,65 @@
+//! A connection over TLS: the handshake, and then the version of HTTP that it agreed on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper_util::server::graceful::Watcher;
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::{ended, http2, serve_http1};
+use crate::connection::{Connection, Scheme};
+use crate::node::Node;
+
+/// For those who forgot the `s`.
+const SPEAK_HTTPS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+    Content-Length: 48\r\n\r\nThis port speaks https: use https:// in the URL\n";
+/// A request head that is worth such an answer is in the first packets.
+const CLEAR_TEXT_MAX: usize = 4096;
+
+/// Serves one connection from its handshake to its end. `graceful` is held until then: the server waits for it.
+pub(super) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    config: Arc<ServerConfig>,
+    node: Arc<Node>,
+    graceful: Watcher,
+    mut stop: watch::Receiver<bool>,
+) {
+    let handshake = tokio::time::timeout(node.limits.header_time, handshake(stream, config));
+    let stream = tokio::select! {
+        result = handshake => match result {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return ended(peer, &error),
+            Err(elapsed) => return ended(peer, &elapsed),
+        },
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    let connection = Connection { peer, scheme: Scheme::Https };
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        http2::serve(stream, connection, node, stop).await;
+        drop(graceful);
+    } else {
+        serve_http1(stream, connection, node, graceful).await;
+    }
+}
+
+/// Who speaks plain HTTP is told so instead of getting an alert that no HTTP client understands.
+pub(super) async fn handshake(
+    mut stream: TcpStream,
+    config: Arc<ServerConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
+        // Closing with bytes unread would take the answer away again.
+        let _request = stream.read(&mut [0; CLEAR_TEXT_MAX]).await?;
+        stream.write_all(SPEAK_HTTPS).await?;
+        stream.shutdown().await?;
+        return Err(std::io::Error::other("plain HTTP on a port that speaks https"));
+    }
+    TlsAcceptor::from(config).accept(stream).await
+}

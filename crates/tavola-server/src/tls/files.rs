@@ -1,0 +1,168 @@
+//! Certificates and keys from files: a PEM pair, one PEM file with both, or a PFX file.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use p12_keystore::error::Error as PfxError;
+use p12_keystore::{CertificateBag, Pkcs12Archive};
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
+
+use super::TlsError;
+use crate::config::TlsConfig;
+
+/// A chain of ten certificates is below this many bytes, and so is a key.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Certificates of one chain.
+const CHAIN_MAX: usize = 16;
+/// What DER begins with. PEM is text and never does.
+const DER_SEQUENCE: u8 = 0x30;
+
+/// The bytes of what was configured, cleared when they go.
+pub(super) struct Contents {
+    cert: Zeroizing<Vec<u8>>,
+    /// `None`: the key is where the certificate is.
+    key: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Contents {
+    pub(super) fn read(config: &TlsConfig) -> Result<Self, TlsError> {
+        let key = config.key.as_deref().map(read).transpose()?;
+        Ok(Self { cert: read(&config.cert)?, key })
+    }
+
+    /// For telling whether anything changed.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        [Some(&self.cert), self.key.as_ref()].into_iter().flatten().map(|bytes| bytes.as_slice())
+    }
+
+    /// The certificate, its chain and its key, checked to belong together.
+    pub(super) fn certified_key(&self, config: &TlsConfig) -> Result<CertifiedKey, TlsError> {
+        match (&self.key, self.is_pfx(&config.cert)) {
+            (None, true) => from_pfx(&config.cert, &self.cert, &config.password),
+            (Some(_), true) => Err(TlsError::Certificate {
+                file: config.cert.clone(),
+                reason: "it is not PEM; a PFX file holds its own key, so leave tls.key out".to_owned(),
+            }),
+            (key, false) => from_pem(config, &self.cert, key.as_ref().unwrap_or(&self.cert)),
+        }
+    }
+
+    fn is_pfx(&self, file: &Path) -> bool {
+        let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let named_so = ["pfx", "p12"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+        named_so || self.cert.first() == Some(&DER_SEQUENCE)
+    }
+}
+
+fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+    let unreadable = |reason| TlsError::Unreadable { file: file.to_owned(), reason };
+    let opened = File::open(file).map_err(unreadable)?;
+    // Room for all of it at once: a buffer that grows leaves copies behind.
+    let expected = opened.metadata().map_err(unreadable)?.len().min(FILE_BYTES_MAX) + 1;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(expected as usize));
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(TlsError::TooLarge { file: file.to_owned(), max: FILE_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+fn from_pem(config: &TlsConfig, cert: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+    let certificate_error = |reason| TlsError::Certificate { file: config.cert.clone(), reason };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(cert)
+        .take(CHAIN_MAX)
+        .collect::<Result<_, _>>()
+        .map_err(|error| certificate_error(pem_problem(&error)))?;
+    if chain.is_empty() {
+        return Err(certificate_error("it has no PEM block named CERTIFICATE".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map(Zeroizing::new).map_err(|error| key_error(config, key, &error))?;
+    certify(config.cert.as_path(), config.key_file(), chain, &key)
+}
+
+fn pem_problem(error: &PemError) -> String {
+    match error {
+        PemError::NoItemsFound => "it has no PEM block of that kind".to_owned(),
+        PemError::MissingSectionEnd { .. } => "a PEM block has no end".to_owned(),
+        PemError::Base64Decode(_) => "a PEM block is not base64".to_owned(),
+        _ => "it is not PEM".to_owned(),
+    }
+}
+
+fn key_error(config: &TlsConfig, key: &[u8], error: &PemError) -> TlsError {
+    let encrypted = key.windows(b"ENCRYPTED".len()).any(|word| word == b"ENCRYPTED");
+    let reason = match error {
+        PemError::NoItemsFound if encrypted => {
+            "it is encrypted; decrypt it with `openssl pkey`, or use a PFX file and tls.password".to_owned()
+        }
+        PemError::NoItemsFound if config.key.is_none() => "set tls.key to the file that does".to_owned(),
+        other => pem_problem(other),
+    };
+    TlsError::Key { file: config.key_file().to_owned(), reason }
+}
+
+/// A PFX file may hold several certificates: the key says which is the server's, and the names of issuers say the chain.
+fn from_pfx(file: &Path, bytes: &[u8], password: &str) -> Result<CertifiedKey, TlsError> {
+    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| pfx_problem(file, error))?;
+    let Some(key) = archive.keys.first() else {
+        return Err(TlsError::Key { file: file.to_owned(), reason: "the PFX file has certificates only".to_owned() });
+    };
+    if archive.certs.is_empty() {
+        let reason = "the PFX file has a key only".to_owned();
+        return Err(TlsError::Certificate { file: file.to_owned(), reason });
+    }
+    let key = Zeroizing::new(PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.key.as_der().to_vec())));
+    for leaf in &archive.certs {
+        match certify(file, file, chain_of(leaf, &archive.certs), &key) {
+            Err(TlsError::Mismatch { .. }) => {}
+            result => return result,
+        }
+    }
+    Err(TlsError::Mismatch { cert: file.to_owned(), key: file.to_owned() })
+}
+
+fn chain_of(leaf: &CertificateBag, all: &[CertificateBag]) -> Vec<CertificateDer<'static>> {
+    let mut chain = vec![&leaf.cert];
+    while chain.len() < CHAIN_MAX
+        && let Some(last) = chain.last()
+        && let Some(issuer) = all.iter().find(|bag| bag.cert.subject() == last.issuer())
+        // Clients have the root already, or they do not trust it.
+        && issuer.cert.subject() != issuer.cert.issuer()
+        && !chain.contains(&&issuer.cert)
+    {
+        chain.push(&issuer.cert);
+    }
+    chain.into_iter().map(|cert| CertificateDer::from(cert.as_der().to_vec())).collect()
+}
+
+fn pfx_problem(file: &Path, error: PfxError) -> TlsError {
+    let file = file.to_owned();
+    match error {
+        // A file without a checksum opens with any password, into padding that is wrong.
+        PfxError::MacError(_) | PfxError::UnpadError | PfxError::Pkcs5Error(_) => TlsError::Password { file },
+        other => TlsError::Pfx { file, reason: other.to_string() },
+    }
+}
+
+fn certify(
+    cert_file: &Path,
+    key_file: &Path,
+    chain: Vec<CertificateDer<'static>>,
+    key: &PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, TlsError> {
+    let signing_key = any_supported_type(key)
+        .map_err(|error| TlsError::Key { file: key_file.to_owned(), reason: error.to_string() })?;
+    let certified = CertifiedKey::new(chain, signing_key);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(TlsError::Mismatch { cert: cert_file.to_owned(), key: key_file.to_owned() })
+        }
+        Err(error) => Err(TlsError::Certificate { file: cert_file.to_owned(), reason: error.to_string() }),
+    }
+}

@@ -1,0 +1,16 @@
+//! TLS: certificates from files, and their renewal without a restart.
+//!
+//! [`files`] reads PEM and PFX, [`certificate`] says whose and until when, [`TlsReloader`] holds what new connections
+//! are served with. The handshake itself is the listener's.
+
+pub mod certificate;
+mod error;
+mod files;
+mod reload;
+
+pub use certificate::Certificate;
+pub use error::TlsError;
+pub use reload::TlsReloader;
+
+#[cfg(test)]
+mod tests;
