@@ -16,8 +16,8 @@ Examples:
       Another data folder, any free port (it is printed)
   TAVOLA_ACCOUNTS__SHOP__KEY1=c2VjcmV0 tavola serve --host 0.0.0.0
       A configured account, reachable from other machines
-  tavola serve --tls-cert cert.pem --tls-key key.pem
-      https
+  tavola serve --tls-cert tavola-cert.pem --tls-key tavola-key.pem
+      https, with the files that `tavola cert` makes
 
 Every setting can also stand in a TOML file ([section] key) or in a variable.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
@@ -46,6 +46,7 @@ pub(crate) fn command() -> Command {
         .subcommand(serve())
         .subcommand(config())
         .subcommand(commands::account::command())
+        .subcommand(commands::cert::command())
 }
 
 fn serve() -> Command {

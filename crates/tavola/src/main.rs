@@ -31,6 +31,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", matches)) => commands::serve::run(matches),
         Some(("account", matches)) => commands::account::run(matches),
+        Some(("cert", matches)) => commands::cert::run(matches),
         Some(("config", matches)) => commands::config::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
