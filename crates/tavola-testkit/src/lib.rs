@@ -9,4 +9,6 @@ pub mod record;
 pub mod store_conformance;
 #[cfg(feature = "tokens")]
 pub mod tokens;
+#[cfg(feature = "stores")]
+pub mod watched_store;
 pub mod wire_conformance;
