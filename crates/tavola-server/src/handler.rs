@@ -125,11 +125,16 @@ impl<'a> RequestInHand<'a> {
                 return Ok(self.reject(&rejection));
             }
         };
-        let result = if self.parts.method == Method::OPTIONS {
-            self.drain(&mut body).await;
-            self.preflight(&address).await
-        } else {
-            self.execute(&address, &mut body).await
+        let result = match self.check_source() {
+            Err(rejection) => {
+                self.drain(&mut body).await;
+                return Ok(self.reject(&rejection));
+            }
+            Ok(()) if self.parts.method == Method::OPTIONS => {
+                self.drain(&mut body).await;
+                self.preflight(&address).await
+            }
+            Ok(()) => self.execute(&address, &mut body).await,
         };
         let mut response = match result {
             Ok(response) => response,
@@ -161,12 +166,17 @@ impl<'a> RequestInHand<'a> {
         Ok(render_reply(&answer.reply, &self.exchange()))
     }
 
+    /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.
+    fn check_source(&self) -> Result<(), Rejection> {
+        match &self.account {
+            Some(account) if !account.admits(self.client.ip) => Err(Refusal::NotAuthorized.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// From the credentials to what they open.
     async fn authorize(&self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
         let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
-        if !account.admits(caller.ip) {
-            return Err(Refusal::NotAuthorized.into());
-        }
         let tokens = self.node.tokens();
         let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now: self.arrived };
         let grant = match authenticate(&self.parts, address, &gate)? {

@@ -4,8 +4,8 @@
 pub mod faulty_store;
 #[cfg(feature = "oidc")]
 pub mod oidc_issuer;
-#[cfg(feature = "stores")]
 pub mod record;
+#[cfg(feature = "stores")]
 pub mod store_conformance;
 #[cfg(feature = "tokens")]
 pub mod tokens;
