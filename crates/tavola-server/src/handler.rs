@@ -83,6 +83,8 @@ struct RequestInHand<'a> {
     arrived: SystemTime,
     started: tokio::time::Instant,
     presentation: Presentation,
+    /// The credentials hold, and open what is asked for.
+    permitted: bool,
     /// What telemetry is told, as far as it is known.
     subject: Subject,
 }
@@ -103,6 +105,7 @@ impl<'a> RequestInHand<'a> {
             arrived: SystemTime::now(),
             started: tokio::time::Instant::now(),
             presentation,
+            permitted: false,
             parts,
             account,
             subject: Subject::default(),
@@ -161,6 +164,7 @@ impl<'a> RequestInHand<'a> {
         let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
         self.subject.describe(&request);
         grant.permits(&request).map_err(Rejection::from)?;
+        self.permitted = true;
         let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
         Ok(render_reply(&answer.reply, &self.exchange()))
@@ -244,11 +248,13 @@ impl<'a> RequestInHand<'a> {
 
     /// A store that cannot say the rules costs a browser its answer, not the request.
     async fn add_cors_headers(&self, address: &Address, response: &mut Response<Bytes>) {
-        if self.parts.method == Method::OPTIONS {
+        let origin = self.parts.headers.get(http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        // Only a browser needs the rules to show a refusal; for anybody else it must not cost a read.
+        let needs_rules = self.permitted || origin.is_some();
+        if self.parts.method == Method::OPTIONS || !needs_rules {
             return;
         }
         let Ok(properties) = self.node.tables.properties(&address.account).await else { return };
-        let origin = self.parts.headers.get(http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
         cors::add_cors_headers(response, origin, self.parts.method.as_str(), &properties.cors);
     }
 
