@@ -196,7 +196,7 @@ fn every_flag_of_azurite_is_taken() {
     command.args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"]);
     command.args(["--blobKeepAliveTimeout", "5", "--queueKeepAliveTimeout", "5", "--tableKeepAliveTimeout", "5"]);
     command.args(["-l", "data", "-s", "-d", "debug.log", "-L", "--skipApiVersionCheck", "--disableProductStyleUrl"]);
-    command.args(["--oauth", "basic", "--extentMemoryLimit", "100"]);
+    command.args(["--extentMemoryLimit", "100"]);
     command.arg("--disableTelemetry").env("AZURITE_DB", "sqlite:x").env("AZURITE_SKIP_API_VERSION_CHECK", "true");
     command.stderr(std::process::Stdio::from(std::fs::File::create(folder.path().join("stderr")).unwrap()));
     let server = RunningServer::spawn(&mut command);
@@ -205,12 +205,17 @@ fn every_flag_of_azurite_is_taken() {
     assert!(server.terminate().success());
     let stderr = std::fs::read_to_string(folder.path().join("stderr")).unwrap();
     assert_eq!(stderr.lines().filter(|line| line.starts_with("warning:")).count(), 1, "{stderr}");
-    assert!(stderr.contains("--blobHost") && stderr.contains("--oauth") && stderr.contains("AZURITE_DB"), "{stderr}");
+    assert!(
+        stderr.contains("--blobHost") && stderr.contains("--extentMemoryLimit") && stderr.contains("AZURITE_DB"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn combinations_that_azurite_refuses_are_refused() {
-    for arguments in [&["--inMemoryPersistence", "--location", "x"][..], &["-d"], &["--tablePort", "x"]] {
+    for arguments in
+        [&["--inMemoryPersistence", "--location", "x"][..], &["-d"], &["--tablePort", "x"], &["--oauth", "basic"]]
+    {
         let folder = tempfile::tempdir().unwrap();
         let (code, _, stderr) = run(azurite(folder.path(), "azurite").args(arguments));
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
