@@ -157,7 +157,8 @@ impl Case<'_> {
         };
         let indexed_well = !indexed || answer.message().starts_with(&format!("{index}:"));
         let fine = same && answer.code() == *code && indexed_well;
-        (!fine).then(|| format!("expected {status} {code} for operation {index}, and its text to say so"))
+        let place = if indexed { format!(" in a part that says {index}:") } else { String::new() };
+        (!fine).then(|| format!("expected {status} {code}{place}"))
     }
 
     /// A refused request has changed nothing and read nothing, but perhaps the policy that it named.
@@ -254,8 +255,9 @@ impl Case<'_> {
         let reached: Vec<_> = stored().filter(|key| range.contains(*key) && query.selects(*key)).collect();
         let (page, rest) = reached.split_at(query.top.unwrap_or(reached.len()).min(reached.len()));
         let mut problems = Vec::new();
-        if keys_in(self.answer) != texts(page.iter().copied()) {
-            problems.push(format!("expected the rows {page:?}"));
+        let page = texts(page.iter().copied());
+        if keys_in(self.answer) != page {
+            problems.push(format!("expected the rows {}", page.join(" ")));
         }
         let next = rest.first().map(|key| format!("{}/{}", key.partition, key.row));
         if continuation_in(self.answer) != next {
