@@ -198,7 +198,10 @@ impl Credential {
             Kind::SharedKey(shared_key) => shared_key.sign(request, self.account, segment),
             Kind::TableSas(sas) => append(&mut request.query, &sas.query_string(self.account)),
             Kind::AccountSas(sas) => append(&mut request.query, &sas.query_string(self.account)),
-            Kind::Bearer { token, .. } => request.headers.push(("Authorization", format!("Bearer {token}"))),
+            Kind::Bearer { token, .. } => {
+                request.headers.push(("Authorization", format!("Bearer {token}")));
+                request.headers.push(("X-Forwarded-Proto", "https".to_owned()));
+            }
         }
         request.headers.push(("x-ms-version", version.to_owned()));
     }

@@ -5,6 +5,7 @@ use crate::credentials::{
 };
 use crate::operations::{self, OTHER_TABLE, Operation, TABLE};
 use crate::rows::Range;
+use crate::tokens::bearers;
 
 /// Credentials of one kind; a family has a server of its own.
 #[derive(Debug)]
@@ -260,8 +261,7 @@ fn tokens() -> Family {
         .with(credentials.iter().cloned().map(of_walled), operations::anywhere())
 }
 
-/// The place for tokens: one [`Kind::Bearer`] at [`PLAIN`] for each column of `roles.txt`, once the server takes them.
-/// The rows of that table are there already; the world must then trust the issuer, and speak https.
+/// One bearer for each column of `roles.txt`.
 fn token_credentials() -> Vec<Credential> {
-    Vec::new()
+    bearers().map(|(column, token)| at_plain(Kind::Bearer { token, column })).collect()
 }

@@ -15,6 +15,7 @@ mod operations;
 mod rows;
 mod runner;
 mod signing;
+mod tokens;
 mod world;
 
 use std::collections::BTreeSet;
@@ -63,7 +64,7 @@ fn the_tables_are_complete() {
     assert_eq!(rows, asked, "every operation has its row, and every row its operation");
 }
 
-/// Tokens are not asked yet; what they must come to can be read off the tables already.
+/// Some lines of the table of roles, read aloud.
 #[test]
 fn roles_are_written_down() {
     let expectations = Expectations::read();

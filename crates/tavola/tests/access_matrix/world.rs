@@ -20,6 +20,7 @@ use crate::credentials::{Credential, FROZEN, KEY1, KEY2, PLAIN, WALLED};
 use crate::http::{Answer, Connection, Request};
 use crate::operations::{self, CONTINUATIONS, OLD_TABLE, OTHER_TABLE, Step, TABLE};
 use crate::rows::{Key, stored};
+use crate::tokens;
 
 const ACCOUNTS: [&str; 3] = [PLAIN, FROZEN, WALLED];
 const START_TIME_MAX: Duration = Duration::from_secs(30);
@@ -123,6 +124,9 @@ fn config(more: &[(&str, &str)]) -> Config {
     for account in ACCOUNTS {
         set(&format!("accounts.{account}.key1"), KEY1);
         set(&format!("accounts.{account}.key2"), KEY2);
+    }
+    for (path, value) in tokens::settings() {
+        set(&path, &value);
     }
     for (path, value) in more {
         set(&format!("accounts.{path}"), value);
