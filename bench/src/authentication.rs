@@ -8,14 +8,20 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::FutureExt as _;
 use http::Request;
 use http::request::Parts;
 use serde::Serialize;
+use serde_json::json;
 use tavola_core::AccountName;
 use tavola_protocol::auth::{AccountKey, AccountKeys, AccountSas, Scheme, TableSas, sign_request};
 use tavola_protocol::{Address, AddressRules, Caller, Gate, authenticate, locate};
+use tavola_server::config::{Layers, Origin, TokenConfig};
+use tavola_server::tokens::TokenAuthority;
+use tavola_testkit::tokens::{SigningKey, key_set};
 
 use crate::failure::{Context, Failure, Result};
+use crate::folders::Scratch;
 use crate::report::Record;
 use crate::request::{ACCOUNT, KEY};
 use crate::series::Series;
@@ -27,6 +33,8 @@ const SAMPLE: Duration = Duration::from_millis(100);
 const CALLS_AT_ONCE: u32 = 200;
 /// Another key is tried for every signature, so an account with two is the usual case.
 const OTHER_KEY: &str = "b3RoZXIga2V5IG9mIHRoZSBkZXZlbG9wbWVudCBhY2NvdW50";
+
+const ISSUER: &str = "https://login.example/tenant";
 
 /// The cost of one kind of credential.
 #[derive(Debug, Serialize)]
@@ -45,11 +53,17 @@ pub(crate) fn measure(record: &Record) -> Result<Vec<Authentication>> {
     let mut costs = Vec::new();
     for (kind, request) in requests()? {
         let bench = Bench::new(request)?;
-        let samples: Vec<f64> = reads.iter().map(|_| bench.sample()).collect::<Result<_>>()?;
-        let shares = Spread::of_ratios(&samples, &reads).ok_or("no rounds")?;
-        costs.push(Authentication { kind, microseconds: Spread::of(samples).ok_or("no rounds")?, share: shares });
+        costs.push(cost_of(kind, &reads, || bench.authenticates())?);
     }
+    let token = KnownToken::new()?;
+    costs.push(cost_of("token seen before", &reads, || token.is_known())?);
     Ok(costs)
+}
+
+fn cost_of(kind: &'static str, reads: &[f64], call: impl Fn() -> bool) -> Result<Authentication> {
+    let samples: Vec<f64> = reads.iter().map(|_| sample(&call)).collect::<Result<_>>()?;
+    let share = Spread::of_ratios(&samples, reads).ok_or("no rounds")?;
+    Ok(Authentication { kind, microseconds: Spread::of(samples).ok_or("no rounds")?, share })
 }
 
 /// One request of each kind, as SDKs send them.
@@ -118,18 +132,59 @@ impl Bench {
         let gate = Gate { keys: &self.keys, challenge: "", caller, now: SystemTime::now() };
         authenticate(black_box(&self.parts), &self.address, &gate).is_ok()
     }
+}
 
-    /// Microseconds of one call.
-    fn sample(&self) -> Result<f64> {
-        let (started, cpu, mut calls) = (Instant::now(), thread_cpu_time()?, 0_u32);
-        while started.elapsed() < SAMPLE {
-            for _ in 0..CALLS_AT_ONCE {
-                black_box(self.authenticates());
-            }
-            calls += CALLS_AT_ONCE;
+/// A token of a usual size that was checked a moment ago, as clients send it with every request.
+struct KnownToken {
+    authority: TokenAuthority,
+    token: String,
+    account: AccountName,
+}
+
+impl KnownToken {
+    fn new() -> Result<Self> {
+        let key = SigningKey::rsa("key");
+        let folder = Scratch::new()?;
+        let file = folder.path().join("keys.json");
+        fs::write(&file, key_set([&key]).to_string()).context(|| "the key set".into())?;
+        let mut layers = Layers::default();
+        for (path, value) in [
+            ("auth.oidc.bench.issuer", ISSUER),
+            ("auth.oidc.bench.jwks_file", &file.to_string_lossy()),
+            ("auth.roles.bench.value", "reader"),
+            ("auth.roles.bench.role", "reader"),
+        ] {
+            layers.set(path, value, Origin::Flag(path.to_owned()));
         }
-        Ok((thread_cpu_time()? - cpu).as_secs_f64() * 1e6 / f64::from(calls))
+        let config = TokenConfig::resolve(&layers).context(|| "the issuer".into())?;
+        let authority = TokenAuthority::new(&config).context(|| "the issuer".into())?;
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context(|| "the clock".into())?;
+        let claims = json!({
+            "iss": ISSUER, "aud": "https://storage.azure.com", "exp": since_epoch.as_secs() + 3600,
+            "roles": ["reader"], "name": "x".repeat(600),
+        });
+        let account = AccountName::parse(ACCOUNT).ok_or("the account's name")?;
+        let token = Self { authority, token: key.token(&claims), account };
+        if token.is_known() { Ok(token) } else { Err(Failure::new("a token of our own is refused")) }
     }
+
+    /// Nothing waits here: the keys are on disk.
+    fn is_known(&self) -> bool {
+        let roles = self.authority.roles(black_box(&self.token), &self.account, SystemTime::now());
+        roles.now_or_never().is_some_and(|roles| roles.is_ok_and(|roles| !roles.is_empty()))
+    }
+}
+
+/// Microseconds of one call.
+fn sample(call: impl Fn() -> bool) -> Result<f64> {
+    let (started, cpu, mut calls) = (Instant::now(), thread_cpu_time()?, 0_u32);
+    while started.elapsed() < SAMPLE {
+        for _ in 0..CALLS_AT_ONCE {
+            black_box(call());
+        }
+        calls += CALLS_AT_ONCE;
+    }
+    Ok((thread_cpu_time()? - cpu).as_secs_f64() * 1e6 / f64::from(calls))
 }
 
 /// From the scheduler, in nanoseconds; `stat` counts in hundredths of a second.

@@ -20,9 +20,18 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ),
     // Anything below the server.
     ("tavola-testkit", &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"]),
+    // Whatever is worth a figure.
     (
         "tavola-bench",
-        &["tavola-testkit", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+        &[
+            "tavola-testkit",
+            "tavola-server",
+            "tavola-embedded",
+            "tavola-service",
+            "tavola-protocol",
+            "tavola-store",
+            "tavola-core",
+        ],
     ),
     ("xtask", &[]),
 ];

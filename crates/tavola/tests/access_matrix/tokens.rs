@@ -12,14 +12,14 @@ use crate::operations::{OTHER_TABLE, TABLE};
 
 const ISSUER: &str = "https://login.example/tenant";
 
-/// Column, role, and the table for which it holds.
-const BEARERS: [(&str, Option<(&str, Option<&str>)>); 6] = [
-    ("none", None),
-    ("reader", Some(("reader", None))),
-    ("contributor", Some(("contributor", None))),
-    ("reader-of-orders", Some(("reader", Some(TABLE)))),
-    ("contributor-of-orders", Some(("contributor", Some(TABLE)))),
-    ("contributor-of-other", Some(("contributor", Some(OTHER_TABLE)))),
+/// Column, role, and the table for which it holds; nothing for none and for all.
+const BEARERS: [(&str, &str, &str); 6] = [
+    ("none", "", ""),
+    ("reader", "reader", ""),
+    ("contributor", "contributor", ""),
+    ("reader-of-orders", "reader", TABLE),
+    ("contributor-of-orders", "contributor", TABLE),
+    ("contributor-of-other", "contributor", OTHER_TABLE),
 ];
 
 struct Issuer {
@@ -41,7 +41,7 @@ fn issuer() -> &'static Issuer {
 /// Every column with a token of such a bearer.
 pub(crate) fn bearers() -> impl Iterator<Item = (&'static str, String)> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
-    BEARERS.into_iter().map(move |(column, _)| {
+    BEARERS.into_iter().map(move |(column, ..)| {
         let claims = json!({"iss": ISSUER, "aud": "https://storage.azure.com", "exp": now + 3600, "roles": [column]});
         (column, issuer().key.token(&claims))
     })
@@ -55,11 +55,10 @@ pub(crate) fn settings() -> Vec<(String, String)> {
         ("auth.oidc.test.issuer".to_owned(), ISSUER.to_owned()),
         ("auth.oidc.test.jwks_file".to_owned(), file),
     ];
-    for (column, role) in BEARERS {
-        let Some((role, table)) = role else { continue };
-        settings.push((format!("auth.roles.{column}.value"), column.to_owned()));
-        settings.push((format!("auth.roles.{column}.role"), role.to_owned()));
-        settings.extend(table.map(|table| (format!("auth.roles.{column}.tables"), table.to_owned())));
+    for (column, role, table) in BEARERS.into_iter().filter(|(_, role, _)| !role.is_empty()) {
+        let fields = [("value", column), ("role", role), ("tables", table)];
+        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        settings.extend(given.map(|(field, value)| (format!("auth.roles.{column}.{field}"), value.to_owned())));
     }
     settings
 }
