@@ -277,7 +277,8 @@ impl<'a> RequestInHand<'a> {
     }
 
     fn report(&self, response: &Response<Bytes>) {
-        if let Some(account) = &self.account {
+        // Strangers must not be able to spend what is somebody else's.
+        if let Some(account) = self.account.as_ref().filter(|_| self.permitted) {
             account.budgets.charge_answer(response.body().len() as u64);
         }
         self.node.telemetry.record(&RequestEvent {
