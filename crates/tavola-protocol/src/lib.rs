@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod auth;
+pub mod connection_string;
 pub mod cors;
 pub mod error_body;
 pub mod headers;
@@ -17,6 +18,7 @@ pub mod xml;
 
 pub use address::{Address, AddressRules, locate};
 pub use auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
+pub use connection_string::ConnectionString;
 pub use headers::{Exchange, Presentation};
 pub use rejection::Rejection;
 pub use version::Version;

@@ -20,7 +20,7 @@ use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
-pub use sas::{AccountSas, PolicySignature, SasFields, TableSas};
+pub use sas::{AccountSas, FieldsError, PolicySignature, SasFields, TableSas};
 pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
 
 use shared_key::Credentials;

@@ -9,17 +9,12 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tavola_core::AccountName;
 use tavola_protocol::auth::AccountKeys;
+pub use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 use super::layers::{Fields, items};
 use super::proxies::ip_range;
 use super::{ConfigError, Layers};
 use crate::budget::{Budgets, Rates};
-
-/// The account that every emulator has. Its key is public.
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// The development account's key, published by the service's documentation.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// One account.
 #[derive(Debug)]

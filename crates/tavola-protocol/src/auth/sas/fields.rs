@@ -29,7 +29,8 @@ const NAMES: [&str; 18] = [
 
 /// Why fields cannot be read. The texts are for the client that sent them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FieldsError {
+#[non_exhaustive]
+pub enum FieldsError {
     /// Which of two values was signed cannot be told.
     Twice(&'static str),
     /// Broken escapes, not UTF-8, or a control character, which could move the border between two signed lines.

@@ -10,7 +10,7 @@ mod text;
 
 pub use check::PolicySignature;
 pub(super) use check::check;
-pub use fields::SasFields;
+pub use fields::{FieldsError, SasFields};
 pub use text::{AccountSas, TableSas};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tavola_core::{
     AccessPolicy, AccountName, Cut, DateTime, EntityKey, Grant, KeyRange, PartitionKey, RowKey, TableName,
 };
 
-use super::{AccountSas, TableSas};
+use super::{AccountSas, FieldsError, TableSas};
 use crate::address::{Address, AddressRules, locate};
 use crate::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
 use crate::rejection::{Rejection, status_code_text};
@@ -305,6 +305,15 @@ fn policies_complete_a_signature() {
         };
         assert_eq!(verdict(&sas.signed(&account(), &key()), &[policy], CALLER), expected, "{fields:?}");
     }
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let table = TableSas { start_partition_key: "a &+%é".to_owned(), ip: "10.0.0.1".to_owned(), ..table_sas() };
+    assert_eq!(TableSas::read(&table.signed(&account(), &key())), Ok(table));
+    let whole = account_sas();
+    assert_eq!(AccountSas::read(&whole.signed(&account(), &key())), Ok(whole));
+    assert_eq!(TableSas::read("sp=r&SP=r"), Err(FieldsError::Twice("sp")));
 }
 
 #[test]

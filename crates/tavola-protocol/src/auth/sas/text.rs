@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tavola_core::AccountName;
 
-use super::fields::SasFields;
+use super::fields::{FieldsError, SasFields};
 use crate::auth::shared_key::AccountKey;
 
 /// From this version on the resource of a table's signature begins with the service.
@@ -46,6 +46,14 @@ pub struct TableSas {
 }
 
 impl TableSas {
+    /// The fields of a query string, whether or not they hold.
+    ///
+    /// # Errors
+    /// If they cannot be read at all.
+    pub fn read(query: &str) -> Result<Self, FieldsError> {
+        SasFields::parse(query).map(|fields| Self::of(&fields))
+    }
+
     pub(super) fn of(fields: &SasFields<'_>) -> Self {
         let text = |name| fields.text(name).to_owned();
         Self {
@@ -125,6 +133,14 @@ pub struct AccountSas {
 }
 
 impl AccountSas {
+    /// The fields of a query string, whether or not they hold.
+    ///
+    /// # Errors
+    /// If they cannot be read at all.
+    pub fn read(query: &str) -> Result<Self, FieldsError> {
+        SasFields::parse(query).map(|fields| Self::of(&fields))
+    }
+
     pub(super) fn of(fields: &SasFields<'_>) -> Self {
         let text = |name| fields.text(name).to_owned();
         Self {
