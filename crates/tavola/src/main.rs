@@ -1,10 +1,13 @@
 //! The one binary. Called as `tavola` it is the server and its commands; called as `azurite` or `azurite-table` it takes
 //! that emulator's flags and prints its start-up lines.
 
+mod account_access;
 mod azurite;
 mod commands;
 mod exit;
 mod flags;
+mod human_time;
+mod judge;
 mod logging;
 mod serve;
 
@@ -33,6 +36,8 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("account", matches)) => commands::account::run(matches),
         Some(("cert", matches)) => commands::cert::run(matches),
         Some(("config", matches)) => commands::config::run(matches),
+        Some(("sas", matches)) => commands::sas::run(matches),
+        Some(("conn", matches)) => commands::conn::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }

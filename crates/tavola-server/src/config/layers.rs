@@ -5,8 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use tavola_core::AccountName;
 use zeroize::Zeroizing;
 
+use super::account_folder::KeyNumber;
 use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
 use super::{AccountFolder, ConfigError};
 
@@ -214,6 +216,13 @@ impl Layers {
     pub fn accounts(&self) -> impl Iterator<Item = (&str, Origin)> {
         let names: Vec<&str> = self.named("accounts").into_keys().collect();
         names.into_iter().map(|name| (name, self.origin(&format!("accounts.{name}.key1"))))
+    }
+
+    /// The text of an account's key, for who signs or hands it out; `None` if nobody configured it.
+    #[must_use]
+    pub fn account_key(&self, account: &AccountName, number: KeyNumber) -> Option<&str> {
+        let path = format!("accounts.{account}.{}", number.field());
+        self.values.get(&path).map(|(value, _)| value.as_str()).filter(|value| !value.is_empty())
     }
 
     /// Every setting with its value and origin, secrets masked.

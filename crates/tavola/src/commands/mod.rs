@@ -3,4 +3,16 @@
 pub(crate) mod account;
 pub(crate) mod cert;
 pub(crate) mod config;
+pub(crate) mod conn;
+pub(crate) mod sas;
 pub(crate) mod serve;
+
+use clap::Command;
+
+/// Help begins with one sentence and examples; flags come after.
+const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// A command with its sentence and its examples.
+pub(crate) fn described(name: &'static str, about: &'static str, examples: &'static str) -> Command {
+    Command::new(name).about(about).before_help(examples).help_template(HELP)
+}

@@ -3,6 +3,7 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, reason = "each test file uses a part of the fixture")]
 
+pub(crate) mod cli;
 pub(crate) mod client;
 
 use std::fs::OpenOptions;

@@ -1,0 +1,253 @@
+//! Which account a command works on, where it is, and the key that opens it.
+//!
+//! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the configuration that
+//! `tavola serve` reads, then the development account. A key never stands on the command line by itself.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, value_parser};
+use tavola_core::AccountName;
+use tavola_protocol::ConnectionString;
+use tavola_protocol::auth::AccountKey;
+use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Secret};
+use tavola_server::Config;
+use tavola_server::config::account_folder::KeyNumber;
+use tavola_server::config::{Layers, Personality, Setting};
+use zeroize::Zeroizing;
+
+use crate::exit::Failure;
+use crate::flags;
+
+/// The variable of the official tools.
+pub(crate) const VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
+/// Of `--key-file`: far above any key.
+const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Where a server listens that picks its port when it starts: nobody can know, so it is the usual one.
+const USUAL_PORT: u16 = 10002;
+
+/// An account, where it is, and one of its keys.
+#[derive(Clone)]
+pub(crate) struct AccountAccess {
+    pub(crate) account: AccountName,
+    pub(crate) endpoint: Endpoint,
+    /// Base64.
+    pub(crate) key: Zeroizing<String>,
+}
+
+impl fmt::Debug for AccountAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountAccess")
+            .field("account", &self.account)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AccountAccess {
+    /// The key, ready to sign.
+    pub(crate) fn signing_key(&self) -> Result<AccountKey, Failure> {
+        AccountKey::parse(&self.key).map_err(|error| Failure::Usage(error.to_string()))
+    }
+}
+
+/// The flags that say which account; `heading` is theirs in help.
+pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
+    let flags = vec![
+        Arg::new("account").long("account").value_name("NAME").help(
+            "The account, of those that `tavola serve` would serve [default: the only one, or the development account]",
+        ),
+        Arg::new("key-number")
+            .long("key")
+            .value_name("1|2")
+            .value_parser(["1", "2"])
+            .hide_possible_values(true)
+            .default_value("1")
+            .help("Which of the account's two keys"),
+        Arg::new("endpoint")
+            .long("endpoint")
+            .value_name("URL")
+            .help("Where the account is [default: http://127.0.0.1:10002/ACCOUNT, or as configured]"),
+        flags::config_file_flag(),
+        accounts_folder_flag(),
+    ];
+    flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
+}
+
+/// `--accounts-folder`, for every command that needs accounts.
+pub(crate) fn accounts_folder_flag() -> Arg {
+    let setting = Setting::find("server.accounts_folder").expect("the folder of accounts is a setting");
+    let help = format!("{} [default: {}] [env: {}]", setting.help, setting.default, setting.variable());
+    Arg::new(setting.path).long("accounts-folder").value_name("FOLDER").help(help)
+}
+
+/// The flags that bring a key from elsewhere.
+pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
+    let flags = [
+        Arg::new("connection-string")
+            .long("connection-string")
+            .value_name("STRING")
+            .conflicts_with_all(["account", "key-file"])
+            .help(format!("Account, key and endpoint in one [env: {VARIABLE}]")),
+        Arg::new("key-file")
+            .long("key-file")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Take the key of --account from this file instead of the configuration"),
+    ];
+    flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
+}
+
+/// The account of a command with both groups of flags.
+pub(crate) fn resolve(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
+    let variable = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new);
+    let flag = matches.get_one::<String>("connection-string");
+    let named = named_account(matches)?;
+    match (flag, matches.get_one::<PathBuf>("key-file"), named, variable) {
+        (Some(text), ..) => of_string("--connection-string", text, matches),
+        (None, Some(file), named, _) => {
+            let account = named.map_or_else(development_account, Ok)?;
+            let endpoint = endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
+            Ok(AccountAccess { account, endpoint, key: read_key(file)? })
+        }
+        (None, None, None, Some(text)) => of_string(VARIABLE, &text, matches),
+        (None, None, named, _) => of_configuration(matches, named),
+    }
+}
+
+/// The account of a command that knows the configuration only.
+pub(crate) fn resolve_configured(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
+    of_configuration(matches, named_account(matches)?)
+}
+
+fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAccess, Failure> {
+    let string = ConnectionString::parse(text).map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
+    let Secret::Key(key) = string.secret() else {
+        let words = "a shared access signature cannot make another one; use a connection string with AccountKey";
+        return Err(Failure::Usage(format!("{origin}: {words}")));
+    };
+    let account = string.account().cloned();
+    let account = account.ok_or_else(|| Failure::Usage(format!("{origin}: AccountName is missing")))?;
+    let endpoint = endpoint_flag(matches)?.unwrap_or_else(|| string.table_endpoint().clone());
+    Ok(AccountAccess { account, endpoint, key: key.clone() })
+}
+
+fn of_configuration(matches: &ArgMatches, named: Option<AccountName>) -> Result<AccountAccess, Failure> {
+    let layers = flags::layers(matches)?;
+    let config = Config::resolve(&layers, Personality::Server)?;
+    let account = named.map_or_else(|| only_account(&config), Ok)?;
+    let number = matches.get_one::<String>("key-number").and_then(|text| KeyNumber::parse(text));
+    let number = number.unwrap_or(KeyNumber::First);
+    let key = key_text(&layers, &config, &account, number)?;
+    let endpoint = endpoint_flag(matches)?.map_or_else(|| configured_endpoint(&layers, &config, &account), Ok)?;
+    Ok(AccountAccess { account, endpoint, key })
+}
+
+fn named_account(matches: &ArgMatches) -> Result<Option<AccountName>, Failure> {
+    let Some(name) = matches.get_one::<String>("account") else { return Ok(None) };
+    let wrong = || format!("\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most 63");
+    AccountName::parse(name).map(Some).ok_or_else(|| Failure::Usage(wrong()))
+}
+
+fn only_account(config: &Config) -> Result<AccountName, Failure> {
+    let names = account_names(config);
+    match &names[..] {
+        [only] => AccountName::parse(only).ok_or_else(|| Failure::Usage("the account has no legal name".to_owned())),
+        _ => Err(Failure::Usage(format!("which account? Use --account with one of: {}", names.join(", ")))),
+    }
+}
+
+fn account_names(config: &Config) -> Vec<&str> {
+    let mut names: Vec<&str> = config.accounts.names().map(AccountName::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+fn key_text(
+    layers: &Layers,
+    config: &Config,
+    account: &AccountName,
+    number: KeyNumber,
+) -> Result<Zeroizing<String>, Failure> {
+    if let Some(key) = layers.account_key(account, number) {
+        return Ok(Zeroizing::new(key.to_owned()));
+    }
+    let configured = config.accounts.contains(account.as_str()) && !config.accounts.is_development();
+    match (account.as_str(), number) {
+        // Whoever serves it, its key is the same.
+        (DEVELOPMENT_ACCOUNT, KeyNumber::First) if !configured => Ok(Zeroizing::new(DEVELOPMENT_KEY.to_owned())),
+        (DEVELOPMENT_ACCOUNT, KeyNumber::Second) if !configured => {
+            Err(Failure::Usage("the development account has one key only: leave --key out".to_owned()))
+        }
+        _ if configured => Err(Failure::Usage(format!("the account {account} has no {}", number.field()))),
+        _ => Err(Failure::Usage(format!(
+            "the configuration has no account {account}; it has: {}. Look at `tavola config show --origin`",
+            account_names(config).join(", ")
+        ))),
+    }
+}
+
+fn endpoint_flag(matches: &ArgMatches) -> Result<Option<Endpoint>, Failure> {
+    let Some(text) = matches.get_one::<String>("endpoint") else { return Ok(None) };
+    parse_endpoint(text).map(Some)
+}
+
+/// Reads `--endpoint`.
+pub(crate) fn parse_endpoint(text: &str) -> Result<Endpoint, Failure> {
+    Endpoint::parse(text).map_err(|error| Failure::Usage(format!("--endpoint: {error}")))
+}
+
+/// Where a server with this configuration serves an account.
+pub(crate) fn configured_endpoint(
+    layers: &Layers,
+    config: &Config,
+    account: &AccountName,
+) -> Result<Endpoint, Failure> {
+    let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
+    let port = if config.table.port() == 0 { USUAL_PORT } else { config.table.port() };
+    let address = SocketAddr::new(reachable(config.table.ip()), port);
+    parse_endpoint(&format!("{scheme}://{address}/{account}"))
+}
+
+/// A setting that this server may not have: it came with a feature.
+pub(crate) fn optional_setting<'a>(layers: &'a Layers, path: &str) -> Option<&'a str> {
+    Setting::find(path).map(|setting| layers.text(setting.path)).filter(|text| !text.is_empty())
+}
+
+/// Somebody who listens everywhere is reached at home.
+pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    }
+}
+
+fn usual_endpoint(account: &AccountName) -> Result<Endpoint, Failure> {
+    parse_endpoint(&format!("http://127.0.0.1:{USUAL_PORT}/{account}"))
+}
+
+fn development_account() -> Result<AccountName, Failure> {
+    AccountName::parse(DEVELOPMENT_ACCOUNT).ok_or_else(|| Failure::Usage("no such account".to_owned()))
+}
+
+fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
+    let text = read_secret(file, KEY_FILE_BYTES_MAX)?;
+    let key = Zeroizing::new(text.trim().to_owned());
+    let wrong = |_| Failure::Usage(format!("{} holds no account key: it must be one line of base64", file.display()));
+    AccountKey::parse(&key).map_err(wrong)?;
+    Ok(key)
+}
+
+/// A small file that nobody else should see.
+pub(crate) fn read_secret(file: &PathBuf, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
+    use std::io::Read as _;
+    let cannot_read = |error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let opened = std::fs::File::open(file).map_err(cannot_read)?;
+    // Room for all of it at once: a buffer that grows leaves copies behind.
+    let room = opened.metadata().map_err(cannot_read)?.len().min(bytes_max) + 1;
+    let mut text = Zeroizing::new(String::with_capacity(usize::try_from(room).unwrap_or_default()));
+    opened.take(bytes_max).read_to_string(&mut text).map_err(cannot_read)?;
+    Ok(text)
+}

@@ -1,0 +1,41 @@
+//! What the service would say to a signature. The rules are the protocol crate's own, called on a request that is never
+//! sent.
+
+use http::Request;
+use http::header::HOST;
+use tavola_core::{AccountName, DateTime};
+use tavola_protocol::{AccountKeys, AddressRules, Caller, Credential, Gate, Rejection, authenticate, locate};
+
+use crate::human_time::system_time;
+
+/// Asks for `account` with the query string `query`.
+pub(crate) fn judge(
+    query: &str,
+    account: &AccountName,
+    keys: &AccountKeys,
+    caller: Caller,
+    now: DateTime,
+) -> Result<Credential<'static>, Rejection> {
+    let request = Request::get(format!("/{account}/?{query}")).header(HOST, "localhost").body(());
+    let (parts, ()) = request.map_err(|_| Rejection::UrlUnparsable)?.into_parts();
+    let rules = AddressRules { path_style_only: true, scheme: "http" };
+    let address = locate(&parts, &rules, &|name| name == account.as_str())?;
+    let gate = Gate { keys, challenge: "", caller, now: system_time(now) };
+    match authenticate(&parts, &address, &gate)? {
+        Credential::Complete(grant) => Ok(Credential::Complete(grant)),
+        Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),
+        // Only a header brings a token, and there is none.
+        Credential::Token(_) => Err(Rejection::InvalidAuthenticationInfo),
+    }
+}
+
+/// What a rejection says, for a person.
+pub(crate) fn words(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::AuthenticationFailed { detail: Some(detail) } => detail.trim_end_matches('.').to_owned(),
+        other => {
+            let parts = tavola_protocol::rejection::status_code_text(other);
+            format!("{}: {}", parts.code, parts.text.trim_end_matches('.'))
+        }
+    }
+}
