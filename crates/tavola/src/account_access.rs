@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
 use tavola_core::AccountName;
-use tavola_protocol::ConnectionString;
 use tavola_protocol::auth::AccountKey;
 use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Secret};
+use tavola_protocol::{AccountKeys, ConnectionString};
 use tavola_server::Config;
 use tavola_server::config::account_folder::KeyNumber;
 use tavola_server::config::{Layers, Personality, Setting};
@@ -250,4 +250,28 @@ pub(crate) fn read_secret(file: &PathBuf, bytes_max: u64) -> Result<Zeroizing<St
     let mut text = Zeroizing::new(String::with_capacity(usize::try_from(room).unwrap_or_default()));
     opened.take(bytes_max).read_to_string(&mut text).map_err(cannot_read)?;
     Ok(text)
+}
+
+/// Every key of an account that this machine knows: of its configuration, or of the variable.
+pub(crate) fn known_keys(layers: &Layers, config: &Config, account: &AccountName) -> Option<KnownKeys> {
+    let of_number = |number| key_text(layers, config, account, number).ok();
+    let first = of_number(KeyNumber::First).or_else(|| key_of_variable(account))?;
+    let second = of_number(KeyNumber::Second);
+    let keys = AccountKeys::parse(&first, second.as_ref().map(|key| key.as_str())).ok()?;
+    Some(KnownKeys { keys, signing: AccountKey::parse(&first).ok()? })
+}
+
+/// Keys that are good for looking things up.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownKeys {
+    pub(crate) keys: AccountKeys,
+    pub(crate) signing: AccountKey,
+}
+
+fn key_of_variable(account: &AccountName) -> Option<Zeroizing<String>> {
+    let string = ConnectionString::parse(&Zeroizing::new(std::env::var(VARIABLE).ok()?)).ok()?;
+    match string.secret() {
+        Secret::Key(key) if string.account() == Some(account) => Some(key.clone()),
+        _ => None,
+    }
 }

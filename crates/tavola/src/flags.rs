@@ -49,6 +49,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::cert::command())
         .subcommand(commands::sas::command())
         .subcommand(commands::conn::command())
+        .subcommand(commands::doctor::command())
 }
 
 fn serve() -> Command {
@@ -82,15 +83,8 @@ pub(crate) fn with_some_settings(command: Command, paths: &'static [&'static str
 }
 
 fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
-    let config = Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and /etc/tavola]");
     let settings = SETTINGS.iter().filter(|setting| wanted(setting));
     let flags = settings.filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
-    flags.fold(command.arg(config), |command, (setting, flag)| command.arg(flag_of(setting, flag)))
-    let flags = SETTINGS.iter().filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
     flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| command.arg(flag_of(setting, flag)))
 }
 
@@ -118,7 +112,6 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     for setting in SETTINGS {
         let Some(flag) = setting.flag else { continue };
         // A command has the flags of the settings that it is about.
-        // Only some commands have the flags of settings.
         if let Ok(Some(value)) = matches.try_get_one::<String>(setting.path) {
             layers.set(setting.path, value, Origin::Flag(format!("--{flag}")));
         }

@@ -6,6 +6,7 @@ mod azurite;
 mod commands;
 mod exit;
 mod flags;
+mod http_client;
 mod human_time;
 mod judge;
 mod logging;
@@ -38,6 +39,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("config", matches)) => commands::config::run(matches),
         Some(("sas", matches)) => commands::sas::run(matches),
         Some(("conn", matches)) => commands::conn::run(matches),
+        Some(("doctor", matches)) => commands::doctor::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }

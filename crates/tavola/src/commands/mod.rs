@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod cert;
 pub(crate) mod config;
 pub(crate) mod conn;
+pub(crate) mod doctor;
 pub(crate) mod sas;
 pub(crate) mod serve;
 

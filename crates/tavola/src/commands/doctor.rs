@@ -1,0 +1,199 @@
+//! `tavola doctor`: says in words what is wrong. It changes nothing: servers are only asked what can be read.
+
+mod certificate;
+mod connection;
+mod home;
+mod local;
+mod operation;
+mod report;
+mod rules;
+mod server;
+mod signature;
+mod target;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use tavola_protocol::connection_string::{Endpoint, Secret};
+use tavola_protocol::{ConnectionString, connection_string};
+use zeroize::Zeroizing;
+
+use crate::account_access;
+use crate::commands::described;
+use crate::exit::Failure;
+use crate::flags;
+use crate::http_client::HttpClient;
+use home::Home;
+use operation::{Operation, Question};
+use report::Report;
+use target::Target;
+
+const ABOUT: &str = "Find out why something does not work: configuration, ports, clock, signatures, certificates";
+const EXAMPLES: &str = "\
+Examples:
+  tavola doctor
+      The configuration, its ports, the clock, who can read keys, the certificate
+  tavola doctor --sas-url \"$URL\" --operation insert --partition sales --row 000123
+      Whether a shared access signature opens this, and if not, why
+  tavola doctor --cert server.pem --key server.key --endpoint https://tables.example:10002/shop
+      Whether clients will take a certificate";
+const EXIT_CODES: &str = "Exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage.";
+
+/// A server that takes longer for so little is not well.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// Of a file with a password.
+const PASSWORD_BYTES_MAX: u64 = 4096;
+
+pub(crate) fn command() -> Command {
+    described("doctor", ABOUT, EXAMPLES)
+        .after_help(EXIT_CODES)
+        .args(credential_flags())
+        .args(operation_flags())
+        .args(certificate_flags())
+        .arg(flags::config_file_flag())
+        .arg(account_access::accounts_folder_flag())
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("FORMAT")
+                .value_parser(["text", "json"])
+                .default_value("text")
+                .help("What is printed"),
+        )
+}
+
+fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn credential_flags() -> Vec<Arg> {
+    let flags = [
+        flag("connection-string", "STRING", "Check what this string opens"),
+        flag("sas-url", "URL", "Check what this URL with a signature opens").conflicts_with("connection-string"),
+    ];
+    flags.map(|flag| flag.help_heading("Does this open the door")).into()
+}
+
+fn operation_flags() -> Vec<Arg> {
+    let names = Operation::ALL.map(Operation::name);
+    let flags = [
+        flag("operation", "NAME", "What is to be done with it").value_parser(names),
+        flag("table", "NAME", "With which table [default: the signature's]"),
+        flag("partition", "KEY", "With which entity").requires("row"),
+        flag("row", "KEY", "With which entity").requires("partition"),
+    ];
+    flags.map(|flag| flag.help_heading("What for")).into()
+}
+
+fn certificate_flags() -> Vec<Arg> {
+    let file = |name, help| flag(name, "FILE", help).value_parser(value_parser!(PathBuf));
+    let flags = [
+        file("cert", "A certificate with its chain in PEM form, or a PFX file"),
+        file("key", "Its private key in PEM form").requires("cert"),
+        file("password-file", "The password of the PFX file").requires("cert"),
+        flag("endpoint", "URL", "The endpoint that the certificate is for").requires("cert"),
+        file("ca-file", "Trust these issuers too when asking a server over https"),
+    ];
+    flags.map(|flag| flag.help_heading("Certificates")).into()
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    let report = runtime.block_on(examine(matches))?;
+    report.print(matches.get_one::<String>("output").map_or("text", String::as_str));
+    report.verdict()
+}
+
+async fn examine(matches: &ArgMatches) -> Result<Report, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let file = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+    let mut report = Report::default();
+    let client = HttpClient::new(file("ca-file")).within(ANSWER_TIME);
+    let question = Question::of(matches)?;
+    let home = Home::read(matches);
+    let endpoint = match (text("connection-string"), text("sas-url")) {
+        (Some(string), _) => connection_string(string, &question, &home, &client, &mut report).await,
+        (None, Some(url)) => sas_url(url, &question, &home, &client, &mut report).await,
+        (None, None) if question.is_asked() => {
+            return Err(Failure::Usage("--operation needs --connection-string or --sas-url: who asks?".to_owned()));
+        }
+        (None, None) => None,
+    };
+    if let Some(cert) = file("cert") {
+        let endpoint = text("endpoint").map(account_access::parse_endpoint).transpose()?.or(endpoint);
+        let password = match file("password-file") {
+            Some(file) => account_access::read_secret(&file, PASSWORD_BYTES_MAX)?,
+            None => Zeroizing::default(),
+        };
+        let password = password.trim_end_matches(['\r', '\n']);
+        certificate::examine(&cert, file("key").as_deref(), password, endpoint.as_ref(), &mut report);
+    } else if text("connection-string").is_none() && text("sas-url").is_none() {
+        local::examine(&home, &client, &mut report).await;
+    }
+    Ok(report)
+}
+
+async fn connection_string(
+    text: &str,
+    question: &Question,
+    home: &Home,
+    client: &HttpClient,
+    report: &mut Report,
+) -> Option<Endpoint> {
+    let string = match ConnectionString::parse(text) {
+        Ok(string) => string,
+        Err(error) => {
+            report.fail("connection string", error.to_string(), advice_on(&error));
+            return None;
+        }
+    };
+    let endpoint = string.table_endpoint().clone();
+    let Some(account) = string.account().cloned() else {
+        let advice = "add AccountName, or put the account into the endpoint's path or host";
+        report.fail("connection string", format!("nothing says which account {endpoint} is of"), advice);
+        return Some(endpoint);
+    };
+    match string.secret() {
+        Secret::Key(key) => {
+            report.ok("connection string", format!("a key of the account {account} at {endpoint}"));
+            connection::examine_key(&account, &endpoint, key, question, client, report).await;
+        }
+        Secret::Signature(query) => {
+            let target = Target { account, endpoint: endpoint.clone(), table: None, query: query.clone() };
+            signature::examine(&target, question, home, client, report).await;
+        }
+    }
+    Some(endpoint)
+}
+
+fn advice_on(error: &connection_string::ConnectionStringError) -> &'static str {
+    use connection_string::ConnectionStringError as Error;
+    match error {
+        Error::NotAPair(_) | Error::SecretMissing | Error::NotAKey | Error::NotASignature => {
+            "in a shell put the string into quotes, because ; ends a command; `tavola conn` prints a good one"
+        }
+        _ => "`tavola conn` prints a good one",
+    }
+}
+
+async fn sas_url(
+    url: &str,
+    question: &Question,
+    home: &Home,
+    client: &HttpClient,
+    report: &mut Report,
+) -> Option<Endpoint> {
+    match Target::parse(url, |name| home.has_account(name)) {
+        Err(problem) => {
+            report.fail("URL", problem.words(), problem.advice());
+            None
+        }
+        Ok(target) => {
+            signature::examine(&target, question, home, client, report).await;
+            Some(target.endpoint)
+        }
+    }
+}

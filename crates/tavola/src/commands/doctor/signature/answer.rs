@@ -1,0 +1,120 @@
+//! What the server itself says, asked for something that can only be read.
+
+use tavola_core::request::{EntityQuery, TablesQuery};
+use tavola_core::{EntityKey, TableName, TableRequest};
+use tavola_protocol::table::decode::{DecodeError, ServiceError};
+
+use super::super::operation::Operation;
+use super::super::report::Report;
+use super::super::rules::Fields;
+use super::super::server;
+use super::super::target::Target;
+use super::enough::Wanted;
+use crate::http_client::HttpClient;
+
+/// The question that is sent.
+struct Probe {
+    request: TableRequest,
+    /// What it asks for, in words.
+    what: String,
+    /// It is what was asked about, not only something like it.
+    is_wanted: bool,
+}
+
+pub(super) async fn ask(target: &Target, fields: &Fields, wanted: &Wanted, client: &HttpClient, report: &mut Report) {
+    let Some(probe) = Probe::of(fields, wanted) else { return };
+    match server::ask_with_signature(&probe.request, &target.endpoint, &target.query, client).await {
+        Err(error) => report.fail("server's answer", error.to_string(), server::advice_on(&error)),
+        Ok(Ok(_)) => report.ok("server's answer", format!("it lets the signature {}", probe.what)),
+        Ok(Err(DecodeError::Service(error))) => probe.explain(&error, target, fields, report),
+        Ok(Err(_)) => {
+            report.fail("server's answer", "it is not one of a Table service", "is this the right port?");
+        }
+    }
+}
+
+impl Probe {
+    fn of(fields: &Fields, wanted: &Wanted) -> Option<Self> {
+        match (wanted.operation, &wanted.table, fields) {
+            (Some(Operation::Get), Some(table), _) => Some(Self::get(table, wanted.key.as_ref())),
+            (Some(Operation::ListTables), ..) => Some(Self::list(true)),
+            (operation, Some(table), Fields::Table(_)) => Some(Self::query(table, operation)),
+            (Some(operation), Some(table), Fields::Account(_)) if operation.is_on_entities() => {
+                Some(Self::query(table, Some(operation)))
+            }
+            (None, Some(table), Fields::Account(_)) => Some(Self::query(table, None)),
+            (operation, _, Fields::Account(_)) => Some(Self::list(operation.is_none())),
+            (_, None, Fields::Table(_)) => None,
+        }
+    }
+
+    fn get(table: &TableName, key: Option<&EntityKey>) -> Self {
+        match key {
+            Some(key) => {
+                let request = TableRequest::GetEntity(table.clone(), key.clone());
+                Self { request, what: format!("read that entity of {table}"), is_wanted: true }
+            }
+            None => Self::query(table, Some(Operation::Query)),
+        }
+    }
+
+    fn query(table: &TableName, operation: Option<Operation>) -> Self {
+        let query = EntityQuery { top: Some(1), ..EntityQuery::default() };
+        let is_wanted = operation.is_some_and(Operation::is_read);
+        Self { request: TableRequest::QueryEntities(table.clone(), query), what: format!("query {table}"), is_wanted }
+    }
+
+    fn list(is_wanted: bool) -> Self {
+        let query = TablesQuery { top: Some(1), ..TablesQuery::default() };
+        Self { request: TableRequest::QueryTables(query), what: "list tables".to_owned(), is_wanted }
+    }
+
+    fn explain(&self, error: &ServiceError, target: &Target, fields: &Fields, report: &mut Report) {
+        let (short, detail, what) = (server::short(error), server::detail(error), &self.what);
+        let subject = "server's answer";
+        let refused = |words: &str| format!("refused with {short}: {words}");
+        match error.code.as_str() {
+            "AuthenticationFailed" if detail.is_empty() => {
+                let signed = fields.string_to_sign(&target.account);
+                let words = refused("the signature does not match, is not valid now, or its policy does not exist");
+                report.fail(subject, words, format!("what both sides must sign is {signed:?}"));
+            }
+            "AuthenticationFailed" => report.fail(subject, refused(&detail), ""),
+            "AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch" if !self.is_wanted => {
+                let words =
+                    format!("it takes the signature, but not to {what}; more cannot be asked without changing data");
+                report.ok(subject, words);
+            }
+            "AuthorizationPermissionMismatch" => report.fail(subject, refused("a permission is missing (sp)"), ""),
+            "AuthorizationResourceTypeMismatch" => {
+                report.fail(subject, refused("a resource type is missing (srt)"), "");
+            }
+            "AuthorizationProtocolMismatch" => report.fail(subject, refused("it is good over https only"), ""),
+            "AuthorizationSourceIPMismatch" => {
+                let seen = error.message.lines().next().unwrap_or_default();
+                report.fail(subject, refused(seen), "make one with another --ip");
+            }
+            "AuthorizationServiceMismatch" => report.fail(subject, refused("it does not open tables"), ""),
+            "AuthorizationFailure" => {
+                let advice = "another table, an entity outside the range, or not one of the account's allowed_ips";
+                report.fail(subject, refused("the signature does not reach there"), advice);
+            }
+            "TableNotFound" => {
+                report.warn(
+                    subject,
+                    format!("it takes the signature, but the table does not exist ({short})"),
+                    "create it",
+                );
+            }
+            "ResourceNotFound" if matches!(self.request, TableRequest::GetEntity(..)) => {
+                report.warn(subject, format!("no such entity, or no such account there ({short})"), "");
+            }
+            "ResourceNotFound" => {
+                let words = format!("the server has no account {} ({short})", target.account);
+                report.fail(subject, words, "look at the URL's host and path again");
+            }
+            "ServerBusy" => report.warn(subject, format!("it is busy, or over a budget ({short})"), "try again later"),
+            _ => report.fail(subject, format!("it answers with {short}"), "look at the server's log"),
+        }
+    }
+}
