@@ -7,6 +7,7 @@ mod conformance;
 mod deny;
 mod doc_snippets;
 mod failure;
+mod fuzz;
 mod install;
 mod leaks;
 mod ledger;
@@ -38,6 +39,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents
+  fuzz          readers of bytes against inputs that find their way
   bench         the benchmarks
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
@@ -47,13 +49,14 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 8] = [
+const COMMANDS: [Subcommand; 9] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
+    Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
     Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
 ];

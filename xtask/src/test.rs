@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::failure::{Failure, Result};
-use crate::{conformance, deny, doc_snippets, leaks, progress, rocksdb, sdk, server, shell, tidy, workspace};
+use crate::{conformance, deny, doc_snippets, fuzz, leaks, progress, rocksdb, sdk, server, shell, tidy, workspace};
 
 pub(crate) const HELP: &str = "\
 cargo xtask test [--only STEP,STEP] [--keep-going] [--deny] [--list]
@@ -26,13 +26,14 @@ struct Step {
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
     Step { name: "clippy", about: "all lints, warnings denied", run: |_| clippy() },
     Step { name: "docs", about: "rustdoc, warnings denied", run: |_| rustdoc() },
     Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },
+    Step { name: "fuzz", about: "readers of bytes, coverage-guided", run: |_| fuzz::check().map(done) },
     Step { name: "release", about: "the release binary", run: |_| server::build().map(|_| Outcome::Passed) },
     Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
