@@ -1,7 +1,7 @@
 //! What the bearer of a checked credential may do.
 //!
 //! Every kind of credential becomes one [`Grant`]; [`Grant::permits`] is the only place that decides. What each request
-//! asks for is one table ([`demand`]), so that a new request cannot be forgotten.
+//! asks for is one table (`demand`), so that a new request cannot be forgotten.
 
 mod demand;
 mod permissions;

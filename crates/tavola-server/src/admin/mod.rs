@@ -1,5 +1,5 @@
 //! The admin port. Health and metrics are for everybody who can reach it; what changes something needs a credential.
-//! Nothing is for pages of other sites ([`guard`]).
+//! Nothing is for pages of other sites (`guard`).
 
 mod change;
 mod guard;

@@ -1,6 +1,6 @@
 //! TLS: certificates from files, and their renewal without a restart.
 //!
-//! [`files`] reads PEM and PFX, [`certificate`] says whose and until when, [`TlsReloader`] holds what new connections
+//! `files` reads PEM and PFX, [`certificate`] says whose and until when, [`TlsReloader`] holds what new connections
 //! are served with. The handshake itself is the listener's.
 
 pub mod certificate;

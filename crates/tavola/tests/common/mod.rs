@@ -54,10 +54,8 @@ impl RunningServer {
         command.args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
         match record::folder() {
             None => command.arg("--silent"),
-            // Everything that it could ever say, for the search for secrets.
-            Some(folder) => {
-                command.env("TAVOLA_LOG__LEVEL", "debug").env("TAVOLA_LOG__FILE", folder.join("server-log"))
-            }
+            // Everything that we could ever say, for the search for secrets; it reads our standard error too.
+            Some(_) => command.env("TAVOLA_LOG__LEVEL", "info,tavola=debug,tavola_server=debug"),
         };
         Self::spawn(with(&mut command))
     }
