@@ -15,6 +15,7 @@ mod markdown;
 mod progress;
 mod rocksdb;
 mod sdk;
+mod secured;
 mod serve;
 mod server;
 mod shell;

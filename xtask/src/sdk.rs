@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
+use crate::secured::{self, SecuredServer};
 use crate::server::{self, Endpoint, Server};
 use crate::toolchain::Language;
 use crate::{cache, progress, workspace};
@@ -15,8 +16,8 @@ pub(crate) const HELP: &str = "\
 cargo xtask sdk [python] [js] [go] [java]
 
 Runs the SDK suites under tests/sdk (default: all) against our release build on a free port. Each suite is
-tests/sdk/<language>/run.sh: it reads TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY and TAVOLA_CACHE, and ends with the
-line `N passed, M failed`. A language that cannot be installed is skipped with its reason; with CI set that is a failure.";
+tests/sdk/<language>/run.sh: it reads TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY, TAVOLA_CACHE and the variables of a
+second server with https and tokens (see tests/sdk/README.md), and ends with the line `N passed, M failed`. A language that cannot be installed is skipped with its reason; with CI set that is a failure.";
 
 pub(crate) fn command(mut args: Args) -> Result {
     let names = args.positional();
@@ -31,14 +32,19 @@ pub(crate) fn check() -> Result {
 }
 
 fn run(languages: &[Language]) -> Result {
-    let binary = server::build()?;
+    let (binary, issuer) = (server::build()?, secured::build_issuer()?);
     let mut results = Vec::new();
     for language in languages {
         println!("\n== {} ==", language.name());
         // A server each: no language can lean on, or trip over, what another left behind.
-        let server = Server::start(&binary, &format!("sdk-{}", language.name()))?;
+        let purpose = format!("sdk-{}", language.name());
+        let server = Server::start(&binary, &purpose)?;
+        let secured = SecuredServer::start(&binary, &issuer, &purpose)?;
         let start = Instant::now();
-        let outcome = run_suite(*language, &server.endpoint);
+        let outcome = run_suite(*language, |suite| {
+            server.endpoint.set_variables(suite);
+            secured.set_variables(suite.env("TAVOLA_BINARY", &binary));
+        });
         results.push((language.name(), outcome, progress::seconds(start.elapsed())));
     }
     summarise(&results)
@@ -60,20 +66,20 @@ struct Counts {
 }
 
 pub(crate) fn run_python(endpoint: &Endpoint) -> Result {
-    match run_suite(Language::Python, endpoint) {
+    match run_suite(Language::Python, |suite| endpoint.set_variables(suite)) {
         Outcome::Ran(counts) if counts.failed == 0 => Ok(()),
         other => Err(Failure::new(format!("the Python suite: {other:?}"))),
     }
 }
 
-fn run_suite(language: Language, endpoint: &Endpoint) -> Outcome {
+fn run_suite(language: Language, set_variables: impl FnOnce(&mut Command)) -> Outcome {
     let path = match language.ensure() {
         Ok(path) => path,
         Err(failure) => return Outcome::Skipped(failure.to_string()),
     };
     let mut command = Command::new("bash");
     command.arg("run.sh").env("PATH", path);
-    endpoint.set_variables(&mut command);
+    set_variables(&mut command);
     run_script(&mut command, language).unwrap_or_else(|failure| Outcome::Failed(failure.to_string()))
 }
 

@@ -64,8 +64,9 @@ impl Endpoint {
 /// A running server; dropping it stops it and removes its data.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
     pub(crate) endpoint: Endpoint,
+    /// Before its folder, so that it has stopped when that goes.
+    _process: Process,
     /// Holds its data and configuration.
     _folder: ScratchFolder,
 }
@@ -80,7 +81,12 @@ impl Server {
 
     /// The same account, configured with a second key.
     pub(crate) fn start_with_two_keys(binary: &Path, purpose: &str) -> Result<Self> {
-        let config = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\nkey2 = \"{SECOND_KEY}\"\n");
+        Self::start_with_settings(binary, purpose, "")
+    }
+
+    /// The same with more settings, which are sections of the configuration file.
+    pub(crate) fn start_with_settings(binary: &Path, purpose: &str, sections: &str) -> Result<Self> {
+        let config = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\nkey2 = \"{SECOND_KEY}\"\n\n{sections}");
         let mut server = Self::start_configured(binary, &log(purpose)?, &config)?;
         server.endpoint.second_key = Some(SECOND_KEY.into());
         Ok(server)
@@ -95,20 +101,21 @@ impl Server {
         remove_settings(&mut command);
         command.args(["serve", "--table-port", "0", "--admin-port", admin.rsplit(':').next().unwrap_or_default()]);
         command.arg("--config").arg(config_file).arg("--location").arg(folder.path.join("data"));
-        let (child, base) = spawn(&mut command, log)?;
-        println!("server at {base}, its log is {}", log.display());
+        let process = Process::start(&mut command, log, listening_address)?;
+        println!("server at {}, its log is {}", process.address, log.display());
         let endpoint = Endpoint {
-            url: format!("{base}/{ACCOUNT}"),
+            url: format!("{}/{ACCOUNT}", process.address),
             account: ACCOUNT.into(),
             key: KEY.into(),
             second_key: None,
             admin: Some(admin),
         };
-        Ok(Self { child, endpoint, _folder: folder })
+        Ok(Self { endpoint, _process: process, _folder: folder })
     }
 }
 
-fn log(purpose: &str) -> Result<PathBuf> {
+/// The log of a process, below the build output.
+pub(crate) fn log(purpose: &str) -> Result<PathBuf> {
     let logs = workspace::target()?.join("server-logs");
     cache::create(&logs)?;
     Ok(logs.join(format!("{purpose}.log")))
@@ -124,48 +131,60 @@ fn remove_settings(command: &mut Command) {
     }
 }
 
-fn spawn(command: &mut Command, log: &Path) -> Result<(Child, String)> {
-    let cannot_log = || format!("cannot write {}", log.display());
-    let errors = File::create(log).context(cannot_log)?;
-    let lines = errors.try_clone().context(cannot_log)?;
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
-    let mut child = child.context(|| format!("cannot start {}", command.get_program().display()))?;
-    let stdout = child.stdout.take().ok_or("the server has no output")?;
-    match wait_until_listening(stdout, lines) {
-        Ok(base) => Ok((child, base)),
-        Err(failure) => {
-            stop(&mut child);
-            Err(Failure::new(format!("{failure}; its log is {}", log.display())))
+/// A running program that said where it listens; dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: String,
+}
+
+/// Finds the address in a line that a program prints when it listens.
+type FindAddress = fn(&str) -> Option<&str>;
+
+impl Process {
+    pub(crate) fn start(command: &mut Command, log: &Path, find_address: FindAddress) -> Result<Self> {
+        let cannot_log = || format!("cannot write {}", log.display());
+        let errors = File::create(log).context(cannot_log)?;
+        let lines = errors.try_clone().context(cannot_log)?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+        let mut child = child.context(|| format!("cannot start {}", command.get_program().display()))?;
+        let stdout = child.stdout.take().ok_or("the server has no output")?;
+        match wait_until_listening(stdout, lines, find_address) {
+            Ok(address) => Ok(Self { child, address }),
+            Err(failure) => {
+                stop(&mut child);
+                Err(Failure::new(format!("{failure}; its log is {}", log.display())))
+            }
         }
     }
 }
 
-impl Drop for Server {
+impl Drop for Process {
     fn drop(&mut self) {
         stop(&mut self.child);
     }
 }
 
-fn wait_until_listening(stdout: ChildStdout, log: File) -> Result<String> {
+fn wait_until_listening(stdout: ChildStdout, log: File, find_address: FindAddress) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     // The thread reads on until the server ends: a full pipe would stop it.
-    thread::spawn(move || report_address(stdout, log, &sender));
+    thread::spawn(move || report_address(stdout, log, find_address, &sender));
     first_address(&receiver)
 }
 
-fn report_address(stdout: ChildStdout, mut log: File, sender: &Sender<String>) {
+fn report_address(stdout: ChildStdout, mut log: File, find_address: FindAddress, sender: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
         let _ = writeln!(log, "{line}");
-        if let Some(base) = listening_address(&line) {
-            let _ = sender.send(base.to_owned());
+        if let Some(address) = find_address(&line) {
+            let _ = sender.send(address.to_owned());
         }
     }
 }
 
 fn first_address(receiver: &Receiver<String>) -> Result<String> {
-    receiver.recv_timeout(Duration::from_secs(START_SECONDS_MAX)).map_err(|_| {
-        Failure::new("the server ended, or was silent for 30 s, before it said `Table service … listening at http://…`")
-    })
+    receiver
+        .recv_timeout(Duration::from_secs(START_SECONDS_MAX))
+        .map_err(|_| Failure::new("the server ended, or was silent for 30 s, before it said where it listens"))
 }
 
 /// The address in a start-up line of the Table service; lines of other services do not count.
@@ -244,7 +263,7 @@ mod tests {
                       echo Table service is listening at http://127.0.0.1:7\nexec sleep 60";
         let server = Server::start_configured(&stand_in(&folder, script), &log, "").unwrap();
         assert_eq!(server.endpoint.url, "http://127.0.0.1:7/devstoreaccount1");
-        let (pid, data) = (server.child.id(), server._folder.path.join("data"));
+        let (pid, data) = (server._process.child.id(), server._folder.path.join("data"));
         assert!(data.is_dir());
         drop(server);
         assert!(!data.exists());

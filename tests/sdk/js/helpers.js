@@ -118,7 +118,7 @@ async function refused(status, code, promise) {
 }
 
 module.exports = {
-  ENDPOINT, PREFIX, SCENARIO, EDM,
+  ENDPOINT, ACCOUNT, KEY, PREFIX, SCENARIO, OPTIONS, CONNECTION_STRING, EDM,
   service, fromEndpoint, tableClient, tableName, freshTable, missingTable,
   entity, plain, get, all, list, textOf, caseName, scenarioRow, errorCode, refused,
 };

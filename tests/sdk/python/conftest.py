@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.exceptions import HttpResponseError
-from azure.data.tables import EdmType, EntityProperty, TableServiceClient
+from azure.data.tables import EdmType, EntityProperty, TableClient, TableServiceClient
+from azure.data.tables.aio import TableClient as AsyncTableClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
 ENDPOINT = os.environ["TAVOLA_ENDPOINT"]
@@ -25,6 +26,8 @@ CONNECTION_STRING = (
 )
 
 _numbers = itertools.count()
+
+pytest_plugins = ["secured"]  # Its fixtures.
 
 
 # Clients
@@ -61,6 +64,22 @@ def _blocking(value):
     return Blocking(value) if is_async else value
 
 
+_opened = []
+
+
+def opened(client):
+    """The client, which is closed when the test ends."""
+    _opened.append(_blocking(client))
+    return _opened[-1]
+
+
+@pytest.fixture(autouse=True)
+def close_clients():
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
 class Sdk:
     """One flavour of the SDK. No retries: a server error must be seen, not be repaired."""
 
@@ -68,12 +87,18 @@ class Sdk:
         self.flavour = flavour
         self.client_type = {"sync": TableServiceClient, "async": AsyncTableServiceClient}[flavour]
 
-    def from_connection_string(self):
-        return _blocking(self.client_type.from_connection_string(CONNECTION_STRING, retry_total=0))
+    def from_connection_string(self, text=CONNECTION_STRING):
+        return opened(self.client_type.from_connection_string(text, retry_total=0))
 
-    def from_endpoint(self, endpoint=ENDPOINT, key=KEY):
-        credential = AzureNamedKeyCredential(ACCOUNT, key)
-        return _blocking(self.client_type(endpoint=endpoint, credential=credential, retry_total=0))
+    def from_endpoint(self, endpoint=ENDPOINT, key=KEY, **options):
+        return self.with_credential(AzureNamedKeyCredential(ACCOUNT, key), endpoint, **options)
+
+    def with_credential(self, credential, endpoint=ENDPOINT, **options):
+        return opened(self.client_type(endpoint=endpoint, credential=credential, retry_total=0, **options))
+
+    def from_table_url(self, url):
+        client_type = {"sync": TableClient, "async": AsyncTableClient}[self.flavour]
+        return opened(client_type.from_table_url(url, retry_total=0))
 
 
 @pytest.fixture(scope="session", params=["sync", "async"])
@@ -83,7 +108,7 @@ def sdk(request):
 
 @pytest.fixture(scope="session")
 def service(sdk):
-    client = sdk.from_connection_string()
+    client = _blocking(sdk.client_type.from_connection_string(CONNECTION_STRING, retry_total=0))
     yield client
     client.close()
 

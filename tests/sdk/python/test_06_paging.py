@@ -69,4 +69,3 @@ def test_a_token_resumes_with_a_fresh_client(sdk, table):
         fresh = sdk.from_endpoint()
         rest = fresh.get_table_client(table.table_name).list_entities(results_per_page=1000)
         assert read + flat(pages(rest, continuation_token=pager.continuation_token)) == KEYS
-        fresh.close()

@@ -78,7 +78,6 @@ def test_a_wrong_key(sdk, table):
     for call in calls:
         with refused(403, "AuthenticationFailed", ClientAuthenticationError):
             call()
-    wrong.close()
     assert list(table.list_entities()) == []
 
 
