@@ -7,7 +7,7 @@ const {
 } = require("./helpers.js");
 const {
   NOT_PERMITTED, OPERATIONS, OUTSIDE, UNAUTHENTICATED, WRONG_TYPE, accountSas, allowedBy, checkOutcomes, clients,
-  dropAll, everyOperation, inMinutes, isSubset, needsBinary, outcome, outcomes, tableSas, tavola, withSas,
+  dropAll, everyOperation, inMinutes, isSubset, outcome, outcomes, tableSas, tavola, testWithBinary, withSas,
 } = require("./secured.js");
 
 const owner = { service, table: tableClient };
@@ -242,9 +242,9 @@ describe("11 signatures that the SDK makes, for the account", () => {
   });
 });
 
-describe("11 signatures that tavola sas makes", needsBinary, () => {
+describe("11 signatures that tavola sas makes", () => {
   for (const permissions of ["r", "au", "raud"]) {
-    test(`ours for a table: ${permissions}`, async (t) => {
+    testWithBinary(`ours for a table: ${permissions}`, async (t) => {
       const { tableName } = await tableToTry(t);
       const terms = ["--permissions", permissions, "--expires-in", "1h", "-o", "sas"];
       const signed = withSas(tavola(["sas", "table", tableName, ...terms]));
@@ -252,7 +252,7 @@ describe("11 signatures that tavola sas makes", needsBinary, () => {
     });
   }
 
-  test("ours as url", async (t) => {
+  testWithBinary("ours as url", async (t) => {
     const table = await freshTable(t);
     const url = tavola(["sas", "table", table.tableName, "--permissions", "raud", "--expires-in", "1h", "-o", "url"]);
     // The SDK wants the account's URL; it adds the name of the table itself.
@@ -262,7 +262,7 @@ describe("11 signatures that tavola sas makes", needsBinary, () => {
     assert.deepEqual(await list(signed), [entity("p", "r")]);
   });
 
-  test("ours as connection string", async (t) => {
+  testWithBinary("ours as connection string", async (t) => {
     const { tableName } = await freshTable(t);
     const terms = ["--permissions", "raud", "--expires-in", "1h", "-o", "connection-string"];
     const text = tavola(["sas", "table", tableName, ...terms]);
@@ -272,7 +272,7 @@ describe("11 signatures that tavola sas makes", needsBinary, () => {
   });
 
   for (const range of SCENARIO.ranges.slice(0, -1)) {
-    test(`ours with a range: ${range.name}`, async (t) => {
+    testWithBinary(`ours with a range: ${range.name}`, async (t) => {
       const table = await freshTable(t);
       for (const name of SCENARIO.range_rows) await table.createEntity(rowOf(name));
       const flags = { spk: "--from-partition", srk: "--from-row", epk: "--to-partition", erk: "--to-row" };
@@ -282,7 +282,7 @@ describe("11 signatures that tavola sas makes", needsBinary, () => {
     });
   }
 
-  test("ours with a policy", async (t) => {
+  testWithBinary("ours with a policy", async (t) => {
     const table = await freshTable(t);
     const sas = tavola(["sas", "table", table.tableName, "--policy", "readers", "-o", "sas"]);
     const signed = withSas(sas).table(table.tableName);
@@ -292,7 +292,7 @@ describe("11 signatures that tavola sas makes", needsBinary, () => {
     assert.equal(await outcome(signed.upsertEntity(entity("p", "r"))), NOT_PERMITTED);
   });
 
-  test("ours for the account", async (t) => {
+  testWithBinary("ours for the account", async (t) => {
     const { tableName } = await tableToTry(t);
     const terms = ["--services", "t", "--resource-types", "sco", "--permissions", "rwdlacu", "--expires-in", "1h"];
     const sas = tavola(["sas", "account", ...terms, "--ip", "127.0.0.1", "-o", "sas"]);

@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const { execFileSync } = require("node:child_process");
 const { readFileSync } = require("node:fs");
+const { test } = require("node:test");
 const {
   AzureNamedKeyCredential, AzureSASCredential, RestError, TableClient, TableServiceClient, generateAccountSas,
   generateTableSas,
@@ -12,19 +13,18 @@ const {
   ACCOUNT, CONNECTION_STRING, ENDPOINT, KEY, OPTIONS, SCENARIO, all, entity, errorCode, tableName,
 } = require("./helpers.js");
 
-// `cargo xtask sdk` sets them all; without the first there is no such server to test.
+// `cargo xtask sdk` sets all variables; without the first there is no such server to test.
 const HTTPS_ENDPOINT = process.env.TAVOLA_HTTPS_ENDPOINT;
-const [CA_FILE, KEY2, OIDC_URL, OTHER_OIDC_URL, AUTHORIZATION_URI] =
-  ["CA_FILE", "KEY2", "OIDC_URL", "OTHER_OIDC_URL", "AUTHORIZATION_URI"].map((name) => {
+const [BINARY, CA_FILE, KEY2, OIDC_URL, OTHER_OIDC_URL, AUTHORIZATION_URI] =
+  ["BINARY", "CA_FILE", "KEY2", "OIDC_URL", "OTHER_OIDC_URL", "AUTHORIZATION_URI"].map((name) => {
     const value = process.env[`TAVOLA_${name}`];
     assert.ok(value || !HTTPS_ENDPOINT, `TAVOLA_${name} is not set`);
     return value;
   });
-const BINARY = process.env.TAVOLA_BINARY;
 
-/** Options of a test or suite. */
-const needsServer = { skip: !HTTPS_ENDPOINT && "TAVOLA_HTTPS_ENDPOINT is not set" };
-const needsBinary = { skip: !BINARY && "TAVOLA_BINARY is not set" };
+/** `test`, skipped without a variable. (The runner does not count the tests of a skipped suite.) */
+const testWithServer = (name, run) => test(name, { skip: !HTTPS_ENDPOINT && "TAVOLA_HTTPS_ENDPOINT is not set" }, run);
+const testWithBinary = (name, run) => test(name, { skip: !BINARY && "TAVOLA_BINARY is not set" }, run);
 
 const NOT_PERMITTED = "403 AuthorizationPermissionMismatch";
 const WRONG_TYPE = "403 AuthorizationResourceTypeMismatch";
@@ -176,7 +176,7 @@ function tavola(words, connectionString = CONNECTION_STRING) {
 
 module.exports = {
   HTTPS_ENDPOINT, CA_FILE, KEY2, OIDC_URL, OTHER_OIDC_URL, AUTHORIZATION_URI, OPERATIONS,
-  NOT_PERMITTED, WRONG_TYPE, OUTSIDE, UNAUTHENTICATED, needsServer, needsBinary,
+  NOT_PERMITTED, WRONG_TYPE, OUTSIDE, UNAUTHENTICATED, testWithServer, testWithBinary,
   clients, trusting, namedKey, withSas, httpsTable, dropAll, outcome, outcomes, checkOutcomes,
   inMinutes, tableSas, accountSas, allowedBy, everyOperation, isSubset, tavola,
 };

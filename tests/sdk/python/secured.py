@@ -17,13 +17,13 @@ from azure.data.tables import (
 )
 from conftest import ACCOUNT, CONNECTION_STRING, ENDPOINT, KEY, SCENARIO, entity, error_code, table_name
 
-# `cargo xtask sdk` sets them all; without the first there is no such server to test.
+# `cargo xtask sdk` sets all variables; without the first there is no such server to test.
 HTTPS_ENDPOINT = os.environ.get("TAVOLA_HTTPS_ENDPOINT", "")
-SERVER = ("TAVOLA_CA_FILE", "TAVOLA_KEY2", "TAVOLA_OIDC_URL", "TAVOLA_OTHER_OIDC_URL", "TAVOLA_AUTHORIZATION_URI")
+NAMES = ("CA_FILE", "KEY2", "OIDC_URL", "OTHER_OIDC_URL", "AUTHORIZATION_URI")
 CA_FILE, KEY2, OIDC_URL, OTHER_OIDC_URL, AUTHORIZATION_URI = (
-    os.environ[name] if HTTPS_ENDPOINT else "" for name in SERVER
+    os.environ[f"TAVOLA_{name}"] if HTTPS_ENDPOINT else "" for name in NAMES
 )
-BINARY = os.environ.get("TAVOLA_BINARY", "")
+BINARY = os.environ["TAVOLA_BINARY"] if HTTPS_ENDPOINT else os.environ.get("TAVOLA_BINARY", "")
 
 needs_server = pytest.mark.skipif(not HTTPS_ENDPOINT, reason="TAVOLA_HTTPS_ENDPOINT is not set")
 needs_binary = pytest.mark.skipif(not BINARY, reason="TAVOLA_BINARY is not set")

@@ -14,7 +14,6 @@ from secured import (
     account_sas,
     allowed_by,
     check_outcomes,
-    needs_binary,
     needs_server,
     outcome,
     table_sas,
@@ -52,7 +51,6 @@ def test_an_authority_that_is_not_trusted(sdk):
     refused_connection(sdk.from_endpoint(HTTPS_ENDPOINT))
 
 
-@needs_binary
 def test_another_authority(sdk, tmp_path):
     tavola("cert", "--authority", "--out", str(tmp_path))
     refused_connection(sdk.from_endpoint(HTTPS_ENDPOINT, connection_verify=str(tmp_path / "ca.pem")))
@@ -98,7 +96,6 @@ def test_signatures_for_https_only(sdk, https_owner, https_table, key):
     assert https_table in {table.name for table in signed.list_tables()}
 
 
-@needs_binary
 def test_our_signatures_for_https_only(sdk, https_owner, https_table):
     string = f"AccountName={ACCOUNT};AccountKey={KEY2};TableEndpoint={HTTPS_ENDPOINT};"
     terms = ("--permissions", "raud", "--expires-in", "1h", "--https-only", "-o", "sas")
