@@ -40,14 +40,20 @@ var (
 
 // scenario is ../scenario.json.
 var scenario = func() (s struct {
-	Types, TooLarge []typeCase
-	Rows            []map[string]string
-	Operators       []struct{ Operator, Rows, BooleanRows string }
-	Filters         []struct{ Name, Filter, Rows string }
-	BadFilters      []string
-	Keys            []typeCase
-	ForbiddenKeys   []string
-	Partitions      []string
+	Types, TooLarge    []typeCase
+	Rows               []map[string]string
+	Operators          []struct{ Operator, Rows, BooleanRows string }
+	Filters            []struct{ Name, Filter, Rows string }
+	BadFilters         []string
+	Keys               []typeCase
+	ForbiddenKeys      []string
+	Partitions         []string
+	TableOperations    []struct{ Name, Needs string }
+	TablePermissions   []string
+	RangeRows          []string
+	Ranges             []rangeCase
+	AccountOperations  []struct{ Name, Types, Needs string }
+	AccountPermissions []struct{ Types, Permissions string }
 }) {
 	text, err := os.ReadFile(os.Getenv("TAVOLA_SCENARIO"))
 	if err != nil {
@@ -83,10 +89,11 @@ var options = &aztables.ClientOptions{
 	ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}},
 }
 
+var connectionString = "DefaultEndpointsProtocol=http;AccountName=" + account + ";AccountKey=" + key +
+	";TableEndpoint=" + endpoint + ";"
+
 func fromConnectionString() *aztables.ServiceClient {
-	text := "DefaultEndpointsProtocol=http;AccountName=" + account + ";AccountKey=" + key +
-		";TableEndpoint=" + endpoint + ";"
-	client, err := aztables.NewServiceClientFromConnectionString(text, options)
+	client, err := aztables.NewServiceClientFromConnectionString(connectionString, options)
 	if err != nil {
 		panic(err)
 	}
@@ -96,8 +103,7 @@ func fromConnectionString() *aztables.ServiceClient {
 // fromEndpoint makes a client in the other way: from an endpoint and a credential.
 func fromEndpoint(t *testing.T, endpoint, key string) *aztables.ServiceClient {
 	t.Helper()
-	credential := must(aztables.NewSharedKeyCredential(account, key))(t)
-	return must(aztables.NewServiceClientWithSharedKey(endpoint, credential, options))(t)
+	return withKey(t, endpoint, key, options)
 }
 
 var numbers int
