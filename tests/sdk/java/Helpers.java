@@ -36,6 +36,8 @@ final class Helpers {
     static final String ENDPOINT = System.getenv("TAVOLA_ENDPOINT");
     static final String ACCOUNT = System.getenv("TAVOLA_ACCOUNT");
     static final String KEY = System.getenv("TAVOLA_KEY");
+    static final String CONNECTION_STRING = "DefaultEndpointsProtocol=http;AccountName=" + ACCOUNT + ";AccountKey="
+        + KEY + ";TableEndpoint=" + ENDPOINT + ";";
     static final Map<String, Object> SCENARIO = readScenario();
     static final TableServiceClient SERVICE = fromConnectionString();
 
@@ -89,15 +91,12 @@ final class Helpers {
 
     // Clients. No retries: a server error must be seen, not be repaired.
 
-    private static TableServiceClientBuilder builder() {
+    static TableServiceClientBuilder builder() {
         return new TableServiceClientBuilder().retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ZERO)));
     }
 
     static TableServiceClient fromConnectionString() {
-        return builder()
-            .connectionString("DefaultEndpointsProtocol=http;AccountName=" + ACCOUNT + ";AccountKey=" + KEY
-                + ";TableEndpoint=" + ENDPOINT + ";")
-            .buildClient();
+        return builder().connectionString(CONNECTION_STRING).buildClient();
     }
 
     /** A client made in the other way: from an endpoint and a credential. */
