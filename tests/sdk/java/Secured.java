@@ -37,6 +37,8 @@ import java.util.TreeMap;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import javax.net.ssl.SSLException;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
 
 /** What the tests of credentials share: every operation with its outcome, and where the https server is. */
 final class Secured {
@@ -106,6 +108,27 @@ final class Secured {
 
     static TableServiceClient withSas(TableServiceClientBuilder builder, String sas) {
         return builder.credential(new AzureSasCredential(sas)).buildClient();
+    }
+
+    /** A test class for the https server, where each test has a fresh, empty table. */
+    abstract static class WithHttpsTable {
+        TableServiceClient owner;
+        String name;
+
+        @BeforeEach
+        void createTable() {
+            needsServer();
+            owner = https().credential(namedKey(Helpers.KEY)).buildClient();
+            name = Helpers.tableName();
+            owner.createTable(name);
+        }
+
+        @AfterEach
+        void deleteTables() {
+            if (owner != null) {
+                dropAll(owner, name);
+            }
+        }
     }
 
     /** Deletes a table, and those that `checkOutcomes` leaves behind. */
