@@ -1,6 +1,7 @@
 # What the four run.sh share. Sourced with the name of the language; the current folder is that language's.
 #
-# Reads  TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY, TAVOLA_CACHE (default ~/.cache/tavola).
+# Reads  TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY, TAVOLA_CACHE (default ~/.cache/tavola). The tests read more: see
+#        README.md.
 # Gives  CACHE (the folder for this language's packages), TAVOLA_PREFIX (starts every table name of this run),
 #        TAVOLA_SCENARIO (the cases all languages share), install_once and finish.
 
