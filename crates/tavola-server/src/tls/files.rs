@@ -1,5 +1,6 @@
 //! Certificates and keys from files: a PEM pair, one PEM file with both, or a PFX file.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -22,6 +23,47 @@ const CHAIN_MAX: usize = 16;
 /// What DER begins with. PEM is text and never does.
 const DER_SEQUENCE: u8 = 0x30;
 
+/// What the files hold, whether or not it fits together.
+pub struct Material {
+    /// The server's certificate, then whoever issued it, as far as the files say.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// `None`: the certificate's file has none, and no other was named.
+    pub key: Option<Zeroizing<PrivateKeyDer<'static>>>,
+}
+
+impl Material {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// If one cannot be read, or does not hold what it should.
+    pub fn read(config: &TlsConfig) -> Result<Self, TlsError> {
+        Contents::read(config)?.material(config)
+    }
+
+    /// Whether the key is that of the first certificate; `Ok(None)` without a key.
+    ///
+    /// # Errors
+    /// If the key cannot be used at all.
+    pub fn keys_match(&self) -> Result<Option<bool>, rustls::Error> {
+        self.key.as_ref().zip(self.chain.first()).map(|(key, leaf)| belongs(leaf, key)).transpose()
+    }
+}
+
+/// Only how much there is.
+impl fmt::Debug for Material {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Material").field("certificates", &self.chain.len()).finish_non_exhaustive()
+    }
+}
+
+fn belongs(leaf: &CertificateDer<'static>, key: &PrivateKeyDer<'static>) -> Result<bool, rustls::Error> {
+    match CertifiedKey::new(vec![leaf.clone()], any_supported_type(key)?).keys_match() {
+        Ok(()) => Ok(true),
+        Err(rustls::Error::InconsistentKeys(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The bytes of what was configured, cleared when they go.
 pub(super) struct Contents {
     cert: Zeroizing<Vec<u8>>,
@@ -42,13 +84,25 @@ impl Contents {
 
     /// The certificate, its chain and its key, checked to belong together.
     pub(super) fn certified_key(&self, config: &TlsConfig) -> Result<CertifiedKey, TlsError> {
+        let Material { chain, key } = self.material(config)?;
+        let key = key.ok_or_else(|| TlsError::Key {
+            file: config.key_file().to_owned(),
+            reason: match self.is_pfx(&config.cert) {
+                true => "the PFX file has certificates only".to_owned(),
+                false => "set tls.key to the file that does".to_owned(),
+            },
+        })?;
+        certify(&config.cert, config.key_file(), chain, &key)
+    }
+
+    fn material(&self, config: &TlsConfig) -> Result<Material, TlsError> {
         match (&self.key, self.is_pfx(&config.cert)) {
             (None, true) => from_pfx(&config.cert, &self.cert, &config.password),
             (Some(_), true) => Err(TlsError::Certificate {
                 file: config.cert.clone(),
                 reason: "it is not PEM; a PFX file holds its own key, so leave tls.key out".to_owned(),
             }),
-            (key, false) => from_pem(config, &self.cert, key.as_ref().unwrap_or(&self.cert)),
+            (key, false) => from_pem(config, &self.cert, key.as_ref().map(|key| key.as_slice())),
         }
     }
 
@@ -72,7 +126,8 @@ fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
     Ok(bytes)
 }
 
-fn from_pem(config: &TlsConfig, cert: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+/// `key` is the content of the file that was named for it.
+fn from_pem(config: &TlsConfig, cert: &[u8], key: Option<&[u8]>) -> Result<Material, TlsError> {
     let certificate_error = |reason| TlsError::Certificate { file: config.cert.clone(), reason };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(cert)
         .take(CHAIN_MAX)
@@ -81,8 +136,16 @@ fn from_pem(config: &TlsConfig, cert: &[u8], key: &[u8]) -> Result<CertifiedKey,
     if chain.is_empty() {
         return Err(certificate_error("it has no PEM block named CERTIFICATE".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map(Zeroizing::new).map_err(|error| key_error(config, key, &error))?;
-    certify(config.cert.as_path(), config.key_file(), chain, &key)
+    let text = key.unwrap_or(cert);
+    match PrivateKeyDer::from_pem_slice(text).map(Zeroizing::new) {
+        Ok(key) => Ok(Material { chain, key: Some(key) }),
+        Err(PemError::NoItemsFound) if key.is_none() && !is_encrypted(text) => Ok(Material { chain, key: None }),
+        Err(error) => Err(key_error(config, text, &error)),
+    }
+}
+
+fn is_encrypted(pem: &[u8]) -> bool {
+    pem.windows(b"ENCRYPTED".len()).any(|word| word == b"ENCRYPTED")
 }
 
 fn pem_problem(error: &PemError) -> String {
@@ -95,35 +158,30 @@ fn pem_problem(error: &PemError) -> String {
 }
 
 fn key_error(config: &TlsConfig, key: &[u8], error: &PemError) -> TlsError {
-    let encrypted = key.windows(b"ENCRYPTED".len()).any(|word| word == b"ENCRYPTED");
     let reason = match error {
-        PemError::NoItemsFound if encrypted => {
+        PemError::NoItemsFound if is_encrypted(key) => {
             "it is encrypted; decrypt it with `openssl pkey`, or use a PFX file and tls.password".to_owned()
         }
-        PemError::NoItemsFound if config.key.is_none() => "set tls.key to the file that does".to_owned(),
         other => pem_problem(other),
     };
     TlsError::Key { file: config.key_file().to_owned(), reason }
 }
 
 /// A PFX file may hold several certificates: the key says which is the server's, and the names of issuers say the chain.
-fn from_pfx(file: &Path, bytes: &[u8], password: &str) -> Result<CertifiedKey, TlsError> {
+fn from_pfx(file: &Path, bytes: &[u8], password: &str) -> Result<Material, TlsError> {
     let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| pfx_problem(file, error))?;
-    let Some(key) = archive.keys.first() else {
-        return Err(TlsError::Key { file: file.to_owned(), reason: "the PFX file has certificates only".to_owned() });
-    };
-    if archive.certs.is_empty() {
-        let reason = "the PFX file has a key only".to_owned();
+    let Some(first) = archive.certs.first() else {
+        let reason = "the PFX file has no certificate".to_owned();
         return Err(TlsError::Certificate { file: file.to_owned(), reason });
-    }
-    let key = Zeroizing::new(PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.key.as_der().to_vec())));
-    for leaf in &archive.certs {
-        match certify(file, file, chain_of(leaf, &archive.certs), &key) {
-            Err(TlsError::Mismatch { .. }) => {}
-            result => return result,
-        }
-    }
-    Err(TlsError::Mismatch { cert: file.to_owned(), key: file.to_owned() })
+    };
+    let key = archive.keys.first().map(|bag| PrivatePkcs8KeyDer::from(bag.key.as_der().to_vec()));
+    let key = key.map(|key| Zeroizing::new(PrivateKeyDer::from(key)));
+    let is_servers = |bag: &&CertificateBag| {
+        let der = CertificateDer::from(bag.cert.as_der().to_vec());
+        key.as_ref().is_some_and(|key| belongs(&der, key) == Ok(true))
+    };
+    let leaf = archive.certs.iter().find(is_servers).unwrap_or(first);
+    Ok(Material { chain: chain_of(leaf, &archive.certs), key })
 }
 
 fn chain_of(leaf: &CertificateBag, all: &[CertificateBag]) -> Vec<CertificateDer<'static>> {

@@ -10,6 +10,7 @@ mod reload;
 
 pub use certificate::Certificate;
 pub use error::TlsError;
+pub use files::Material;
 pub use reload::TlsReloader;
 
 #[cfg(test)]

@@ -1,19 +1,15 @@
 //! A certificate: its time, its names, its key, its chain.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use p12_keystore::Pkcs12Archive;
 use rustls::client::verify_server_name;
-use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
-use rustls::sign::CertifiedKey;
 use tavola_core::DateTime;
 use tavola_protocol::connection_string::Endpoint;
+use tavola_server::config::TlsConfig;
+use tavola_server::tls::{Material, TlsError};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use zeroize::Zeroizing;
@@ -22,12 +18,6 @@ use super::report::Report;
 use crate::human_time;
 
 const SUBJECT: &str = "certificate";
-/// A chain of ten certificates is below this many bytes, and so is a key.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Certificates of one chain.
-const CHAIN_MAX: usize = 16;
-/// What DER begins with. PEM is text and never does.
-const DER_SEQUENCE: u8 = 0x30;
 /// A certificate that ends sooner is worth a word.
 const EXPIRES_SOON_SECONDS: u64 = 14 * 24 * 3600;
 const READ_BY_OTHERS: u32 = 0o044;
@@ -40,9 +30,17 @@ pub(super) fn examine(
     endpoint: Option<&Endpoint>,
     report: &mut Report,
 ) {
-    let material = match Material::read(cert, key, password) {
+    let password = Zeroizing::new(password.to_owned());
+    let source = TlsConfig { cert: cert.to_owned(), key: key.map(Path::to_owned), password };
+    let material = match Material::read(&source) {
         Ok(material) => material,
-        Err(words) => return report.fail(SUBJECT, words, "give a PEM file with the chain, or a PFX file"),
+        Err(error) => {
+            let advice = match error {
+                TlsError::Password { .. } => "give the right one with --password-file",
+                _ => "give a PEM file with the chain, or a PFX file",
+            };
+            return report.fail(SUBJECT, error.to_string(), advice);
+        }
     };
     let parsed: Vec<X509Certificate<'_>> =
         material.chain.iter().filter_map(|der| X509Certificate::from_der(der).ok()).map(|(_, parsed)| parsed).collect();
@@ -54,62 +52,6 @@ pub(super) fn examine(
     check_key(&material, report);
     check_chain(&parsed, report);
     check_mode(key.unwrap_or(cert), material.key.is_some(), report);
-}
-
-/// What the files hold.
-struct Material {
-    chain: Vec<CertificateDer<'static>>,
-    key: Option<Zeroizing<PrivateKeyDer<'static>>>,
-}
-
-impl Material {
-    fn read(cert: &Path, key: Option<&Path>, password: &str) -> Result<Self, String> {
-        let bytes = read(cert)?;
-        if bytes.first() == Some(&DER_SEQUENCE) {
-            return Self::of_pfx(cert, &bytes, password);
-        }
-        let problem = |error| format!("{} is not PEM: {error}", cert.display());
-        let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(&bytes).take(CHAIN_MAX).collect::<Result<_, _>>().map_err(problem)?;
-        if chain.is_empty() {
-            return Err(format!("{} holds no certificate in PEM form", cert.display()));
-        }
-        let key_bytes = key.map(read).transpose()?;
-        let found = PrivateKeyDer::from_pem_slice(key_bytes.as_ref().unwrap_or(&bytes)).map(Zeroizing::new);
-        match (found, key) {
-            (Ok(found), _) => Ok(Self { chain, key: Some(found) }),
-            (Err(_), None) => Ok(Self { chain, key: None }),
-            (Err(_), Some(file)) => {
-                Err(format!("{} holds no private key in PEM form that is not encrypted", file.display()))
-            }
-        }
-    }
-
-    /// The certificate that the key belongs to comes first.
-    fn of_pfx(file: &Path, bytes: &[u8], password: &str) -> Result<Self, String> {
-        let archive = Pkcs12Archive::from_pkcs12(bytes, password)
-            .map_err(|_| format!("{} does not open: it is no PFX file, or has another password", file.display()))?;
-        let mut chain: Vec<CertificateDer<'static>> =
-            archive.certs.iter().take(CHAIN_MAX).map(|bag| bag.cert.as_der().to_vec().into()).collect();
-        if chain.is_empty() {
-            return Err(format!("{} holds no certificate", file.display()));
-        }
-        let key = archive.keys.first().map(|bag| PrivatePkcs8KeyDer::from(bag.key.as_der().to_vec()));
-        let key = key.map(|key| Zeroizing::new(PrivateKeyDer::from(key)));
-        // A PFX file has no order of its own.
-        if let Some(leaf) = key.as_ref().and_then(|key| chain.iter().position(|der| belongs(der, key) == Ok(true))) {
-            chain.swap(0, leaf);
-        }
-        Ok(Self { chain, key })
-    }
-}
-
-fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
-    let problem = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
-    let opened = File::open(file).map_err(problem)?;
-    let mut bytes = Zeroizing::new(Vec::new());
-    opened.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(problem)?;
-    Ok(bytes)
 }
 
 fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
@@ -172,25 +114,14 @@ fn ip_text(bytes: &[u8]) -> Option<String> {
 }
 
 fn check_key(material: &Material, report: &mut Report) {
-    let Some(key) = &material.key else {
-        return report.warn("key", "no private key was given", "name its file with --key");
-    };
-    match belongs(&material.chain[0], key) {
-        Ok(true) => report.ok("key", "the private key belongs to the certificate"),
-        Ok(false) => {
+    match material.keys_match() {
+        Ok(None) => report.warn("key", "no private key was given", "name its file with --key"),
+        Ok(Some(true)) => report.ok("key", "the private key belongs to the certificate"),
+        Ok(Some(false)) => {
             let advice = "take the key that the certificate was requested with; is the server's certificate the first?";
             report.fail("key", "the private key does not belong to the certificate", advice);
         }
         Err(reason) => report.fail("key", format!("the private key cannot be used: {reason}"), "make a new one"),
-    }
-}
-
-fn belongs(der: &CertificateDer<'static>, key: &PrivateKeyDer<'static>) -> Result<bool, String> {
-    let signing = any_supported_type(key).map_err(|error| error.to_string())?;
-    match CertifiedKey::new(vec![der.clone()], signing).keys_match() {
-        Ok(()) => Ok(true),
-        Err(rustls::Error::InconsistentKeys(_)) => Ok(false),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -215,8 +146,12 @@ fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
             );
         }
         (None, [only]) => {
-            let words = format!("its issuer is not in the file: {}", only.issuer());
-            report.warn("chain", words, "append the issuer's certificate, unless it is a root that clients know");
+            let words = format!("its issuer is not sent along: {}", only.issuer());
+            report.warn(
+                "chain",
+                words,
+                "append the issuer's certificate, unless it is a root, which clients must have anyway",
+            );
         }
         (None, _) => report.ok("chain", format!("{} certificates, in order", chain.len())),
     }
