@@ -8,7 +8,6 @@ mod permissions;
 
 use crate::account::AccountName;
 use crate::key::EntityKey;
-use crate::operation::EntityOperation;
 use crate::range::KeyRange;
 use crate::refusal::Refusal;
 use crate::request::TableRequest;
@@ -132,14 +131,13 @@ impl Grant {
     pub fn permits(&self, request: &TableRequest) -> Result<(), Denial> {
         if let TableRequest::Transaction(table, transaction) = request {
             for (index, operation) in transaction.operations().iter().enumerate() {
-                let key = EntityKey::new(transaction.partition_key().clone(), operation.row_key().clone());
-                self.permits_demand(&Demand::of_operation(table, operation), Some(&key))
+                let key = || Some(EntityKey::new(transaction.partition_key().clone(), operation.row_key().clone()));
+                self.permits_demand(&Demand::of_operation(table, operation), key)
                     .map_err(|refusal| Denial::Operation(FailedOperation { index, refusal }))?;
             }
             return self.permits_writing(request).map_err(Denial::Request);
         }
-        let key = key_of(request);
-        self.permits_demand(&Demand::of(request), key.as_ref()).map_err(Denial::Request)?;
+        self.permits_demand(&Demand::of(request), || key_of(request)).map_err(Denial::Request)?;
         self.permits_writing(request).map_err(Denial::Request)
     }
 
@@ -147,7 +145,8 @@ impl Grant {
         if self.read_only && request.is_write() { Err(Refusal::WritesNotAllowed) } else { Ok(()) }
     }
 
-    fn permits_demand(&self, demand: &Demand<'_>, key: Option<&EntityKey>) -> Result<(), Refusal> {
+    /// `key` is the one entity that is asked for, if it is one; only a signature with a range wants to know.
+    fn permits_demand(&self, demand: &Demand<'_>, key: impl Fn() -> Option<EntityKey>) -> Result<(), Refusal> {
         match &self.authority {
             Authority::Owner => Ok(()),
             Authority::AccountSignature(types, permissions) => by_account_signature(*types, *permissions, demand),
@@ -167,7 +166,7 @@ fn by_account_signature(types: ResourceTypes, permissions: Permissions, demand: 
 
 impl TableSignature {
     /// First what no such signature can do, then what this one cannot, then where it cannot.
-    fn permits(&self, demand: &Demand<'_>, key: Option<&EntityKey>) -> Result<(), Refusal> {
+    fn permits(&self, demand: &Demand<'_>, key: impl Fn() -> Option<EntityKey>) -> Result<(), Refusal> {
         let Subject::Entities(table) = demand.subject else { return Err(Refusal::NotAuthorized) };
         if *table != self.table {
             return Err(Refusal::NotAuthorized);
@@ -175,7 +174,7 @@ impl TableSignature {
         if !demand.letters.are_in(self.permissions) {
             return Err(Refusal::PermissionMismatch);
         }
-        if key.is_some_and(|key| !self.range.contains(key)) { Err(Refusal::NotAuthorized) } else { Ok(()) }
+        if key().is_some_and(|key| !self.range.contains(&key)) { Err(Refusal::NotAuthorized) } else { Ok(()) }
     }
 }
 
@@ -199,7 +198,7 @@ fn key_of(request: &TableRequest) -> Option<EntityKey> {
     match request {
         TableRequest::GetEntity(_, key) => Some(key.clone()),
         TableRequest::Write(_, partition_key, operation) => {
-            Some(EntityKey::new(partition_key.clone(), EntityOperation::row_key(operation).clone()))
+            Some(EntityKey::new(partition_key.clone(), operation.row_key().clone()))
         }
         _ => None,
     }
