@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tavola_protocol::ConnectionString;
 
 use crate::account_access;
-use crate::commands::described;
+use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use snippets::{SDKS, Snippet};
 
@@ -26,15 +26,7 @@ pub(crate) fn command() -> Command {
     described("conn", ABOUT, EXAMPLES)
         .arg(Arg::new("sdk").long("sdk").value_name("SDK").value_parser(sdks).help("Lines for this library"))
         .args(account_access::account_flags("Whose"))
-        .arg(
-            Arg::new("output")
-                .short('o')
-                .long("output")
-                .value_name("FORMAT")
-                .value_parser(["text", "json"])
-                .default_value("text")
-                .help("What is printed"),
-        )
+        .arg(output_flag(&["text", "json"]))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {

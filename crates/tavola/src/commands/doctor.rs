@@ -20,7 +20,7 @@ use tavola_protocol::{ConnectionString, connection_string};
 use zeroize::Zeroizing;
 
 use crate::account_access;
-use crate::commands::described;
+use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
 use crate::http_client::HttpClient;
@@ -53,15 +53,7 @@ pub(crate) fn command() -> Command {
         .args(certificate_flags())
         .arg(flags::config_file_flag())
         .arg(account_access::accounts_folder_flag())
-        .arg(
-            Arg::new("output")
-                .short('o')
-                .long("output")
-                .value_name("FORMAT")
-                .value_parser(["text", "json"])
-                .default_value("text")
-                .help("What is printed"),
-        )
+        .arg(output_flag(&["text", "json"]))
 }
 
 fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {

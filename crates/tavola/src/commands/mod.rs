@@ -8,7 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod sas;
 pub(crate) mod serve;
 
-use clap::Command;
+use clap::{Arg, Command};
 
 /// Help begins with one sentence and examples; flags come after.
 const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
@@ -16,4 +16,15 @@ const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n
 /// A command with its sentence and its examples.
 pub(crate) fn described(name: &'static str, about: &'static str, examples: &'static str) -> Command {
     Command::new(name).about(about).before_help(examples).help_template(HELP)
+}
+
+/// `-o`, for people and for scripts; the first format is what people get.
+pub(crate) fn output_flag(formats: &'static [&'static str]) -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FORMAT")
+        .value_parser(formats.to_vec())
+        .default_value(formats[0])
+        .help("What is printed")
 }

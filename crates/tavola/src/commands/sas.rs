@@ -7,7 +7,7 @@ mod terms;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use serde_json::json;
 use tavola_core::DateTime;
 use tavola_protocol::connection_string::Endpoint;
@@ -15,7 +15,7 @@ use tavola_protocol::{AccountKeys, Caller, ConnectionString};
 use zeroize::Zeroizing;
 
 use crate::account_access::{self, AccountAccess};
-use crate::commands::described;
+use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::{human_time, judge};
 use terms::Terms;
@@ -48,30 +48,23 @@ Examples:
   tavola sas account --permissions r --resource-types o --expires-in 7d --https-only
       Reads entities only, for a week, and only over https";
 
-const FORMATS: [&str; 5] = ["text", "json", "url", "sas", "connection-string"];
+const FORMATS: &[&str] = &["text", "json", "url", "sas", "connection-string"];
 
 pub(crate) fn command() -> Command {
     let table =
         described("table", TABLE_ABOUT, TABLE_EXAMPLES).args(table::flags()).args(terms::flags("1h, unless --policy"));
     let account = described("account", ACCOUNT_ABOUT, ACCOUNT_EXAMPLES).args(account::flags()).args(terms::flags("1h"));
     let with_account = |command: Command| {
-        command.args(account_access::key_flags("Whose")).args(account_access::account_flags("Whose")).arg(output_flag())
+        command
+            .args(account_access::key_flags("Whose"))
+            .args(account_access::account_flags("Whose"))
+            .arg(output_flag(FORMATS))
     };
     described("sas", ABOUT, EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(with_account(table))
         .subcommand(with_account(account))
-}
-
-fn output_flag() -> Arg {
-    Arg::new("output")
-        .short('o')
-        .long("output")
-        .value_name("FORMAT")
-        .value_parser(FORMATS)
-        .default_value("text")
-        .help("What is printed")
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
