@@ -1,5 +1,6 @@
 //! Running a server from its configuration to the signal that ends it.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -21,10 +22,16 @@ use crate::exit::Failure;
 use crate::logging::{self, LogLevel};
 
 /// A command line and what it means, so that it can be asked again when files have changed.
-#[derive(Debug, Clone)]
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
     pub(crate) resolve: fn(&ArgMatches) -> Result<Config, ConfigError>,
+}
+
+/// Its words may hold a password.
+impl fmt::Debug for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CommandLine")
+    }
 }
 
 impl Configuration for CommandLine {

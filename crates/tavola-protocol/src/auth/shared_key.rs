@@ -103,7 +103,6 @@ pub fn sign_request<B>(
 }
 
 /// An `Authorization` header of either scheme, taken apart.
-#[derive(Debug)]
 pub(super) struct Credentials<'a> {
     pub(super) scheme: Scheme,
     pub(super) account: &'a str,

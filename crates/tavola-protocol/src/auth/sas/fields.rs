@@ -1,6 +1,7 @@
 //! The fields of a signature as a query string has them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use crate::table::query::decode_form;
 use crate::version::Version;
@@ -38,9 +39,17 @@ pub enum FieldsError {
 }
 
 /// The fields of a signature, decoded. An empty field is as good as none: both are signed alike.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct SasFields<'a> {
     values: [Option<Cow<'a, str>>; NAMES.len()],
+}
+
+/// Which fields there are, not what they say: the signature is among them.
+impl fmt::Debug for SasFields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let given = NAMES.iter().zip(&self.values).filter(|(_, value)| value.is_some());
+        f.debug_set().entries(given.map(|(name, _)| name)).finish()
+    }
 }
 
 impl<'a> SasFields<'a> {

@@ -317,6 +317,13 @@ fn what_is_written_reads_back() {
 }
 
 #[test]
+fn neither_signatures_nor_tokens_are_shown() {
+    let fields = super::SasFields::parse("sv=2019-02-02&sig=secret").unwrap();
+    assert_eq!(format!("{fields:?}"), r#"{"sv", "sig"}"#);
+    assert_eq!(format!("{:?}", Credential::Token("secret")), "Token");
+}
+
+#[test]
 fn the_version_of_a_request_with_a_signature() {
     let version = |query: &str| Version::of(&request(query).0).unwrap();
     assert_eq!(version("sv=2019-02-02&sig=x").as_str(), "2019-02-02");
