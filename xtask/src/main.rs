@@ -22,6 +22,7 @@ mod shell;
 mod test;
 mod tidy;
 mod toolchain;
+mod torture;
 mod unity;
 mod workspace;
 
@@ -41,6 +42,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents
   fuzz          readers of bytes against inputs that find their way
+  torture       attacks on the server: kills, failing disks, damaged files, races
   bench         the benchmarks
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
@@ -50,7 +52,7 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 9] = [
+const COMMANDS: [Subcommand; 10] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
@@ -58,6 +60,7 @@ const COMMANDS: [Subcommand; 9] = [
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
+    Subcommand { name: "torture", help: torture::HELP, run: torture::command },
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
     Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
 ];

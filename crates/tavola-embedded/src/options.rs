@@ -11,19 +11,17 @@ use crate::log_check::LogState;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// One memtable. Larger ones mean fewer, larger files and less rewriting; it fills only by writes.
-const MEMTABLE_BYTES: usize = 64 * MIB;
 /// One that takes writes while one other is flushed; then writers wait. A third would only hide a disk that is too slow.
 const MEMTABLES_MAX: i32 = 2;
-/// All memtables together.
-const MEMTABLES_BYTES_MAX: usize = MEMTABLE_BYTES * MEMTABLES_MAX as usize;
 /// Memtables grow by blocks of this size. The engine's 1 MiB would be paid by an empty store.
 const ARENA_BLOCK_BYTES: usize = 256 * KIB;
 /// Bounds the disk that logs take and the time of a recovery: each memtable has one log, with room for its overhead.
-/// The engine reserves a memtable's worth of disk with the first write to a log, about 70 MB, and gives it back on close.
-const LOGS_BYTES_MAX: u64 = 2 * MEMTABLES_BYTES_MAX as u64;
+/// The engine reserves a memtable's worth of disk with the first write to a log, and gives it back on close.
+const LOGS_MEMTABLES_MAX: u64 = 2 * MEMTABLES_MAX as u64;
 /// Files of a level. A file is deleted whole only if one table fills it, so they must not be huge.
-const FILE_BYTES: u64 = 64 * MIB as u64;
+const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
+/// The first sorted level holds what four flushes bring, which is when they are merged into it.
+const FIRST_LEVEL_MEMTABLES: u64 = 4;
 /// About ten to twenty common entities per block: small enough for point reads, large enough for LZ4 and for the index.
 const BLOCK_BYTES: usize = 16 * KIB;
 /// One in a hundred lookups of an absent key reads a block in vain.
@@ -46,6 +44,9 @@ const DELETIONS_IN_WINDOW: usize = 2048;
 pub struct Options {
     /// Bytes of the cache of uncompressed blocks, with their indexes and filters. It grows by use.
     pub block_cache_bytes: usize,
+    /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
+    /// files and less rewriting; it fills only by writes.
+    pub memtable_bytes: usize,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,
     /// Scans that run at the same time, each on a thread of its own; others wait.
@@ -60,6 +61,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             block_cache_bytes: 128 * MIB,
+            memtable_bytes: 64 * MIB,
             open_files_max: 256,
             scans_max: 32,
             queue_transactions_max: 8192,
@@ -76,10 +78,24 @@ impl Options {
         options.set_error_if_exists(new);
         durability(&mut options, logs);
         memory_and_disk(&mut options);
+        self.memtables(&mut options);
         options.set_max_open_files(i32::try_from(self.open_files_max).unwrap_or(i32::MAX));
         files(&mut options, cache);
         background(&mut options);
         options
+    }
+
+    fn memtables(&self, options: &mut rocksdb::Options) {
+        let bytes = self.memtable_bytes as u64;
+        options.set_write_buffer_size(self.memtable_bytes);
+        options.set_max_write_buffer_number(MEMTABLES_MAX);
+        options.set_db_write_buffer_size(self.memtable_bytes * MEMTABLES_MAX as usize);
+        options.set_arena_block_size(ARENA_BLOCK_BYTES.min(self.memtable_bytes / 8));
+        // Flushed memtables are dropped at once; only the engine's own transactions would want them.
+        options.set_max_write_buffer_size_to_maintain(0);
+        options.set_max_total_wal_size(bytes * LOGS_MEMTABLES_MAX);
+        options.set_target_file_size_base(FILE_BYTES_MAX.min(bytes));
+        options.set_max_bytes_for_level_base(bytes * FIRST_LEVEL_MEMTABLES);
     }
 
     /// The cache, shared by blocks, indexes and filters. A point read looks into it three times; this kind takes no lock
@@ -114,13 +130,6 @@ fn durability(options: &mut rocksdb::Options, logs: LogState) {
 }
 
 fn memory_and_disk(options: &mut rocksdb::Options) {
-    options.set_write_buffer_size(MEMTABLE_BYTES);
-    options.set_max_write_buffer_number(MEMTABLES_MAX);
-    options.set_db_write_buffer_size(MEMTABLES_BYTES_MAX);
-    options.set_arena_block_size(ARENA_BLOCK_BYTES);
-    // Flushed memtables are dropped at once; only the engine's own transactions would want them.
-    options.set_max_write_buffer_size_to_maintain(0);
-    options.set_max_total_wal_size(LOGS_BYTES_MAX);
     options.set_max_manifest_file_size(MANIFEST_BYTES);
     options.set_manifest_preallocation_size(MANIFEST_RESERVED_BYTES);
     // Logs go as soon as their memtables are flushed.
@@ -152,7 +161,6 @@ fn files(options: &mut rocksdb::Options, cache: &Cache) {
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     options.set_block_based_table_factory(&blocks);
     options.set_compression_type(DBCompressionType::Lz4);
-    options.set_target_file_size_base(FILE_BYTES);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.add_compact_on_deletion_collector_factory(DELETIONS_WINDOW, DELETIONS_IN_WINDOW, 0.0);
 }

@@ -198,8 +198,9 @@ impl OpenStore {
 fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
     match config {
         StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
-        StoreConfig::Embedded { location, cache_bytes } => {
-            let options = tavola_embedded::Options { block_cache_bytes: *cache_bytes, ..Default::default() };
+        StoreConfig::Embedded { location, cache_bytes, memtable_bytes } => {
+            let (block_cache_bytes, memtable_bytes) = (*cache_bytes, *memtable_bytes);
+            let options = tavola_embedded::Options { block_cache_bytes, memtable_bytes, ..Default::default() };
             let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
             Ok(OpenStore::Embedded(Arc::new(store)))
         }

@@ -77,6 +77,8 @@ pub enum StoreConfig {
         location: PathBuf,
         /// Memory for cached blocks.
         cache_bytes: usize,
+        /// Memory for new writes until they become a file.
+        memtable_bytes: usize,
     },
 }
 
@@ -186,8 +188,9 @@ impl StoreConfig {
             "memory" => Ok(Self::Memory),
             "embedded" => {
                 let megabytes: usize = layers.parse_in("store.cache_mb", 8, 1 << 20)?;
+                let kilobytes: usize = layers.parse_in("store.memtable_kb", 64, 1 << 20)?;
                 let location = PathBuf::from(layers.text("store.location"));
-                Ok(Self::Embedded { location, cache_bytes: megabytes << 20 })
+                Ok(Self::Embedded { location, cache_bytes: megabytes << 20, memtable_bytes: kilobytes << 10 })
             }
             other => Err(layers.error("store.kind", &format!("\"{other}\" is not a store; use embedded or memory"))),
         }

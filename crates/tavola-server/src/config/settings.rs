@@ -182,6 +182,13 @@ pub const SETTINGS: &[Setting] = &[
     setting("store.kind", Some("store"), "KIND", "embedded", "Where entities are kept: embedded (on disk) or memory"),
     setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
     setting("store.cache_mb", Some("cache-mb"), "MB", "128", "Memory for cached blocks of the embedded store"),
+    setting(
+        "store.memtable_kb",
+        None,
+        "KB",
+        "65536",
+        "New writes that the embedded store collects in memory before they become a file; it may need twice as much",
+    ),
     setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
     setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),
     setting("limits.header_bytes", None, "BYTES", "131072", "Request line and headers"),

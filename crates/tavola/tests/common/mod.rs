@@ -1,46 +1,28 @@
-//! A real server process on free ports, for tests that speak to it over sockets.
+//! Our binary, started for tests that speak to it over sockets.
 
 // Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code, reason = "each test file uses a part of the fixture")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of the fixture")]
 
 pub(crate) mod cli;
-pub(crate) mod client;
 
-use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
 
-use tavola_testkit::record;
+pub(crate) use tavola_testkit::client;
+pub(crate) use tavola_testkit::server_process::{ACCOUNT, KEY};
+use tavola_testkit::server_process::{ServerProcess, command, serve_command};
 
-/// The development account, which every test server has unless it is told otherwise.
-pub(crate) const ACCOUNT: &str = "devstoreaccount1";
-/// The development account's public key.
-pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-
-/// A running server, killed when it goes out of scope.
-#[derive(Debug)]
-pub(crate) struct RunningServer {
-    child: Child,
-    /// What it printed until it was ready.
-    pub(crate) start_up: Vec<String>,
-    /// `127.0.0.1:PORT` of the Table service.
-    pub(crate) table: String,
-    /// `127.0.0.1:PORT` of health and metrics.
-    pub(crate) admin: String,
-}
+const BINARY: &str = env!("CARGO_BIN_EXE_tavola");
 
 /// `tavola`, with nothing of this environment that could change what it does.
 pub(crate) fn tavola() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tavola"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TAVOLA_") || name.to_string_lossy().starts_with("AZURITE_") {
-            command.env_remove(name);
-        }
-    }
-    command
+    command(BINARY)
 }
+
+/// A running server of this build.
+#[derive(Debug)]
+pub(crate) struct RunningServer(ServerProcess);
 
 impl RunningServer {
     /// `tavola serve` on a data folder, with free ports and without an access log.
@@ -50,108 +32,29 @@ impl RunningServer {
 
     /// The same, changed by `with`.
     pub(crate) fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
-        let mut command = tavola();
-        command.args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
-        match record::folder() {
-            None => command.arg("--silent"),
-            // Everything that we could ever say, for the search for secrets; it reads our standard error too.
-            Some(_) => command.env("TAVOLA_LOG__LEVEL", "info,tavola=debug,tavola_server=debug"),
-        };
-        Self::spawn(with(&mut command))
+        Self::spawn(with(&mut serve_command(BINARY, location)))
     }
 
     /// Runs a command that announces its ports, until it has.
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
-        let lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut server = Self { child, start_up: Vec::new(), table: String::new(), admin: String::new() };
-        let rest = server.wait_until_announced(lines);
-        // Somebody must read on, or the server's access log would fill the pipe.
-        std::thread::spawn(move || keep(rest));
-        server
-    }
-
-    fn wait_until_announced(&mut self, mut lines: BufReader<ChildStdout>) -> BufReader<ChildStdout> {
-        while self.table.is_empty() || (self.admin.is_empty() && self.prints_admin()) {
-            let mut line = String::new();
-            let read = lines.read_line(&mut line).expect("standard output can be read");
-            assert!(read > 0, "the server ended before it was ready; it printed {:?}", self.start_up);
-            let line = line.trim_end().to_owned();
-            if line.contains("listening at http") {
-                self.table = authority(&line);
-            }
-            if line.starts_with("Health and metrics") {
-                self.admin = authority(&line);
-            }
-            self.start_up.push(line);
-        }
-        lines
-    }
-
-    fn prints_admin(&self) -> bool {
-        !self.start_up.iter().any(|line| line.starts_with("Azurite"))
-    }
-
-    /// The base URL of the development account.
-    pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}/{ACCOUNT}", self.table)
-    }
-
-    /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What the process holds in memory.
-    pub(crate) fn resident_kilobytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process lives");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory is told");
-        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("as a number of kB")
+        Self(ServerProcess::spawn(command).expect("the server starts"))
     }
 
     /// SIGKILL: nothing is flushed, nobody is told.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().expect("the server can be killed");
-        self.child.wait().expect("the server ends");
-    }
-
-    /// Sends a signal: `-HUP`.
-    pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill can be run");
-        assert!(sent.success());
+    pub(crate) fn kill(self) {
+        self.0.kill();
     }
 
     /// SIGTERM, and how the process ended.
-    pub(crate) fn terminate(mut self) -> ExitStatus {
-        self.signal("-TERM");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
-                return status;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the server did not stop within 30 s of SIGTERM");
+    pub(crate) fn terminate(self) -> ExitStatus {
+        self.0.terminate()
     }
 }
 
-impl Drop for RunningServer {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _reaped = self.child.wait();
+impl Deref for RunningServer {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.0
     }
-}
-
-/// Into the record of the run, or nowhere.
-fn keep(mut lines: BufReader<ChildStdout>) {
-    let file = record::file("access-log").map(|file| OpenOptions::new().create(true).append(true).open(file));
-    let _ended = match file {
-        Some(file) => std::io::copy(&mut lines, &mut file.expect("the record can be written")),
-        None => std::io::copy(&mut lines, &mut std::io::sink()),
-    };
-}
-
-fn authority(line: &str) -> String {
-    let rest = line.split("://").nth(1).expect("the line has a URL");
-    rest.split(['/', ' ']).next().expect("the URL has an authority").to_owned()
 }

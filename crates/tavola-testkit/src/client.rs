@@ -1,5 +1,7 @@
 //! A blocking client on one connection, built from the protocol crate's own client half.
 
+#![allow(clippy::missing_panics_doc, reason = "for tests, which fail by panicking")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
@@ -17,15 +19,14 @@ use tavola_protocol::table::decode::{DecodeError, Decoded, decode_reply};
 use tavola_protocol::table::encode::{NextPage, Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
 
-use tavola_testkit::record;
-
-use super::{ACCOUNT, KEY};
+use crate::record;
+use crate::server_process::{ACCOUNT, KEY};
 
 const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     stream: BufReader<TcpStream>,
     base: String,
     authority: String,
@@ -35,15 +36,15 @@ pub(crate) struct Client {
 
 /// No answer came: whether the request was carried out is unknown.
 #[derive(Debug)]
-pub(crate) struct NoAnswer;
+pub struct NoAnswer;
 
 impl Client {
-    pub(crate) fn connect(authority: &str) -> Result<Self, NoAnswer> {
+    pub fn connect(authority: &str) -> Result<Self, NoAnswer> {
         Self::connect_as(authority, ACCOUNT, KEY)
     }
 
     /// The same for another account.
-    pub(crate) fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
+    pub fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out can be set");
         stream.set_nodelay(true).expect("the option can be set");
@@ -56,11 +57,11 @@ impl Client {
         })
     }
 
-    pub(crate) fn ask(&mut self, request: &TableRequest) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
+    pub fn ask(&mut self, request: &TableRequest) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
         self.ask_page(request, None)
     }
 
-    pub(crate) fn ask_page(
+    pub fn ask_page(
         &mut self,
         request: &TableRequest,
         page: Option<&NextPage>,
@@ -74,13 +75,13 @@ impl Client {
     }
 
     /// Signs a request and sends it.
-    pub(crate) fn exchange_signed(&mut self, mut request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+    pub fn exchange_signed(&mut self, mut request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
         sign_request(&mut request, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
         self.exchange(&request)
     }
 
     /// Sends one request and reads its answer.
-    pub(crate) fn exchange(&mut self, request: &Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+    pub fn exchange(&mut self, request: &Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         let mut bytes = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method(), self.authority).into_bytes();
         for (name, value) in request.headers() {
@@ -94,7 +95,7 @@ impl Client {
     }
 
     /// Sends bytes as they are and reads one answer.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
         self.stream.get_mut().write_all(bytes).map_err(|_| NoAnswer)?;
         let response = self.read_response().ok_or(NoAnswer)?;
         let answer = format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
@@ -129,7 +130,7 @@ impl Client {
     }
 
     /// Creates a table that may exist.
-    pub(crate) fn create_table(&mut self, table: &str) {
+    pub fn create_table(&mut self, table: &str) {
         let created = self.ask(&TableRequest::CreateTable(name(table))).expect("an answer");
         match created {
             Err(DecodeError::Service(error)) => assert_eq!(error.code, "TableAlreadyExists"),
@@ -138,7 +139,7 @@ impl Client {
     }
 
     /// Every `pk/rk` of a table with its property `Value`, in order.
-    pub(crate) fn read_all(&mut self, table: &str) -> Vec<(String, i32)> {
+    pub fn read_all(&mut self, table: &str) -> Vec<(String, i32)> {
         let request = TableRequest::QueryEntities(name(table), EntityQuery::default());
         let (mut all, mut page) = (Vec::new(), None);
         loop {
@@ -157,23 +158,23 @@ impl Client {
     }
 }
 
-pub(crate) fn name(table: &str) -> TableName {
+pub fn name(table: &str) -> TableName {
     TableName::parse(table).expect("a legal table name")
 }
 
 /// `pk/rk`
-pub(crate) fn entity_key(key: &str) -> EntityKey {
+pub fn entity_key(key: &str) -> EntityKey {
     let (partition_key, row_key) = key.split_once('/').expect("a key has a slash");
     let partition_key = PartitionKey::new(partition_key).expect("a legal key");
     EntityKey::new(partition_key, RowKey::new(row_key).expect("a legal key"))
 }
 
-pub(crate) fn insert(key: &str, value: i32) -> (PartitionKey, EntityOperation) {
+pub fn insert(key: &str, value: i32) -> (PartitionKey, EntityOperation) {
     let (partition_key, new) = new_entity(key, value);
     (partition_key, EntityOperation::Insert(new))
 }
 
-pub(crate) fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
+pub fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
     let property = PropertyName::new("Value").expect("an identifier");
     let properties = Properties::new(vec![(property, EdmValue::Int32(value))]).expect("one property");
     NewEntity::new(entity_key(key), properties).expect("a small entity")

@@ -1,0 +1,126 @@
+//! Attacks a server process and prints what it found. `cargo xtask torture` builds what it needs and starts it.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tavola_testkit::torture::{CAMPAIGNS, Campaign, Plan, run};
+
+const USAGE: &str = "\
+usage: torture [campaign...] --server FILE --scratch FOLDER [options]
+
+  --server FILE     the server to attack
+  --mutants FILE    a server with defects, which campaigns must find
+  --scratch FOLDER  where attacks have their folders
+  --seeds N         so many seeds; default: those of the short form
+  --first-seed N    begin there; default 1
+  --seed N          this seed only
+  --minutes M       begin no seed after so many minutes
+  --json FILE       also write the figures to FILE
+  --list            print the campaigns
+
+exit code: 0 nothing found, 1 a promise was broken, 2 wrong usage";
+
+#[derive(Default)]
+struct Options {
+    campaigns: Vec<String>,
+    server: Option<PathBuf>,
+    mutants: Option<PathBuf>,
+    scratch: Option<PathBuf>,
+    seeds: Option<u64>,
+    first_seed: Option<u64>,
+    minutes: Option<u64>,
+    json: Option<PathBuf>,
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match parse(env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => return wrong_usage(&problem),
+    };
+    if options.list {
+        CAMPAIGNS.iter().for_each(|campaign| println!("{:<8} {}", campaign.name, campaign.about));
+        return ExitCode::SUCCESS;
+    }
+    let chosen = match choose(&options.campaigns) {
+        Ok(chosen) => chosen,
+        Err(problem) => return wrong_usage(&problem),
+    };
+    match attack(&chosen, &options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => wrong_usage(&problem),
+    }
+}
+
+fn wrong_usage(problem: &str) -> ExitCode {
+    eprintln!("{problem}\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options::default();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.as_str() {
+            "--server" => options.server = Some(value()?.into()),
+            "--mutants" => options.mutants = Some(value()?.into()),
+            "--scratch" => options.scratch = Some(value()?.into()),
+            "--seeds" => options.seeds = Some(number(&value()?)?),
+            "--first-seed" => options.first_seed = Some(number(&value()?)?),
+            "--seed" => (options.first_seed, options.seeds) = (Some(number(&value()?)?), Some(1)),
+            "--minutes" => options.minutes = Some(number(&value()?)?),
+            "--json" => options.json = Some(value()?.into()),
+            "--list" => options.list = true,
+            _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
+            _ => options.campaigns.push(word),
+        }
+    }
+    Ok(options)
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a number"))
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Campaign>, String> {
+    let known = || CAMPAIGNS.map(|campaign| campaign.name).join(", ");
+    if let Some(unknown) = names.iter().find(|name| *name != "all" && !CAMPAIGNS.iter().any(|one| one.name == **name)) {
+        return Err(format!("unknown campaign {unknown}: choose from {}, or all", known()));
+    }
+    let all = names.is_empty() || names.iter().any(|name| name == "all");
+    Ok(CAMPAIGNS.iter().filter(|campaign| all || names.iter().any(|name| name == campaign.name)).collect())
+}
+
+/// True if every promise was kept.
+fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
+    let server = options.server.clone().ok_or("--server is missing")?;
+    let scratch = options.scratch.clone().ok_or("--scratch is missing")?;
+    let first = options.first_seed.unwrap_or(1);
+    let (mut kept, mut report) = (true, Vec::new());
+    for campaign in campaigns {
+        let plan = Plan {
+            seeds: first..first.saturating_add(options.seeds.unwrap_or(campaign.short_seeds)),
+            time_max: options.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
+            is_short: options.seeds.is_none(),
+            server: server.clone(),
+            mutants: options.mutants.clone(),
+            scratch: scratch.clone(),
+        };
+        let outcome = run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;
+        kept &= outcome.found.is_empty();
+        let figures: serde_json::Map<String, Value> =
+            outcome.tally.figures().map(|(what, figure)| (what.to_owned(), figure.into())).collect();
+        report.push(json!({
+            "campaign": campaign.name, "first_seed": first, "clean": outcome.clean, "found": outcome.found,
+            "seconds": outcome.elapsed.as_secs(), "figures": figures,
+        }));
+    }
+    if let Some(file) = &options.json {
+        std::fs::write(file, format!("{:#}\n", Value::from(report))).map_err(|error| error.to_string())?;
+    }
+    Ok(kept)
+}

@@ -1,0 +1,21 @@
+//! Attacks on the real server process: what it acknowledged must be there, what it says must be true.
+//!
+//! A *campaign* is one way to attack. It runs once per *seed*, from which every choice of the attack follows; what the
+//! machine's scheduler does does not follow from it, so a repeated seed repeats the plan, not every interleaving. A
+//! campaign counts what it did in a [`Tally`] and ends with the first [`Violation`] of a promise.
+//!
+//! Reading order: `campaign` (what an attack is given and gives back), `runner`, `ledger` and `workload` (what clients
+//! ask for and what they were told), then one file per campaign.
+
+#![allow(clippy::missing_panics_doc, reason = "for tests, which fail by panicking")]
+
+mod arena;
+mod campaign;
+mod runner;
+
+pub use arena::Arena;
+pub use campaign::{Campaign, Tally, Violation};
+pub use runner::{Plan, run};
+
+/// All campaigns, in the order in which `all` runs them.
+pub const CAMPAIGNS: [Campaign; 0] = [];
