@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::failure::{Failure, Result};
-use crate::{conformance, deny, doc_snippets, fuzz, leaks, progress, rocksdb, sdk, server, shell, tidy, workspace};
+use crate::{
+    conformance, deny, doc_snippets, fuzz, leaks, progress, rocksdb, sdk, server, shell, tidy, torture, workspace,
+};
 
 pub(crate) const HELP: &str = "\
 cargo xtask test [--only STEP,STEP] [--keep-going] [--deny] [--list]
@@ -26,7 +28,7 @@ struct Step {
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
@@ -37,6 +39,7 @@ const STEPS: [Step; 13] = [
     Step { name: "release", about: "the release binary", run: |_| server::build().map(|_| Outcome::Passed) },
     Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
+    Step { name: "torture", about: "the short form of every attack", run: |_| torture::check().map(done) },
     Step { name: "leaks", about: "secrets in what was printed and answered", run: |_| leaks::check().map(done) },
     Step { name: "snippets", about: "commands in the documents", run: |_| doc_snippets::check().map(done) },
     Step { name: "deny", about: "cargo deny", run: run_deny },

@@ -27,6 +27,11 @@ pub(crate) fn command(mut args: Args) -> Result {
     run(&args.passed_through())
 }
 
+/// The short form of each campaign.
+pub(crate) fn check() -> Result {
+    run(&[])
+}
+
 fn run(more: &[String]) -> Result {
     let scratch = workspace::target()?.join("torture");
     cache::create(&scratch)?;

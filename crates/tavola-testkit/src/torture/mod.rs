@@ -20,7 +20,7 @@ mod workload;
 
 pub use arena::Arena;
 pub use campaign::{Campaign, Tally, Violation};
-pub use runner::{Plan, run};
+pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them.
 pub const CAMPAIGNS: [Campaign; 1] = [kill::CAMPAIGN];

@@ -13,7 +13,8 @@ pub(crate) use tavola_testkit::client;
 pub(crate) use tavola_testkit::server_process::{ACCOUNT, KEY};
 use tavola_testkit::server_process::{ServerProcess, command, serve_command};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_tavola");
+/// This build.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tavola");
 
 /// `tavola`, with nothing of this environment that could change what it does.
 pub(crate) fn tavola() -> Command {
