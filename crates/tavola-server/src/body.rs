@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
 use tavola_protocol::Rejection;
 
@@ -45,6 +45,11 @@ impl Body for ReplyBody {
     }
 }
 
+/// A request's body, wherever its bytes come from: a connection, or a test that has none.
+pub trait RequestBody: Body<Data = Bytes> + Unpin {}
+
+impl<B: Body<Data = Bytes> + Unpin> RequestBody for B {}
+
 /// Why a body could not be had.
 #[derive(Debug)]
 pub(crate) enum BodyError {
@@ -55,7 +60,7 @@ pub(crate) enum BodyError {
 }
 
 /// Reads a whole body.
-pub(crate) async fn read(body: &mut Incoming, time: Duration) -> Result<Bytes, BodyError> {
+pub(crate) async fn read<B: RequestBody>(body: &mut B, time: Duration) -> Result<Bytes, BodyError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -66,7 +71,7 @@ pub(crate) async fn read(body: &mut Incoming, time: Duration) -> Result<Bytes, B
 }
 
 /// Reads and forgets what is left of a body whose request was refused without it.
-pub(crate) async fn drain(body: &mut Incoming, time: Duration) {
+pub(crate) async fn drain<B: RequestBody>(body: &mut B, time: Duration) {
     let drained = async {
         let mut bytes = 0;
         while bytes <= DRAINED_BYTES_MAX
@@ -79,7 +84,7 @@ pub(crate) async fn drain(body: &mut Incoming, time: Duration) {
     let _finished = tokio::time::timeout(time, drained).await;
 }
 
-async fn collect(body: &mut Incoming) -> Result<Bytes, BodyError> {
+async fn collect<B: RequestBody>(body: &mut B) -> Result<Bytes, BodyError> {
     let announced = body.size_hint().exact().unwrap_or(0);
     if announced > DRAINED_BYTES_MAX as u64 {
         return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tavola_core::reply::Cost;
 use tavola_core::{DateTime, Grant, Refusal, TableRequest};
 use tavola_protocol::auth::without_credentials;
@@ -20,7 +19,7 @@ use tavola_protocol::{
 use tavola_service::{Answer, ServiceError};
 use tavola_store::StoreError;
 
-use crate::body::{self, BodyError};
+use crate::body::{self, BodyError, RequestBody};
 use crate::config::Account;
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
@@ -42,10 +41,10 @@ pub struct ConnectionBroken;
 ///
 /// # Errors
 /// Only if the connection itself is broken. Everything else is an answer.
-pub async fn handle(
+pub async fn handle<B: RequestBody>(
     node: Arc<Node>,
     connection: Connection,
-    request: Request<Incoming>,
+    request: Request<B>,
 ) -> Result<Response<Bytes>, ConnectionBroken> {
     let (parts, body) = request.into_parts();
     if parts.uri.path() == READY_PATH {
@@ -112,10 +111,10 @@ impl<'a> RequestInHand<'a> {
         }
     }
 
-    async fn answer(
+    async fn answer<B: RequestBody>(
         &mut self,
         address: Result<Address, Rejection>,
-        mut body: Incoming,
+        mut body: B,
     ) -> Result<Response<Bytes>, ConnectionBroken> {
         let Ok(_in_flight) = self.node.in_flight.try_acquire() else {
             self.drain(&mut body).await;
@@ -149,7 +148,7 @@ impl<'a> RequestInHand<'a> {
     }
 
     /// The line itself.
-    async fn execute(&mut self, address: &Address, body: &mut Incoming) -> Result<Response<Bytes>, Failure> {
+    async fn execute<B: RequestBody>(&mut self, address: &Address, body: &mut B) -> Result<Response<Bytes>, Failure> {
         let account = self.account.clone().ok_or(Rejection::AccountNotFound)?;
         let grant = match self.authorize(address, &account).await {
             Ok(grant) => grant,
@@ -260,7 +259,7 @@ impl<'a> RequestInHand<'a> {
 
     /// Without this a refusal that comes before the body would end the connection. A client that asks first
     /// (`Expect: 100-continue`) has not sent the body and must not be told to.
-    async fn drain(&self, body: &mut Incoming) {
+    async fn drain<B: RequestBody>(&self, body: &mut B) {
         if !self.parts.headers.contains_key(http::header::EXPECT) {
             body::drain(body, self.node.limits.body_time).await;
         }
