@@ -19,6 +19,8 @@ use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish, json_conten
 use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
+/// Names the code of an error, which clients of other languages read rather than the body.
+const ERROR_CODE: &str = "x-ms-error-code";
 /// How long a client waits before it asks a store again that was unavailable.
 const STORE_RETRY_SECONDS: u32 = 1;
 
@@ -70,7 +72,9 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
         }
         _ => {
             let rejection = rejection.innermost();
-            let mut response = rejection_answer(rejection, None, exchange).into_response(exchange);
+            let code = status_code_text(rejection).code;
+            let answer = rejection_answer(rejection, None, exchange).header(ERROR_CODE, code);
+            let mut response = answer.into_response(exchange);
             add_advice(rejection, response.headers_mut());
             response
         }
@@ -231,18 +235,17 @@ fn etag(timestamp: Timestamp) -> String {
     ETag::of(timestamp).to_string()
 }
 
+/// Without the header that names the code: the parts of a batch have none.
 fn rejection_answer(rejection: &Rejection, prefer: Option<Prefer>, exchange: &Exchange<'_>) -> Answer {
     let error = status_code_text(rejection);
     // The challenge comes from before the service knows what was asked, and is always XML.
     let is_challenge = matches!(rejection, Rejection::CredentialsMissing { .. });
     if exchange.presentation.is_xml || is_challenge {
         let body = error_body::xml(&error, rejection, exchange.request_id, exchange.now);
-        return Answer::xml(error.status, body).header("x-ms-error-code", error.code);
+        return Answer::xml(error.status, body);
     }
-    let in_batch = exchange.presentation.envelope != Envelope::Plain;
     Answer::odata(error.status)
         .maybe_header("Preference-Applied", prefer.map(Prefer::name))
-        .maybe_header("x-ms-error-code", (!in_batch).then_some(error.code))
         // Recordings of errors say this level whatever was asked.
         .json(MetadataLevel::Minimal, |out| {
             *out = error_body::json(&error, rejection, exchange.request_id, exchange.now);

@@ -162,6 +162,23 @@ fn changeset(prefers: &[Option<Prefer>]) -> Presentation {
     batch
 }
 
+/// A batch that is refused as a whole is answered without parts, and once without the header that every error has: whether
+/// it was due was asked of the request, which was a batch, and not of the answer.
+#[test]
+fn a_batch_that_is_refused_as_a_whole() {
+    let mut queried = presentation("/$batch", &[]);
+    queried.envelope = Envelope::BatchedQuery;
+    for (presentation, rejection, code) in [
+        (changeset(&[]), Rejection::MalformedBatch, "InvalidInput"),
+        (changeset(&[None]), Refusal::WritesNotAllowed.into(), "InsufficientAccountPermissions"),
+        (queried, Rejection::InternalError, "InternalError"),
+    ] {
+        let response = rejected(&rejection, &presentation);
+        assert_eq!((header(&response, "x-ms-error-code"), header(&response, "content-type")), (code, JSON));
+        assert!(text(&response).contains(code), "{}", text(&response));
+    }
+}
+
 /// The body with its boundaries named, and nothing else changed.
 fn batch_text(response: &Response<Bytes>) -> String {
     assert_eq!(response.status(), 202);
