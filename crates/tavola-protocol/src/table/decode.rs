@@ -149,3 +149,6 @@ fn service_error(response: &Response<Bytes>) -> ServiceError {
     }
     ServiceError { status: response.status(), code, message, operation: None }
 }
+
+#[cfg(test)]
+mod tests;
