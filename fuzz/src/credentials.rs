@@ -28,6 +28,11 @@ static KEYS: LazyLock<AccountKeys> = LazyLock::new(|| AccountKeys::parse(&KEY_TE
 
 static KEY: LazyLock<AccountKey> = LazyLock::new(|| AccountKey::parse(&KEY_TEXT).expect("base64"));
 
+/// The key's text, for a server's configuration.
+pub(crate) fn key_text() -> &'static str {
+    &KEY_TEXT
+}
+
 /// The key of the account.
 #[must_use]
 pub fn account_key() -> &'static AccountKey {

@@ -4,10 +4,16 @@
 //! `corpus/<target>`. Deliberately absent: everything that is not a pure function of its input and of the keys, which are
 //! new in every process.
 
+mod answers;
 mod credentials;
 mod issuer;
+mod model;
 mod requests;
+mod server;
 
+pub use answers::check_answer;
 pub use credentials::{NOW, NOW_TEXT, Opened, account_key, authenticate, check_refused, check_refused_in_words};
 pub use issuer::SigningKey;
+pub use model::Model;
 pub use requests::{ACCOUNT, check_request, led_to_account, read_request, request};
+pub use server::{Server, account_name, sign};

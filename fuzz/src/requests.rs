@@ -14,7 +14,7 @@ use tavola_protocol::{Address, AddressRules, Exchange, Presentation, Rejection, 
 /// The one account that requests can be for.
 pub const ACCOUNT: &str = "devstoreaccount1";
 
-const PRIMARY: &str = "http://127.0.0.1:10002/devstoreaccount1";
+pub(crate) const PRIMARY: &str = "http://127.0.0.1:10002/devstoreaccount1";
 const SECONDARY: &str = "http://127.0.0.1:10002/devstoreaccount1-secondary";
 
 /// What cannot stand in a URL as it is.

@@ -39,15 +39,19 @@ struct Target {
 }
 
 /// The longest first, so that no core is left waiting for one of them at the end.
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 12] = [
     Target { name: "authorization_header", seconds: 30, input_bytes_max: 1024 },
     Target { name: "shared_access_signature", seconds: 30, input_bytes_max: 1024 },
     Target { name: "bearer_token", seconds: 30, input_bytes_max: 4096 },
+    Target { name: "handler", seconds: 25, input_bytes_max: 8192 },
     Target { name: "request", seconds: 15, input_bytes_max: 4096 },
     Target { name: "batch_body", seconds: 15, input_bytes_max: 8192 },
     Target { name: "entity_json", seconds: 15, input_bytes_max: 4096 },
     Target { name: "filter", seconds: 15, input_bytes_max: 4096 },
     Target { name: "xml", seconds: 15, input_bytes_max: 4096 },
+    Target { name: "continuation_token", seconds: 8, input_bytes_max: 1024 },
+    Target { name: "key_bytes", seconds: 8, input_bytes_max: 4096 },
+    Target { name: "row_bytes", seconds: 8, input_bytes_max: 4096 },
 ];
 
 const SECONDS_DEFAULT: u32 = 30;
