@@ -10,6 +10,8 @@ use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::Journal;
 use crate::log_check::{self, LogError, LogState};
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
 use crate::options::{Options, read_anywhere, read_cached, write_synced};
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
@@ -131,6 +133,10 @@ impl Journal for Engine {
     }
 
     fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+        #[cfg(feature = "mutants")]
+        if mutants::is(Mutant::AckBeforeSync) {
+            return mutants::write_late(self, batch).map_err(store_error);
+        }
         self.db.write_opt(batch, &self.synced).map_err(store_error)
     }
 }

@@ -28,6 +28,8 @@ use tavola_store::{Row, StoreError, Verdict};
 use tokio::sync::oneshot;
 
 use crate::engine::last_version_entry;
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
 use crate::options::Options;
 use crate::queue::{Bounds, Queue, QueueError, Weighed};
 use crate::stats::{Counters, count};
@@ -281,11 +283,31 @@ impl<'a, J: Journal> Draft<'a, J> {
             Ok(changes) => changes,
             Err(failed) => return Ok(Err(failed)),
         };
+        #[cfg(feature = "mutants")]
+        if changes.len() > 1 && mutants::is(Mutant::SplitBatch) {
+            self.write_first_half(table, transaction, &changes)?;
+        }
         for (operation, change) in transaction.operations().iter().zip(&changes) {
             self.apply(encode_key(table, partition_key, operation.row_key()), change);
         }
         self.last_version = version;
         Ok(Ok(changes.iter().map(Change::outcome).collect()))
+    }
+
+    /// The whole follows with the group, as if nothing had been written yet.
+    #[cfg(feature = "mutants")]
+    fn write_first_half(
+        &mut self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        changes: &[Change<'_>],
+    ) -> Result<(), StoreError> {
+        for (operation, change) in transaction.operations().iter().zip(changes).take(changes.len() / 2) {
+            self.apply(encode_key(table, transaction.partition_key(), operation.row_key()), change);
+        }
+        self.journal.write(std::mem::take(&mut self.batch))?;
+        mutants::pause_between_halves();
+        Ok(())
     }
 
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {

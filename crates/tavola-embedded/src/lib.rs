@@ -11,6 +11,8 @@ mod error;
 mod folder;
 mod group_commit;
 mod log_check;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod options;
 mod queue;
 mod reclaim;

@@ -7,6 +7,8 @@ use rocksdb::{
 };
 
 use crate::log_check::LogState;
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -119,6 +121,10 @@ fn durability(options: &mut rocksdb::Options, logs: LogState) {
     options.set_recycle_log_file_num(0);
     options.set_wal_compression_type(DBCompressionType::None);
     options.set_manual_wal_flush(false);
+    #[cfg(feature = "mutants")]
+    if mutants::is(Mutant::AckBeforeSync) {
+        mutants::log_in_memory(options);
+    }
     options.set_paranoid_checks(true);
     // The order log, sync, memtable is what makes unsynced writes invisible; these two would change it.
     options.set_enable_pipelined_write(false);

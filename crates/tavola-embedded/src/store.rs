@@ -16,6 +16,8 @@ use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
 use crate::engine::{Engine, ReadError};
 use crate::error::OpenError;
 use crate::group_commit::GroupCommit;
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
 use crate::options::Options;
 use crate::reclaim;
 use crate::scans::Scans;
@@ -133,6 +135,13 @@ impl Store for EmbeddedStore {
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
         self.warm(table, transaction).await?;
+        #[cfg(feature = "mutants")]
+        if mutants::is(Mutant::EtagOutsideCommit) {
+            return match mutants::check_early(&self.engine, table, transaction)? {
+                Ok(unconditional) => self.commits.commit(table, unconditional, now).await,
+                Err(failed) => Ok(Err(failed)),
+            };
+        }
         self.commits.commit(table, transaction.clone(), now).await
     }
 

@@ -4,14 +4,15 @@
 //! machine's scheduler does does not follow from it, so a repeated seed repeats the plan, not every interleaving. A
 //! campaign counts what it did in a [`Tally`] and ends with the first [`Violation`] of a promise.
 //!
-//! Reading order: `campaign` (what an attack is given and gives back), `runner`, `ledger` (what a client was told), `author` and
-//! `workload` (what clients ask for), then one file per campaign.
+//! Reading order: `campaign` and `arena` (what an attack is given and gives back), `runner`, `ledger` (what a client was
+//! told), `author` and `workload` (what clients ask for), `verify`, then the campaigns.
 
 #![allow(clippy::missing_panics_doc, reason = "for tests, which fail by panicking")]
 
 mod arena;
 mod author;
 mod campaign;
+mod history;
 mod kill;
 mod ledger;
 mod runner;
@@ -23,4 +24,4 @@ pub use campaign::{Campaign, Tally, Violation};
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them.
-pub const CAMPAIGNS: [Campaign; 1] = [kill::CAMPAIGN];
+pub const CAMPAIGNS: [Campaign; 3] = [kill::CAMPAIGN, history::HISTORY, history::MUTANTS];
