@@ -3,6 +3,7 @@
 mod arrows;
 mod functions;
 mod licences;
+mod mutants;
 mod rust_text;
 mod source;
 mod text;
@@ -60,6 +61,7 @@ pub(crate) fn check() -> Result {
     let metadata = workspace::metadata(&["--locked"]).context(|| "Cargo.lock may be out of date".into())?;
     let files = read_files(&root)?;
     let mut findings = arrows::check(&metadata);
+    findings.extend(mutants::check(&metadata));
     findings.extend(licences::check(&metadata, &read(&root.join("deny.toml"))?)?);
     findings.extend(files.iter().flat_map(check_file));
     findings.extend(functions::check(&files, &read(&root.join("xtask/long-functions.txt"))?));

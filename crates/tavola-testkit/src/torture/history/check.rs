@@ -121,11 +121,9 @@ impl Point {
 impl<'a> Search<'a> {
     fn new(calls: &'a [Call], model: &'a Versions, points_max: usize) -> Self {
         let versions: Vec<Option<u64>> = calls.iter().map(|call| model.of_call(call)).collect();
-        let is_certain = calls.iter().zip(&versions).map(|(call, version)| {
-            // A version is known because a reader saw it.
-            call.answer != Answer::Unknown || version.is_some()
-        });
-        let is_certain = is_certain.collect();
+        // The version of a call without an answer is known because a reader saw it.
+        let is_certain = |(call, version): (&Call, &Option<u64>)| call.answer != Answer::Unknown || version.is_some();
+        let is_certain = calls.iter().zip(&versions).map(is_certain).collect();
         let mut by_version: Vec<usize> = (0..calls.len()).filter(|&call| versions[call].is_some()).collect();
         by_version.sort_by_key(|&call| versions[call]);
         Self { calls, model, is_certain, versions, by_version, tried: HashSet::new(), points_max, deepest: None }
@@ -134,7 +132,8 @@ impl<'a> Search<'a> {
     /// True if the calls that are left can be placed behind these.
     fn finish(&mut self, mut point: Point) -> bool {
         self.place_what_changes_nothing(&mut point);
-        if self.deepest.as_ref().is_none_or(|deepest| deepest.order.len() < point.order.len()) {
+        // Calls that need not have happened come last in the search, so the first point that is as deep has fewest.
+        if self.deepest.as_ref().is_none_or(|deepest| point.certain_left < deepest.certain_left) {
             self.deepest = Some(point.clone());
         }
         if point.certain_left == 0 {
@@ -209,22 +208,16 @@ impl<'a> Search<'a> {
         point.versions_placed += usize::from(self.versions[call].is_some());
         point.certain_left -= usize::from(self.is_certain[call]);
         point.last_invoked = point.last_invoked.max(self.calls[call].invoked);
-        while self
-            .calls
-            .get(point.first)
-            .is_some_and(|first| point.has(point.first) || first.returned < point.last_invoked)
+        while let Some(first) = self.calls.get(point.first)
+            && (point.has(point.first) || first.returned < point.last_invoked)
         {
             point.first += 1;
         }
     }
 
     fn stuck(&self, point: Point) -> Stuck {
-        let next = self.next(&point);
-        let blocked = next.into_iter().map(|call| {
-            let why = self.placed(&point, call).err().unwrap_or(Blocked::InVain);
-            (call, why)
-        });
-        let blocked = blocked.collect();
+        let why = |call| (call, self.placed(&point, call).err().unwrap_or(Blocked::InVain));
+        let blocked = self.next(&point).into_iter().map(why).collect();
         Stuck { order: point.order, state: point.state, blocked }
     }
 }

@@ -236,9 +236,13 @@ impl<'a> Caller<'a> {
     fn connection(&mut self) -> Result<(&mut Client, Life), Violation> {
         while self.connection.is_none() {
             let (authority, life) = self.board.server(self.life)?;
-            match Client::connect(&authority) {
-                Ok(client) => self.connection = Some((client, life)),
-                Err(NoAnswer) => self.life = life + 1,
+            let Ok(client) = Client::connect(&authority) else {
+                self.life = life + 1;
+                continue;
+            };
+            // A new server may have got the port of the old one.
+            if self.board.server(life)?.1 == life {
+                self.connection = Some((client, life));
             }
         }
         let (client, life) = self.connection.as_mut().expect("it was made above");

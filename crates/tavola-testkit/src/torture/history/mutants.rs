@@ -1,6 +1,8 @@
 //! The same clients and the same checks against servers with a defect. A mutant that is not reported means that the
 //! checks are blind, and that is what this campaign reports.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use super::{SHORT_SEEDS, judge, play};
@@ -47,29 +49,29 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     };
     let mut tally = Tally::default();
     for mutant in &ALL {
-        let mut reported = None;
-        for seed in 1..=SHORT_SEEDS {
-            // Other seeds of this campaign must not repeat the races of this one.
-            let race = Arena {
-                seed: arena.seed * 1_000 + seed,
-                is_short: arena.is_short,
-                server: server.clone(),
-                mutants: None,
-                folder: arena.folder.join(format!("{}-{seed}", mutant.name)),
-            };
-            std::fs::create_dir_all(&race.folder)
-                .map_err(|error| Violation::new(format!("{}: {error}", race.folder.display())))?;
-            // Only what the checks say counts; a server that does not work at all is no mutant.
-            if let Err(violation) = judge(&play(&race, mutant.choose)?) {
-                println!("mutants: {} was reported with seed {seed}: {violation}", mutant.name);
-                reported = Some(seed);
-                break;
-            }
-        }
-        let Some(seeds) = reported else {
-            return Err(Violation::new(format!("{} was not reported within {SHORT_SEEDS} seeds", mutant.name)));
-        };
-        tally.peak(mutant.figure, seeds);
+        tally.peak(mutant.figure, seeds_until_reported(mutant, arena, server)?);
     }
     Ok(tally)
+}
+
+fn seeds_until_reported(mutant: &Mutant, arena: &Arena, server: &Path) -> Result<u64, Violation> {
+    for seed in 1..=SHORT_SEEDS {
+        let race = Arena {
+            // Other seeds of this campaign must not repeat the races of this one.
+            seed: arena.seed * 1_000 + seed,
+            is_short: arena.is_short,
+            server: server.to_owned(),
+            mutants: None,
+            folder: arena.folder.join(format!("{}-{seed}", mutant.name)),
+        };
+        let made = fs::create_dir_all(&race.folder);
+        made.map_err(|error| Violation::new(format!("{}: {error}", race.folder.display())))?;
+        // Only what the checks say counts; a server that does not work at all is no mutant.
+        if let Err(violation) = judge(&play(&race, mutant.choose)?) {
+            let words = violation.to_string();
+            println!("mutants: {}, seed {seed}: {}", mutant.name, words.lines().next().unwrap_or_default());
+            return Ok(seed);
+        }
+    }
+    Err(Violation::new(format!("{} was not reported within {SHORT_SEEDS} seeds", mutant.name)))
 }

@@ -9,7 +9,7 @@ use super::record::{Answer, Ask, Call, Moment, NEVER};
 /// So many calls before the point where it becomes impossible.
 const SHOWN_BEFORE: usize = 12;
 
-/// The words for calls that [`check`] found impossible.
+/// The words for calls that no order explains.
 pub(super) fn report(partition: u8, calls: &[Call], stuck: Stuck, rows: u8) -> String {
     let (calls, stuck) = shortest(calls, rows).unwrap_or_else(|| (calls.to_vec(), stuck));
     let answered = calls.iter().enumerate().filter(|(_, call)| call.answer != Answer::Unknown);
