@@ -247,8 +247,7 @@ fn read_policy(row: &dyn EntityView, index: usize) -> Option<AccessPolicy> {
     Some(AccessPolicy { id, start: at("Start"), expiry: at("Expiry"), permission })
 }
 
-/// A dropped table's row: the table and when it was dropped.
-pub(crate) fn read_dropped(row: &Row) -> Result<(TableId, Timestamp), StoreError> {
-    let id = TableId::new(require(row, "Id", int64)? as u64);
-    Ok((id, Timestamp::new(require(row, "DroppedAt", date_time)?)))
+/// A dropped table's row. When it was dropped is for people: the time of day may have been set since.
+pub(crate) fn read_dropped(row: &Row) -> Result<TableId, StoreError> {
+    require(row, "Id", int64).map(|id| TableId::new(id as u64))
 }

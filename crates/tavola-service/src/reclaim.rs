@@ -1,10 +1,10 @@
 //! Giving the space of dropped tables back, while the store serves.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_core::{AccountName, Cut, EntityKey, EntityView, KeyRange, PartitionKey, TableId, Timestamp};
+use tavola_core::{AccountName, Cut, EntityKey, EntityView, KeyRange, PartitionKey, TableId};
 use tavola_store::{Row, Scan, Store, StoreError};
 use tokio::sync::Notify;
 
@@ -14,8 +14,8 @@ use crate::error::ServiceError;
 use crate::record::row_key;
 
 /// A request that found the table before it was dropped may still write to it. It cannot live longer than this, so a
-/// second purge after it leaves nothing behind.
-const LAST_WRITER_SECONDS: u64 = 60;
+/// second purge after it leaves nothing behind. Counted from the first purge, which comes after the drop.
+const LAST_WRITER: Duration = Duration::from_secs(60);
 /// While dropped tables wait for their last purge, they are looked at this often.
 const INTERVAL: Duration = Duration::from_secs(10);
 const DROPPED_PER_SCAN: usize = 100;
@@ -27,8 +27,8 @@ pub struct Reclaimer {
     clock: Arc<dyn Clock>,
     catalog: Arc<Catalog>,
     dropped: Arc<Notify>,
-    /// Purged once, waiting for their last writers.
-    purged: HashSet<TableId>,
+    /// Purged once, at this time, and waiting for their last writers.
+    purged: HashMap<TableId, Duration>,
 }
 
 impl Reclaimer {
@@ -38,7 +38,7 @@ impl Reclaimer {
         catalog: Arc<Catalog>,
         dropped: Arc<Notify>,
     ) -> Self {
-        Self { store, clock, catalog, dropped, purged: HashSet::new() }
+        Self { store, clock, catalog, dropped, purged: HashMap::new() }
     }
 
     /// Works until it is cancelled. What was dropped before a restart is found again in the catalogue.
@@ -86,30 +86,28 @@ impl Reclaimer {
         let end = Cut::Before(EntityKey::new(partition_key.clone(), row_key(format!("{DROPPED_PREFIX}~"))));
         let mut waiting = 0;
         for row in self.catalog_rows(KeyRange { start, end }, DROPPED_PER_SCAN).await? {
-            let (id, dropped_at) = read_dropped(&row)?;
-            waiting += usize::from(!self.reclaim(&account, id, dropped_at).await?);
+            waiting += usize::from(!self.reclaim(&account, read_dropped(&row)?).await?);
         }
         Ok(waiting)
     }
 
     /// True if the table is gone for good.
-    async fn reclaim(
-        &mut self,
-        account: &AccountName,
-        id: TableId,
-        dropped_at: Timestamp,
-    ) -> Result<bool, ServiceError> {
-        let seconds = self.clock.now().date_time().unix_seconds() - dropped_at.date_time().unix_seconds();
-        let writers_gone = seconds > LAST_WRITER_SECONDS as i64;
-        if writers_gone || !self.purged.contains(&id) {
-            self.store.purge(id).await?;
-            self.purged.insert(id);
+    async fn reclaim(&mut self, account: &AccountName, id: TableId) -> Result<bool, ServiceError> {
+        let now = self.clock.elapsed();
+        match self.purged.get(&id) {
+            None => {
+                self.store.purge(id).await?;
+                self.purged.insert(id, now);
+                Ok(false)
+            }
+            Some(purged_at) if now.saturating_sub(*purged_at) <= LAST_WRITER => Ok(false),
+            Some(_) => {
+                self.store.purge(id).await?;
+                self.catalog.forget(account, id).await?;
+                self.purged.remove(&id);
+                Ok(true)
+            }
         }
-        if writers_gone {
-            self.catalog.forget(account, id).await?;
-            self.purged.remove(&id);
-        }
-        Ok(writers_gone)
     }
 
     async fn catalog_rows(&self, range: KeyRange, rows_max: usize) -> Result<Vec<Row>, StoreError> {

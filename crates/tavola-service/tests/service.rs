@@ -62,6 +62,7 @@ on_every_store!(
     a_page_may_be_empty_and_have_a_successor,
     properties_keep_what_is_not_changed,
     dropped_tables_are_reclaimed,
+    dropped_tables_are_reclaimed_whatever_the_clock_does,
 );
 
 async fn tables_are_created_once_whatever_their_case(fixture: Fixture) {
@@ -282,6 +283,23 @@ async fn dropped_tables_are_reclaimed(fixture: Fixture) {
     fixture.clock.advance_seconds(3600);
     assert_eq!(pass(&mut reclaimer).await, 0);
     assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
+}
+
+/// The wait for the last writers was once measured by the time of day: a clock that was set back by a day kept a dropped
+/// table for a day, and one that was set forward left what the last writers wrote for ever.
+async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) {
+    for jump_seconds in [-86_400, 86_400] {
+        fill(&fixture, 1, 10).await;
+        let before = rows_of(&fixture, TableId::CATALOG).await;
+        fixture.drop_table("table").await.unwrap();
+        let mut reclaimer = fixture.service.reclaimer();
+        assert_eq!(pass(&mut reclaimer).await, 1);
+        fixture.clock.jump_seconds(jump_seconds);
+        assert_eq!(pass(&mut reclaimer).await, 1, "after a jump of {jump_seconds} s the last writer may still come");
+        fixture.clock.advance_seconds(61);
+        assert_eq!(pass(&mut reclaimer).await, 0, "after a jump of {jump_seconds} s the last writer is gone");
+        assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
+    }
 }
 
 /// The id of the one table that the catalogue knows.

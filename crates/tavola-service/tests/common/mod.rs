@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tavola_core::filter::parse::parse;
 use tavola_core::reply::Cost;
@@ -21,22 +22,35 @@ const ATTEMPTS_MAX: usize = 200;
 
 /// A clock that a test turns.
 #[derive(Debug)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock {
+    ticks: AtomicU64,
+    elapsed_seconds: AtomicU64,
+}
 
 impl TestClock {
     pub(crate) fn new() -> Arc<Self> {
         let start = DateTime::parse("2026-11-16T06:00:00Z").unwrap();
-        Arc::new(Self(AtomicU64::new(start.ticks())))
+        Arc::new(Self { ticks: AtomicU64::new(start.ticks()), elapsed_seconds: AtomicU64::new(0) })
     }
 
     pub(crate) fn advance_seconds(&self, seconds: u64) {
-        self.0.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
+        self.jump_seconds(seconds as i64);
+        self.elapsed_seconds.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Somebody sets the time of day.
+    pub(crate) fn jump_seconds(&self, seconds: i64) {
+        self.ticks.fetch_add((seconds * 10_000_000) as u64, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+        Timestamp::from_ticks(self.ticks.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.elapsed_seconds.load(Ordering::SeqCst))
     }
 }
 
