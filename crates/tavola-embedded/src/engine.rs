@@ -6,9 +6,10 @@ use rocksdb::{Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, Wr
 use tavola_core::Timestamp;
 use tavola_store::StoreError;
 
+use crate::disk_space::{DiskSpace, Room};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
-use crate::group_commit::Journal;
+use crate::group_commit::{Journal, WriteError};
 use crate::log_check::{self, LogError, LogState};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
@@ -38,6 +39,7 @@ pub(crate) struct Engine {
     cached: ReadOptions,
     anywhere: ReadOptions,
     synced: WriteOptions,
+    space: DiskSpace,
     _folder: DataFolder,
 }
 
@@ -54,7 +56,8 @@ impl Engine {
         let cache = options.cache();
         let db = DB::open(&options.engine(&cache, new, logs), &engine_path).map_err(|error| refused(&folder, error))?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
-        Ok(Self { db, cache, cached, anywhere, synced, _folder: folder })
+        let space = DiskSpace::new(path, options);
+        Ok(Self { db, cache, cached, anywhere, synced, space, _folder: folder })
     }
 
     /// The highest version that was ever given out.
@@ -132,12 +135,28 @@ impl Journal for Engine {
         self.get(key).map(|value| read(value.as_deref()))
     }
 
-    fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+    fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::AckBeforeSync) {
-            return mutants::write_late(self, batch).map_err(store_error);
+            return mutants::write_late(self, batch).map_err(write_error);
         }
-        self.db.write_opt(batch, &self.synced).map_err(store_error)
+        self.db.write_opt(batch, &self.synced).map_err(write_error)
+    }
+
+    fn room(&self) -> Room {
+        self.space.room()
+    }
+
+    fn describe_room(&self) -> String {
+        self.space.describe()
+    }
+
+    fn has_room_to_recover(&self) -> bool {
+        self.space.is_enough_for_engine()
+    }
+
+    fn background_errors(&self) -> u64 {
+        self.property(properties::BACKGROUND_ERRORS)
     }
 }
 
@@ -160,6 +179,16 @@ pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
         ErrorKind::Corruption => StoreError::Corrupt(error.into_string()),
         _ => StoreError::unavailable("the storage engine failed", error),
     }
+}
+
+/// The engine tells a full disk from other trouble only in words. It recovers from this one by itself.
+fn write_error(error: rocksdb::Error) -> WriteError {
+    let (is_full, message) = (is_no_space(&error), error.into_string());
+    if is_full { WriteError::NoSpace(message) } else { WriteError::Failed(message) }
+}
+
+fn is_no_space(error: &rocksdb::Error) -> bool {
+    error.kind() == ErrorKind::IOError && error.as_ref().starts_with("IO error: No space left on device")
 }
 
 /// True if the engine has never been here. Without its file CURRENT it would begin anew on top of what is there.
@@ -186,10 +215,11 @@ fn check_logs(folder: &DataFolder, engine_path: &Path) -> Result<LogState, OpenE
 }
 
 fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {
-    let (kind, message) = (error.kind(), error.into_string());
+    let (kind, full, message) = (error.kind(), is_no_space(&error), error.into_string());
     let locked = kind == ErrorKind::IOError && message.contains("lock ") && message.contains("/LOCK");
     match kind {
         ErrorKind::Corruption => folder.damaged(message),
+        _ if full => OpenError::DiskFull { folder: folder.path().to_owned(), message },
         _ if locked => OpenError::Locked { folder: folder.path().to_owned() },
         _ => OpenError::Engine { folder: folder.path().to_owned(), message },
     }

@@ -55,6 +55,17 @@ pub enum OpenError {
         /// The missing features.
         missing: String,
     },
+    /// There is no room on the disk for what an open writes.
+    #[error(
+        "the disk of the data folder {folder} is full: {message}. Make room and start again; nothing that was \
+         acknowledged is lost"
+    )]
+    DiskFull {
+        /// The data folder.
+        folder: PathBuf,
+        /// Which file could not be written.
+        message: String,
+    },
     /// The operating system refused something.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -79,6 +90,11 @@ impl OpenError {
     /// For `map_err`: what was tried on which path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull => {
+                Self::DiskFull { message: format!("cannot {action}: {source}"), folder: path }
+            }
+            _ => Self::Io { action, path, source },
+        }
     }
 }

@@ -13,38 +13,66 @@
 //!   group leaves before its sync.
 //! - If the sync fails, nobody knows what is on disk: those who wrote get `UnknownOutcome`, and nothing more is
 //!   acknowledged until the store is opened again.
+//! - Only a full disk is a trouble that ends. The engine then stops by itself, and recovers by writing its memory to new
+//!   files and beginning a new log, so that nothing of the failed write remains in use. A write of ours that succeeds
+//!   proves that it has; until then nothing is acknowledged. An engine that fails to recover although there is room
+//!   must be opened again.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rocksdb::WriteBatch;
-use tavola_core::{Change, EntityGroupTransaction, TableId, Timestamp};
+use tavola_core::{Change, EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
 use tavola_store::keys::encode_key;
 use tavola_store::{Row, StoreError, Verdict};
 use tokio::sync::oneshot;
 
+use crate::disk_space::Room;
 use crate::engine::last_version_entry;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::options::Options;
 use crate::queue::{Bounds, Queue, QueueError, Weighed};
 use crate::stats::{Counters, count};
+use crate::trouble::{Trouble, Troubles};
 
 /// Two: one leads while the other wakes.
 const THREADS: usize = 2;
 /// A group: large enough to keep a disk busy, small enough that its first transaction does not wait long.
 const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
 
+/// An engine that met the end of the disk looks for room every five seconds. One that has not recovered after this time
+/// with room met something worse on its way, and has given up.
+const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
+
 /// What a commit needs of the engine.
 pub(crate) trait Journal: Send + Sync + 'static {
     /// The stored value under these key bytes, handed to `read` where it lies.
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError>;
     /// Writes the batch, atomically and durably.
-    fn write(&self, batch: WriteBatch) -> Result<(), StoreError>;
+    fn write(&self, batch: WriteBatch) -> Result<(), WriteError>;
+    /// What the disk has room for.
+    fn room(&self) -> Room;
+    /// The same in words, if it has none.
+    fn describe_room(&self) -> String;
+    /// True if the disk has room for an engine that met its end to recover.
+    fn has_room_to_recover(&self) -> bool;
+    /// How often the engine failed in work of its own; only a write tells whether that hurts.
+    fn background_errors(&self) -> u64;
+}
+
+/// Why a batch was not written, or why nobody knows whether it was.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// The disk is full. The engine recovers from this by itself.
+    NoSpace(String),
+    Failed(String),
 }
 
 /// Rows that a purge removes.
@@ -68,6 +96,29 @@ enum Job {
         erasure: Erasure,
         answer: Answer<()>,
     },
+    /// A write that changes nothing, to see whether the engine writes.
+    Probe,
+}
+
+impl Job {
+    fn fits(&self, room: Room) -> bool {
+        match room {
+            Room::Enough => true,
+            Room::OnlyToMakeRoom => self.makes_room(),
+            Room::Nothing => matches!(self, Self::Probe),
+        }
+    }
+
+    /// The drop of a table writes a small row to a system table, and gives back what the table took.
+    fn makes_room(&self) -> bool {
+        match self {
+            Self::Commit { table, transaction, .. } => {
+                let is_deletion = |operation| matches!(operation, &EntityOperation::Delete(..));
+                table.number() < TableId::FIRST_USER || transaction.operations().iter().all(is_deletion)
+            }
+            Self::Erase { .. } | Self::Probe => true,
+        }
+    }
 }
 
 impl Weighed for Job {
@@ -75,7 +126,7 @@ impl Weighed for Job {
         match self {
             Self::Commit { bytes, .. } => *bytes,
             Self::Erase { erasure: Erasure::Keys(keys), .. } => keys.iter().map(Vec::len).sum(),
-            Self::Erase { erasure: Erasure::Range { .. }, .. } => 0,
+            Self::Erase { erasure: Erasure::Range { .. }, .. } | Self::Probe => 0,
         }
     }
 }
@@ -92,14 +143,21 @@ struct Shared<J> {
     counters: Arc<Counters>,
     queue: Queue<Job>,
     leader: Mutex<Leader>,
-    /// Why nothing is acknowledged any more.
-    broken: OnceLock<String>,
+    troubles: Troubles,
+    /// A probe waits in the queue.
+    is_probing: AtomicBool,
+    /// The engine's own failures after which it still wrote.
+    background_errors_survived: AtomicU64,
+    /// Writers have been refused because the disk is full, and that was logged.
+    is_room_missed: AtomicBool,
 }
 
 /// What only the leader touches.
 struct Leader {
     /// The highest version ever given out, of all partitions.
     last_version: Timestamp,
+    /// Since when there has been room again for an engine that met the end of the disk.
+    room_since: Option<Instant>,
 }
 
 impl<J: Journal> GroupCommit<J> {
@@ -115,8 +173,11 @@ impl<J: Journal> GroupCommit<J> {
             journal,
             counters,
             queue: Queue::new(bounds, GROUP),
-            leader: Mutex::new(Leader { last_version }),
-            broken: OnceLock::new(),
+            leader: Mutex::new(Leader { last_version, room_since: None }),
+            troubles: Troubles::default(),
+            is_probing: AtomicBool::new(false),
+            background_errors_survived: AtomicU64::new(0),
+            is_room_missed: AtomicBool::new(false),
         });
         let spawn = |number| {
             let shared = Arc::clone(&shared);
@@ -135,7 +196,7 @@ impl<J: Journal> GroupCommit<J> {
         transaction: EntityGroupTransaction,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
-        self.health()?;
+        self.refuse_if_broken()?;
         let (answer, verdict) = oneshot::channel();
         let bytes = transaction_bytes(&transaction);
         let job = Job::Commit { table, transaction, now, bytes, answer };
@@ -146,15 +207,45 @@ impl<J: Journal> GroupCommit<J> {
 
     /// Removes rows of a table to which nobody writes any more. For blocking threads.
     pub(crate) fn erase(&self, erasure: Erasure) -> Result<(), StoreError> {
-        self.health()?;
+        self.refuse_if_broken()?;
         let (answer, done) = oneshot::channel();
         self.shared.queue.push_always(Job::Erase { erasure, answer }).map_err(|error| self.refused(error))?;
         done.blocking_recv().unwrap_or(Err(StoreError::UnknownOutcome))
     }
 
-    /// An error once the store has stopped acknowledging writes.
-    pub(crate) fn health(&self) -> Result<(), StoreError> {
-        self.shared.broken.get().map_or(Ok(()), |reason| Err(unavailable(reason)))
+    /// Why writes are not taken, for people. What may have ended is looked at, so that asking again tells more.
+    pub(crate) fn health(&self) -> Result<(), String> {
+        let shared = &self.shared;
+        match shared.troubles.get() {
+            Some(Trouble::Broken(reason)) => Err(reason),
+            Some(Trouble::Full(reason)) => {
+                self.probe();
+                Err(reason)
+            }
+            None if shared.journal.background_errors() > shared.background_errors_survived.load(Ordering::Relaxed) => {
+                self.probe();
+                Err("the storage engine failed in the background; trying whether it still writes".to_owned())
+            }
+            None if shared.journal.room() != Room::Enough => Err(shared.journal.describe_room()),
+            None => Ok(()),
+        }
+    }
+
+    /// Tries whether the engine writes, soon.
+    fn probe(&self) {
+        let shared = &self.shared;
+        if !shared.is_probing.swap(true, Ordering::Relaxed) {
+            // A closed queue has nothing to probe for.
+            let _ = shared.queue.push_always(Job::Probe);
+        }
+    }
+
+    fn refuse_if_broken(&self) -> Result<(), StoreError> {
+        match self.shared.troubles.get() {
+            Some(trouble @ Trouble::Broken(_)) => Err(trouble.refusal()),
+            // Whoever writes finds out whether the disk is still full.
+            Some(Trouble::Full(_)) | None => Ok(()),
+        }
     }
 
     /// Finishes what waits, takes nothing more, and ends the threads.
@@ -193,7 +284,7 @@ impl<J: Journal> Shared<J> {
             // Those who wait must get an answer whatever happens here: unwinding drops their senders.
             let decided = catch_unwind(AssertUnwindSafe(|| self.commit_group(&mut leader, group)));
             if decided.is_err() {
-                self.fail("a commit panicked");
+                self.troubles.broken("a commit panicked");
             }
             drop(leader);
             decided.into_iter().flatten().for_each(Decided::answer);
@@ -205,21 +296,26 @@ impl<J: Journal> Shared<J> {
     }
 
     fn commit_group(&self, leader: &mut Leader, group: Vec<Job>) -> Vec<Decided> {
-        if let Some(reason) = self.broken.get() {
-            return group.into_iter().map(|job| Decided::refuse(job, || unavailable(reason))).collect();
+        self.is_probing.store(false, Ordering::Relaxed);
+        if let Err(trouble) = self.recover(leader) {
+            return group.into_iter().map(|job| Decided::refuse(job, || trouble.refusal())).collect();
         }
+        let background_errors = self.journal.background_errors();
         let mut draft = Draft::new(&*self.journal, leader.last_version, group.len());
-        let mut decided: Vec<Decided> = group.into_iter().map(|job| draft.add(job)).collect();
+        let mut decided = self.decide(&mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
         match draft.write() {
             Ok(false) => {}
             Ok(true) => {
                 leader.last_version = last_version;
+                self.background_errors_survived.store(background_errors, Ordering::Relaxed);
                 let writers = decided.iter().filter(|decided| decided.writes).count();
                 self.counters.group_written(writers as u64, bytes);
             }
             Err(error) => {
-                self.fail(&format!("a write failed: {error}"));
+                // Versions of a write that is perhaps on disk are spent.
+                leader.last_version = last_version;
+                self.failed(error);
                 decided.iter_mut().for_each(Decided::fail);
             }
         }
@@ -227,11 +323,63 @@ impl<J: Journal> Shared<J> {
         decided
     }
 
-    fn fail(&self, what: &str) {
-        let reason = format!("{what}; nothing is acknowledged until the store is opened again");
-        tracing::error!(reason, "the store stops taking writes");
-        // The first reason is the one to tell.
-        let _ = self.broken.set(reason);
+    /// Decides what the disk has room for, and refuses the rest.
+    fn decide(&self, draft: &mut Draft<'_, J>, group: Vec<Job>) -> Vec<Decided> {
+        let room = self.journal.room();
+        let was_missed = self.is_room_missed.swap(room != Room::Enough, Ordering::Relaxed);
+        match (room, was_missed) {
+            (Room::Enough, true) => tracing::info!("the disk has room again; the store takes writes again"),
+            (Room::OnlyToMakeRoom | Room::Nothing, false) => {
+                tracing::error!(reason = self.journal.describe_room(), "the store refuses writes");
+            }
+            _ => {}
+        }
+        let full = || StoreError::Full { reason: self.journal.describe_room() };
+        let decide = |job: Job| if job.fits(room) { draft.add(job) } else { Decided::refuse(job, full) };
+        group.into_iter().map(decide).collect()
+    }
+
+    /// After a full disk: tries whether the engine writes again.
+    fn recover(&self, leader: &mut Leader) -> Result<(), Trouble> {
+        let trouble = match self.troubles.get() {
+            None => return Ok(()),
+            Some(trouble @ Trouble::Broken(_)) => return Err(trouble),
+            Some(trouble @ Trouble::Full(_)) => trouble,
+        };
+        let mut probe = Draft::new(&*self.journal, leader.last_version, 1);
+        probe.is_probe = true;
+        match probe.write() {
+            Ok(_) => {
+                leader.room_since = None;
+                self.troubles.recovered();
+                Ok(())
+            }
+            Err(error) => {
+                self.still_fails(leader, error);
+                Err(self.troubles.get().unwrap_or(trouble))
+            }
+        }
+    }
+
+    fn still_fails(&self, leader: &mut Leader, error: WriteError) {
+        leader.room_since = match self.journal.has_room_to_recover() {
+            true => leader.room_since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        let has_given_up = leader.room_since.is_some_and(|since| since.elapsed() > ENGINE_RECOVERY);
+        match error {
+            WriteError::NoSpace(what) if has_given_up => {
+                self.troubles.broken(&format!("the disk has room again, and the engine did not recover: {what}"));
+            }
+            error => self.failed(error),
+        }
+    }
+
+    fn failed(&self, error: WriteError) {
+        match error {
+            WriteError::NoSpace(what) => self.troubles.full(&what),
+            WriteError::Failed(error) => self.troubles.broken(&format!("a write failed: {error}")),
+        }
     }
 }
 
@@ -245,12 +393,15 @@ struct Draft<'a, J> {
     changed: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// A group of one has no later ones.
     is_alone: bool,
+    /// Write even if nothing has changed.
+    is_probe: bool,
 }
 
 impl<'a, J: Journal> Draft<'a, J> {
     fn new(journal: &'a J, last_version: Timestamp, transactions: usize) -> Self {
         let changed = HashMap::new();
-        Self { journal, batch: WriteBatch::default(), last_version, changed, is_alone: transactions == 1 }
+        let (batch, is_alone) = (WriteBatch::default(), transactions == 1);
+        Self { journal, batch, last_version, changed, is_alone, is_probe: false }
     }
 
     fn add(&mut self, job: Job) -> Decided {
@@ -263,6 +414,10 @@ impl<'a, J: Journal> Draft<'a, J> {
             Job::Erase { erasure, answer } => {
                 self.erase(erasure);
                 Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
+            }
+            Job::Probe => {
+                self.is_probe = true;
+                Decided { reply: Reply::Probe, writes: false }
             }
         }
     }
@@ -305,7 +460,7 @@ impl<'a, J: Journal> Draft<'a, J> {
         for (operation, change) in transaction.operations().iter().zip(changes).take(changes.len() / 2) {
             self.apply(encode_key(table, transaction.partition_key(), operation.row_key()), change);
         }
-        self.journal.write(std::mem::take(&mut self.batch))?;
+        self.journal.write(std::mem::take(&mut self.batch)).map_err(|_| StoreError::UnknownOutcome)?;
         mutants::pause_between_halves();
         Ok(())
     }
@@ -344,8 +499,8 @@ impl<'a, J: Journal> Draft<'a, J> {
     }
 
     /// True if there was something to write; it is on disk then.
-    fn write(mut self) -> Result<bool, StoreError> {
-        if self.batch.is_empty() {
+    fn write(mut self) -> Result<bool, WriteError> {
+        if self.batch.is_empty() && !self.is_probe {
             return Ok(false);
         }
         // In the same batch, so that versions go on after a restart even if the rows are gone and the clock went back.
@@ -364,6 +519,8 @@ struct Decided {
 enum Reply {
     Commit(Answer<Verdict>, Result<Verdict, StoreError>),
     Erase(Answer<()>, Result<(), StoreError>),
+    /// Nobody waits for it.
+    Probe,
 }
 
 impl Decided {
@@ -371,6 +528,7 @@ impl Decided {
         let reply = match job {
             Job::Commit { answer, .. } => Reply::Commit(answer, Err(error())),
             Job::Erase { answer, .. } => Reply::Erase(answer, Err(error())),
+            Job::Probe => Reply::Probe,
         };
         Self { reply, writes: false }
     }
@@ -381,7 +539,7 @@ impl Decided {
         match &mut self.reply {
             Reply::Commit(_, verdict) if verdict.is_ok() => *verdict = Err(error()),
             Reply::Erase(_, done) => *done = Err(error()),
-            Reply::Commit(..) => {}
+            Reply::Commit(..) | Reply::Probe => {}
         }
     }
 
@@ -398,6 +556,7 @@ impl Decided {
         match self.reply {
             Reply::Commit(answer, verdict) => drop(answer.send(verdict)),
             Reply::Erase(answer, done) => drop(answer.send(done)),
+            Reply::Probe => {}
         }
     }
 }
@@ -408,7 +567,7 @@ fn unavailable(reason: &str) -> StoreError {
 
 /// Bytes that a transaction takes in memory, about: what bounds the queue and a group.
 fn transaction_bytes(transaction: &EntityGroupTransaction) -> usize {
-    use tavola_core::{EdmRef, EntityOperation, Properties};
+    use tavola_core::{EdmRef, Properties};
     let property = |(name, value): (&str, EdmRef<'_>)| {
         64 + name.len()
             + match value {
@@ -432,7 +591,7 @@ fn transaction_bytes(transaction: &EntityGroupTransaction) -> usize {
 
 impl<J> std::fmt::Debug for Shared<J> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("broken", &self.broken).finish_non_exhaustive()
+        f.debug_struct("Shared").field("troubles", &self.troubles).finish_non_exhaustive()
     }
 }
 

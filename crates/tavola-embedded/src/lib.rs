@@ -4,8 +4,9 @@
 //! (`tavola_store`). What is here: opening a data folder safely, one fsync for all who wait, reads that do not block
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
-//! Reading order: `store`, then `group_commit`, then what opening needs: `folder`, `log_check`, `options`.
+//! Reading order: `store`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`, `log_check`, `options`.
 
+mod disk_space;
 mod engine;
 mod error;
 mod folder;
@@ -19,6 +20,7 @@ mod reclaim;
 mod scans;
 mod stats;
 mod store;
+mod trouble;
 
 pub use error::OpenError;
 pub use options::Options;

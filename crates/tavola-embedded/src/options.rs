@@ -49,6 +49,9 @@ pub struct Options {
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
     /// files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
+    /// Free bytes of the disk below which writes are refused; half of them are for what makes room. The engine must be
+    /// able to bring two memtables to disk with the other half.
+    pub reserve_bytes: u64,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,
     /// Scans that run at the same time, each on a thread of its own; others wait.
@@ -64,6 +67,7 @@ impl Default for Options {
         Self {
             block_cache_bytes: 128 * MIB,
             memtable_bytes: 64 * MIB,
+            reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
             scans_max: 32,
             queue_transactions_max: 8192,
@@ -98,6 +102,11 @@ impl Options {
         options.set_max_total_wal_size(bytes * LOGS_MEMTABLES_MAX);
         options.set_target_file_size_base(FILE_BYTES_MAX.min(bytes));
         options.set_max_bytes_for_level_base(bytes * FIRST_LEVEL_MEMTABLES);
+    }
+
+    /// Bytes of all memtables together.
+    pub(crate) fn memtables_bytes(&self) -> u64 {
+        self.memtable_bytes as u64 * MEMTABLES_MAX as u64
     }
 
     /// The cache, shared by blocks, indexes and filters. A point read looks into it three times; this kind takes no lock

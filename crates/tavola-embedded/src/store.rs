@@ -55,12 +55,12 @@ impl EmbeddedStore {
         })
     }
 
-    /// Whether writes are acknowledged.
+    /// Whether writes are taken. Asking also looks whether the engine has recovered from a full disk.
     ///
     /// # Errors
     /// The reason why not, for people.
     pub fn health(&self) -> Result<(), String> {
-        self.commits.health().map_err(|error| error.to_string())
+        self.commits.health()
     }
 
     /// What the store has done and what it holds.

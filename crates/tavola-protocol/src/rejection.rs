@@ -124,6 +124,8 @@ pub enum Rejection {
     OverBudget(Budget),
     /// The store cannot serve now; nothing was written.
     StoreUnavailable,
+    /// The store has no room for more; nothing was written.
+    StoreFull,
     /// Not done in time.
     OperationTimedOut,
     /// The store does not know whether the write happened.
@@ -266,6 +268,8 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
         Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
         Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
+        // Clients know this code as one to come back after; the service itself has none for a full disk.
+        Rejection::StoreFull => error(503, "ServerBusy", STORE_FULL),
         // A client that may repeat the request must read the outcome before it does: to it, both look the same.
         Rejection::OperationTimedOut | Rejection::UnknownOutcome => error(500, "OperationTimedOut", TIMED_OUT),
         Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
@@ -320,6 +324,8 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
 
 const NOT_VALID: &str = "One of the request inputs is not valid.";
 const NOT_FOUND: &str = "The specified resource does not exist.";
+const STORE_FULL: &str =
+    "The server's disk is full. Nothing was written. Entities can be read and deleted, and tables can be deleted.";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 const TIMED_OUT: &str = "The operation could not be completed within the permitted time.";
 const QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
@@ -435,6 +441,11 @@ mod tests {
             (
                 Rejection::MalformedBody.in_operation(0),
                 "400 InvalidInput 0:An error occurred while processing this request.",
+            ),
+            (
+                Rejection::StoreFull,
+                "503 ServerBusy The server's disk is full. Nothing was written. Entities can be read and deleted, and \
+                 tables can be deleted.",
             ),
             (
                 Rejection::UnknownOutcome,

@@ -227,6 +227,8 @@ impl<'a> RequestInHand<'a> {
                 Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
             }
             ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
+            // Said once by the store; a line for every refused write would fill what is left of the disk.
+            ServiceError::Store(StoreError::Full { .. }) => Rejection::StoreFull,
             ServiceError::Store(error @ StoreError::Unavailable { .. }) => {
                 tracing::error!(request_id = self.request_id, %error, "the store cannot serve");
                 Rejection::StoreUnavailable

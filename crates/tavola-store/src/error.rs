@@ -18,6 +18,12 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// There is no room for more; nothing was written. What is there can be read, and room can be made.
+    #[error("there is no room for more: {reason}")]
+    Full {
+        /// What a person should read.
+        reason: String,
+    },
     /// Stored bytes are not what was written.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),

@@ -198,9 +198,13 @@ impl OpenStore {
 fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
     match config {
         StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
-        StoreConfig::Embedded { location, cache_bytes, memtable_bytes } => {
-            let (block_cache_bytes, memtable_bytes) = (*cache_bytes, *memtable_bytes);
-            let options = tavola_embedded::Options { block_cache_bytes, memtable_bytes, ..Default::default() };
+        StoreConfig::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes } => {
+            let options = tavola_embedded::Options {
+                block_cache_bytes: *cache_bytes,
+                memtable_bytes: *memtable_bytes,
+                reserve_bytes: *reserve_bytes,
+                ..Default::default()
+            };
             let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
             Ok(OpenStore::Embedded(Arc::new(store)))
         }
@@ -211,7 +215,9 @@ fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
 fn cannot_open(error: OpenError) -> Failure {
     let message = error.to_string();
     match error {
-        OpenError::Io { .. } | OpenError::MissingCpuFeatures { .. } => Failure::System(message),
+        OpenError::Io { .. } | OpenError::DiskFull { .. } | OpenError::MissingCpuFeatures { .. } => {
+            Failure::System(message)
+        }
         _ => Failure::Data(message),
     }
 }

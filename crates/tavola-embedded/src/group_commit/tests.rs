@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use rocksdb::{WriteBatch, WriteBatchIterator};
 use tavola_core::{Precondition, Refusal, TableId, Timestamp};
 use tavola_store::{StoreError, Verdict};
-use tavola_testkit::store_conformance::fixture::{group, insert, number, replace, version, written_at};
+use tavola_testkit::store_conformance::fixture::{delete, group, insert, number, replace, version, written_at};
 
-use super::{Erasure, GroupCommit, Journal};
+use super::{Erasure, GroupCommit, Journal, WriteError};
+use crate::disk_space::Room;
 use crate::options::Options;
 use crate::stats::Counters;
 
@@ -18,6 +19,10 @@ struct TestDisk {
     /// Writes fail from this one on.
     writes_before_failure: AtomicUsize,
     panics: AtomicBool,
+    /// Writes fail because this disk is full.
+    is_full: AtomicBool,
+    room: Mutex<Room>,
+    background_errors: AtomicU64,
     /// Somebody has begun to write.
     is_reached: AtomicBool,
     is_held: Mutex<bool>,
@@ -41,16 +46,35 @@ impl Journal for TestDisk {
         Ok(read(self.rows.lock().unwrap().get(key).map(|value| &value[..])))
     }
 
-    fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+    fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
         self.is_reached.store(true, Ordering::SeqCst);
         drop(self.released.wait_while(self.is_held.lock().unwrap(), |held| *held).unwrap());
         assert!(!self.panics.load(Ordering::SeqCst), "this disk panics");
         let written = self.writes.fetch_add(1, Ordering::SeqCst);
         if written >= self.writes_before_failure.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable { reason: "no space left".to_owned(), source: None });
+            return Err(WriteError::Failed("it is lame".to_owned()));
+        }
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(WriteError::NoSpace("no space left".to_owned()));
         }
         batch.iterate(&mut Apply(&mut self.rows.lock().unwrap()));
         Ok(())
+    }
+
+    fn room(&self) -> Room {
+        *self.room.lock().unwrap()
+    }
+
+    fn describe_room(&self) -> String {
+        "too little room".to_owned()
+    }
+
+    fn has_room_to_recover(&self) -> bool {
+        self.room() == Room::Enough
+    }
+
+    fn background_errors(&self) -> u64 {
+        self.background_errors.load(Ordering::SeqCst)
     }
 }
 
@@ -74,6 +98,9 @@ fn start(options: &Options) -> (Arc<TestDisk>, Commits) {
         writes: AtomicUsize::new(0),
         writes_before_failure: AtomicUsize::new(usize::MAX),
         panics: AtomicBool::new(false),
+        is_full: AtomicBool::new(false),
+        room: Mutex::new(Room::Enough),
+        background_errors: AtomicU64::new(0),
         is_reached: AtomicBool::new(false),
         is_held: Mutex::new(false),
         released: Condvar::new(),
@@ -183,7 +210,7 @@ async fn after_a_failed_write_nothing_is_acknowledged() {
     // Even if the disk feels better.
     disk.writes_before_failure.store(usize::MAX, Ordering::SeqCst);
     let error = put_new(Arc::clone(&commits), "r").await.unwrap_err();
-    assert!(error.to_string().contains("no space left"), "{error}");
+    assert!(error.to_string().contains("it is lame"), "{error}");
     assert!(commits.health().is_err());
     let erased = commits.erase(Erasure::Keys(vec![b"x".to_vec()]));
     assert!(matches!(erased, Err(StoreError::Unavailable { .. })));
@@ -212,7 +239,7 @@ async fn a_panic_hangs_nobody() {
     disk.panics.store(true, Ordering::SeqCst);
     assert!(matches!(put_new(Arc::clone(&commits), "a").await, Err(StoreError::UnknownOutcome)));
     assert!(matches!(put_new(Arc::clone(&commits), "b").await, Err(StoreError::Unavailable { .. })));
-    assert!(commits.health().unwrap_err().to_string().contains("panicked"));
+    assert!(commits.health().unwrap_err().contains("panicked"));
 }
 
 #[tokio::test]
@@ -260,4 +287,89 @@ async fn a_dropped_future_withdraws_nothing() {
     disk.release();
     first.await.unwrap().unwrap().unwrap();
     put_new(Arc::clone(&commits), "dropped").await.unwrap().unwrap_err();
+}
+
+/// Asks until the answer has changed.
+async fn health_becomes(commits: &Commits, healthy: bool) {
+    while commits.health().is_ok() != healthy {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A full disk once broke the store until it was opened again, although the engine recovers from it by itself.
+#[tokio::test]
+async fn a_full_disk_is_recovered_from() {
+    let (disk, commits) = start(&Options::default());
+    let before = written_at(&put_new(Arc::clone(&commits), "before").await.unwrap());
+    disk.is_full.store(true, Ordering::SeqCst);
+    assert!(matches!(put_new(Arc::clone(&commits), "in doubt").await, Err(StoreError::UnknownOutcome)));
+    for _ in 0..3 {
+        let refused = put_new(Arc::clone(&commits), "refused").await.unwrap_err();
+        assert!(matches!(&refused, StoreError::Full { reason } if reason.contains("no space left")), "{refused}");
+    }
+    assert!(commits.health().unwrap_err().contains("the disk is full"));
+    disk.is_full.store(false, Ordering::SeqCst);
+    let after = written_at(&put_new(Arc::clone(&commits), "after").await.unwrap());
+    assert!(after.ticks() >= before.ticks() + 2, "the version of the write in doubt may be on disk");
+    assert_eq!(commits.health(), Ok(()));
+}
+
+#[tokio::test]
+async fn asking_for_health_is_enough_to_recover() {
+    let (disk, commits) = start(&Options::default());
+    disk.is_full.store(true, Ordering::SeqCst);
+    put_new(Arc::clone(&commits), "in doubt").await.unwrap_err();
+    disk.is_full.store(false, Ordering::SeqCst);
+    health_becomes(&commits, true).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_that_then_fails_is_broken() {
+    let (disk, commits) = start(&Options::default());
+    disk.is_full.store(true, Ordering::SeqCst);
+    put_new(Arc::clone(&commits), "in doubt").await.unwrap_err();
+    disk.writes_before_failure.store(0, Ordering::SeqCst);
+    let refused = put_new(Arc::clone(&commits), "refused").await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    disk.writes_before_failure.store(usize::MAX, Ordering::SeqCst);
+    disk.is_full.store(false, Ordering::SeqCst);
+    assert!(matches!(put_new(Arc::clone(&commits), "late").await, Err(StoreError::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn little_room_is_left_to_what_makes_room() {
+    let (disk, commits) = start(&Options::default());
+    put_new(Arc::clone(&commits), "r").await.unwrap().unwrap();
+    let user_table = TableId::new(TableId::FIRST_USER);
+    let write = |operations| commits.commit(user_table, group("p", operations), Timestamp::MIN);
+    let any = || Precondition::Exists;
+    write(vec![insert("a", number(1)), insert("b", number(1))]).await.unwrap().unwrap();
+    *disk.room.lock().unwrap() = Room::OnlyToMakeRoom;
+    let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
+    assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
+    assert_eq!(commits.health(), Err("too little room".to_owned()));
+    write(vec![delete("a", any())]).await.unwrap().unwrap();
+    put_new(Arc::clone(&commits), "a system table").await.unwrap().unwrap();
+    *disk.room.lock().unwrap() = Room::Nothing;
+    assert!(matches!(write(vec![delete("b", any())]).await, Err(StoreError::Full { .. })));
+    assert!(matches!(put_new(Arc::clone(&commits), "s").await, Err(StoreError::Full { .. })));
+    *disk.room.lock().unwrap() = Room::Enough;
+    write(vec![insert("c", number(1))]).await.unwrap().unwrap();
+    assert_eq!(commits.health(), Ok(()));
+}
+
+/// A flush that failed in the background showed only when the next client's write met it.
+#[tokio::test]
+async fn an_engine_that_failed_by_itself_is_tried() {
+    let (disk, commits) = start(&Options::default());
+    disk.background_errors.store(1, Ordering::SeqCst);
+    assert!(commits.health().is_err());
+    health_becomes(&commits, true).await;
+    disk.background_errors.store(2, Ordering::SeqCst);
+    disk.writes_before_failure.store(0, Ordering::SeqCst);
+    while !commits.health().unwrap_err().contains("it is lame") {
+        tokio::task::yield_now().await;
+    }
+    let refused = put_new(Arc::clone(&commits), "r").await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "nobody's write was spent on finding out");
 }

@@ -261,7 +261,7 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
         Rejection::OverBudget(_) => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        Rejection::StoreUnavailable => {
+        Rejection::StoreUnavailable | Rejection::StoreFull => {
             headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
         }
         Rejection::CredentialsMissing { challenge } => {

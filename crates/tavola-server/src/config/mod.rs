@@ -79,6 +79,8 @@ pub enum StoreConfig {
         cache_bytes: usize,
         /// Memory for new writes until they become a file.
         memtable_bytes: usize,
+        /// Free bytes of the disk below which writes are refused.
+        reserve_bytes: u64,
     },
 }
 
@@ -190,7 +192,9 @@ impl StoreConfig {
                 let megabytes: usize = layers.parse_in("store.cache_mb", 8, 1 << 20)?;
                 let kilobytes: usize = layers.parse_in("store.memtable_kb", 64, 1 << 20)?;
                 let location = PathBuf::from(layers.text("store.location"));
-                Ok(Self::Embedded { location, cache_bytes: megabytes << 20, memtable_bytes: kilobytes << 10 })
+                let reserve: u64 = layers.parse_in("store.reserve_mb", 0, 1 << 20)?;
+                let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
+                Ok(Self::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes: reserve << 20 })
             }
             other => Err(layers.error("store.kind", &format!("\"{other}\" is not a store; use embedded or memory"))),
         }

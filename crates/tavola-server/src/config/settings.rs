@@ -189,6 +189,13 @@ pub const SETTINGS: &[Setting] = &[
         "65536",
         "New writes that the embedded store collects in memory before they become a file; it may need twice as much",
     ),
+    setting(
+        "store.reserve_mb",
+        None,
+        "MB",
+        "256",
+        "Free space on the disk below which writes are refused; half of it is left to what makes room",
+    ),
     setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
     setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),
     setting("limits.header_bytes", None, "BYTES", "131072", "Request line and headers"),

@@ -1,0 +1,104 @@
+//! How much room the disk has, and what may still be written.
+//!
+//! An engine that meets the end of the disk in the middle of a write leaves that write's outcome unknown. So the last
+//! bytes are kept in reserve: below them writes are refused before the engine hears of them, which is clean, costs the
+//! reads nothing, and ends by itself when there is room (docs/decisions/005-a-full-disk.md). Half of the reserve is for
+//! what makes room; the rest is the engine's, which must be able to bring its memory to disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::options::Options;
+
+/// What may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Everything.
+    Enough,
+    /// Only what makes room: deletions, and the small rows of system tables that the drop of a table needs.
+    OnlyToMakeRoom,
+    /// Nothing.
+    Nothing,
+}
+
+/// The room on the disk of a data folder.
+#[derive(Debug)]
+pub(crate) struct DiskSpace {
+    folder: PathBuf,
+    reserve_bytes: u64,
+    /// What the engine needs to bring its memory to disk.
+    engine_bytes: u64,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(folder: &Path, options: &Options) -> Self {
+        let (reserve_bytes, engine_bytes) = (options.reserve_bytes, options.memtables_bytes());
+        Self { folder: folder.to_owned(), reserve_bytes, engine_bytes }
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        // A file system that cannot say gets the benefit of the doubt: the engine will meet its end.
+        self.free_bytes().map_or(Room::Enough, |free_bytes| room(free_bytes, self.reserve_bytes))
+    }
+
+    /// True if there is enough for an engine that met the end of the disk to recover.
+    pub(crate) fn is_enough_for_engine(&self) -> bool {
+        self.free_bytes().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.max(self.engine_bytes))
+    }
+
+    /// The state in words for people.
+    pub(crate) fn describe(&self) -> String {
+        const MIB: u64 = 1024 * 1024;
+        let (free, reserve) = (self.free_bytes().unwrap_or(0) / MIB, self.reserve_bytes.div_ceil(MIB));
+        format!(
+            "the disk of {} is full: {free} MiB are free and {reserve} MiB are kept in reserve (store.reserve_mb). Make \
+             room; writes are taken again as soon as there is some",
+            self.folder.display()
+        )
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let status = rustix::fs::statvfs(&self.folder).ok()?;
+        // Some file systems count nothing.
+        (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
+    }
+}
+
+fn room(free_bytes: u64, reserve_bytes: u64) -> Room {
+    if free_bytes >= reserve_bytes {
+        Room::Enough
+    } else if free_bytes >= reserve_bytes / 2 {
+        Room::OnlyToMakeRoom
+    } else {
+        Room::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DiskSpace, Room, room};
+    use crate::options::Options;
+
+    #[test]
+    fn half_of_the_reserve_is_for_making_room() {
+        for (free_bytes, expected) in
+            [(101, Room::Enough), (100, Room::Enough), (99, Room::OnlyToMakeRoom), (50, Room::OnlyToMakeRoom)]
+        {
+            assert_eq!(room(free_bytes, 100), expected, "{free_bytes}");
+        }
+        assert_eq!((room(49, 100), room(0, 100)), (Room::Nothing, Room::Nothing));
+        assert_eq!(room(0, 0), Room::Enough, "without a reserve nothing is refused before the engine does");
+    }
+
+    #[test]
+    fn asks_the_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let space = |reserve_bytes| DiskSpace::new(folder.path(), &Options { reserve_bytes, ..Options::default() });
+        assert_eq!(space(1).room(), Room::Enough);
+        let greedy = space(u64::MAX);
+        assert_eq!(greedy.room(), Room::Nothing);
+        assert!(greedy.describe().contains("is full"), "{}", greedy.describe());
+        assert!(!greedy.is_enough_for_engine());
+        let nowhere = DiskSpace { folder: folder.path().join("absent"), ..greedy };
+        assert_eq!(nowhere.room(), Room::Enough, "it cannot say");
+    }
+}

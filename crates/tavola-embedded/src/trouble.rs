@@ -1,0 +1,88 @@
+//! Why writes are not taken, and whether that ends by itself.
+
+use std::sync::{PoisonError, RwLock};
+
+use tavola_store::StoreError;
+
+/// Why nothing is acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A write failed, and nobody knows what is on disk: until the store is opened again.
+    Broken(String),
+    /// The engine met the end of the disk. It recovers by itself once there is room.
+    Full(String),
+}
+
+impl Trouble {
+    /// What a writer is told; nothing of his was written.
+    pub(crate) fn refusal(&self) -> StoreError {
+        match self {
+            Self::Broken(reason) => StoreError::Unavailable { reason: reason.clone(), source: None },
+            Self::Full(reason) => StoreError::Full { reason: reason.clone() },
+        }
+    }
+}
+
+/// The trouble of a store, if it is in any.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles(RwLock<Option<Trouble>>);
+
+impl Troubles {
+    pub(crate) fn get(&self) -> Option<Trouble> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing is acknowledged until the store is opened again.
+    pub(crate) fn broken(&self, what: &str) {
+        let reason = format!("{what}; nothing is acknowledged until the server is started again");
+        tracing::error!(reason, "the store stops taking writes");
+        self.begin(Trouble::Broken(reason));
+    }
+
+    /// Nothing is acknowledged until the engine has recovered.
+    pub(crate) fn full(&self, what: &str) {
+        let reason =
+            format!("the disk is full: {what}. Make room; writes are taken again when the engine has recovered");
+        if self.get().is_none() {
+            tracing::error!(reason, "the store stops taking writes until there is room");
+        }
+        self.begin(Trouble::Full(reason));
+    }
+
+    /// The engine writes again.
+    pub(crate) fn recovered(&self) {
+        tracing::info!("the engine has recovered; the store takes writes again");
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The first reason is the one to tell, unless a worse one comes.
+    fn begin(&self, trouble: Trouble) {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let is_worse = matches!((&*current, &trouble), (Some(Trouble::Full(_)), Trouble::Broken(_)));
+        if current.is_none() || is_worse {
+            *current = Some(trouble);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Trouble, Troubles};
+
+    #[test]
+    fn the_first_reason_stays_unless_a_worse_one_comes() {
+        let troubles = Troubles::default();
+        assert_eq!(troubles.get(), None);
+        let reason = || match troubles.get() {
+            Some(Trouble::Full(reason) | Trouble::Broken(reason)) => reason,
+            None => String::new(),
+        };
+        troubles.full("one");
+        troubles.full("two");
+        assert!(reason().contains("one"));
+        troubles.broken("three");
+        troubles.full("four");
+        troubles.broken("five");
+        assert!(reason().contains("three"));
+    }
+}
