@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -23,6 +24,27 @@ use crate::record;
 use crate::server_process::{ACCOUNT, KEY};
 
 const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
+
+/// How many seconds the clocks of all clients are ahead of this machine's.
+static CLOCK_SHIFT_SECONDS: AtomicI64 = AtomicI64::new(0);
+
+/// Sets the clocks of all clients so many seconds ahead of this machine's.
+pub fn shift_clocks(seconds: i64) {
+    CLOCK_SHIFT_SECONDS.store(seconds, Ordering::SeqCst);
+}
+
+/// What the clocks of the clients show.
+#[must_use]
+pub fn now() -> SystemTime {
+    shifted(CLOCK_SHIFT_SECONDS.load(Ordering::SeqCst))
+}
+
+/// A clock that is so many seconds ahead of this machine's.
+#[must_use]
+pub fn shifted(seconds: i64) -> SystemTime {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+}
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -69,14 +91,23 @@ impl Client {
         let wish = Wish { level: MetadataLevel::Minimal, prefer: Some(Prefer::ReturnNoContent), select: Select::All };
         let style = Style { base: &self.base, wish: &wish, page, boundary_ids: BOUNDARIES };
         let mut http = encode_request(request, &style).expect("the request can be written");
-        sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
+        sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, now());
         let response = self.exchange(&http)?;
         Ok(decode_reply(request, &response))
     }
 
     /// Signs a request and sends it.
-    pub fn exchange_signed(&mut self, mut request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
-        sign_request(&mut request, Scheme::SharedKey, &self.account, &self.key, SystemTime::now());
+    pub fn exchange_signed(&mut self, request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+        self.exchange_signed_at(request, now())
+    }
+
+    /// The same by a client with a clock of its own.
+    pub fn exchange_signed_at(
+        &mut self,
+        mut request: Request<Bytes>,
+        at: SystemTime,
+    ) -> Result<Response<Bytes>, NoAnswer> {
+        sign_request(&mut request, Scheme::SharedKey, &self.account, &self.key, at);
         self.exchange(&request)
     }
 

@@ -1,7 +1,7 @@
 //! What an attack is given: a seed, a folder of its own, and the programs to attack.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Violation;
@@ -47,7 +47,15 @@ impl Arena {
     /// If it ends before it is ready.
     pub fn start(&self, with: impl FnOnce(&mut Command) -> &mut Command) -> Result<ServerProcess, Violation> {
         let mut command = self.serve_command()?;
-        ServerProcess::spawn(with(&mut command)).map_err(|ended| {
+        self.spawn(with(&mut command))
+    }
+
+    /// Runs a command that was made here; the server is ready when this returns.
+    ///
+    /// # Errors
+    /// If it ends before it is ready.
+    pub fn spawn(&self, command: &mut Command) -> Result<ServerProcess, Violation> {
+        ServerProcess::spawn(command).map_err(|ended| {
             let said = self.last_words();
             Violation::new(format!("the server did not start: {}; it said: {said}", ended.status))
         })
@@ -58,9 +66,17 @@ impl Arena {
     /// # Errors
     /// If the log of the servers cannot be written.
     pub fn serve_command(&self) -> Result<Command, Violation> {
+        self.serve_command_at(&self.data())
+    }
+
+    /// The same on another data folder.
+    ///
+    /// # Errors
+    /// If the log of the servers cannot be written.
+    pub fn serve_command_at(&self, data: &Path) -> Result<Command, Violation> {
         let log = File::options().create(true).append(true).open(self.log());
         let log = log.map_err(|error| Violation::new(format!("cannot write {}: {error}", self.log().display())))?;
-        let mut command = serve_command(&self.server, &self.data());
+        let mut command = serve_command(&self.server, data);
         command.stderr(log).env("TAVOLA_LOG__LEVEL", "warn");
         Ok(command)
     }

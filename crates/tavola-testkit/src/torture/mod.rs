@@ -12,10 +12,15 @@
 mod arena;
 mod author;
 mod campaign;
+mod disk;
 mod history;
 mod kill;
 mod ledger;
+mod lossy_disk;
+mod power;
+mod preload;
 mod runner;
+mod time;
 mod verify;
 mod workload;
 
@@ -24,4 +29,5 @@ pub use campaign::{Campaign, Tally, Violation};
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them.
-pub const CAMPAIGNS: [Campaign; 3] = [kill::CAMPAIGN, history::HISTORY, history::MUTANTS];
+pub const CAMPAIGNS: [Campaign; 6] =
+    [kill::CAMPAIGN, disk::CAMPAIGN, power::CAMPAIGN, time::CAMPAIGN, history::HISTORY, history::MUTANTS];

@@ -22,8 +22,12 @@ impl Progress {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// Waits until so many requests were answered; on a machine that is busy with other things, no longer than
