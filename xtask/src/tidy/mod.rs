@@ -19,10 +19,10 @@ use crate::{shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask tidy
 
-Checks the arrows between crates, the licences of dependencies, and the text of all files that git knows or would add:
-leftover notes and debugging, lints allowed without a reason, ignored tests, files over 800 lines, functions over 70
-lines beyond those in xtask/long-functions.txt, paths of one machine, package hosts, blanks at line ends, and crates
-that do not say what they are.";
+Checks the arrows between crates, that none of them turns on the feature `mutants`, the licences of dependencies, and
+the text of all files that git knows or would add: leftover notes and debugging, lints allowed without a reason, ignored
+tests, files over 800 lines, functions over 70 lines beyond those in xtask/long-functions.txt, paths of one machine,
+package hosts, blanks at line ends, and crates that do not say what they are.";
 
 /// Where something is wrong, and what.
 #[derive(Debug, PartialEq, Eq)]
