@@ -26,7 +26,12 @@ pub(crate) fn last_version_entry(version: Timestamp) -> (&'static [u8], [u8; 9])
     (LAST_VERSION_KEY, value)
 }
 
-fn last_version_from(value: &[u8]) -> Option<Timestamp> {
+pub(crate) fn is_last_version_key(key: &[u8]) -> bool {
+    key == LAST_VERSION_KEY
+}
+
+/// The version that [`last_version_entry`] wrote.
+pub(crate) fn last_version_from(value: &[u8]) -> Option<Timestamp> {
     let (&LAST_VERSION_FORMAT, ticks) = value.split_first()? else { return None };
     Timestamp::from_ticks(u64::from_le_bytes(ticks.try_into().ok()?))
 }
@@ -58,6 +63,25 @@ impl Engine {
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
         Ok(Self { db, cache, cached, anywhere, synced, space, _folder: folder })
+    }
+
+    /// Reads every row of a folder without changing anything in it.
+    pub(crate) fn read_only(
+        engine_path: &Path,
+        logs: LogState,
+        row: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), rocksdb::Error> {
+        let options = Options::default();
+        let db = DB::open_for_read_only(&options.engine(&options.cache(), false, logs), engine_path, false)?;
+        let mut read = read_anywhere();
+        read.fill_cache(false);
+        let mut iterator = db.raw_iterator_opt(read);
+        iterator.seek_to_first();
+        while let Some((key, value)) = iterator.item() {
+            row(key, value);
+            iterator.next();
+        }
+        iterator.status()
     }
 
     /// The highest version that was ever given out.

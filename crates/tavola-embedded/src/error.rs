@@ -28,6 +28,12 @@ pub enum OpenError {
         /// The newest format that this version knows.
         known: u32,
     },
+    /// There is none.
+    #[error("there is no data folder at {folder}: it has no folder \"store\" in it")]
+    Missing {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// It holds somebody else's files.
     #[error(
         "the folder {folder} is not a data folder: it holds {example:?} and no file TAVOLA. Name an empty or new folder"
@@ -40,8 +46,9 @@ pub enum OpenError {
     },
     /// Bytes on disk are not what was written.
     #[error(
-        "the data folder {folder} is damaged: {what}. Nothing was changed. Restore the folder from a backup, or copy it \
-         away before any attempt at repair"
+        "the data folder {folder} is damaged: {what}. Nothing was changed. Restore the folder from a backup; or see all \
+         of the damage with `tavola check {folder}`, and what can be saved into a new folder with `tavola repair {folder} \
+         --dry-run`"
     )]
     Damaged {
         /// The data folder.

@@ -11,6 +11,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use crate::check::{Place, Report};
 use crate::error::OpenError;
 
 /// The newest format of a data folder that this version knows, and the one that it writes.
@@ -28,8 +29,9 @@ const IGNORED: [&str; 2] = ["lost+found", MARKER_UNFINISHED];
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
-    /// Holds the lock; the system releases it with the process, however that ends.
-    _lock: File,
+    /// Holds the lock; the system releases it with the process, however that ends. Without its marker there is nothing
+    /// to lock, and no server can have the folder either.
+    _lock: Option<File>,
 }
 
 impl DataFolder {
@@ -46,7 +48,29 @@ impl DataFolder {
         let engine = path.join(ENGINE_FOLDER);
         fs::create_dir_all(&engine).map_err(OpenError::io("create the folder", &engine))?;
         sync_folder(path)?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), _lock: Some(lock) })
+    }
+
+    /// Takes a folder that exists, and leaves it as it is. What is wrong with its marker is reported.
+    pub(crate) fn existing(path: &Path, report: &mut Report) -> Result<Self, OpenError> {
+        let marker = path.join(MARKER);
+        if !path.join(ENGINE_FOLDER).is_dir() {
+            return Err(OpenError::Missing { folder: path.to_owned() });
+        }
+        let place = || Place::File { name: MARKER.to_owned(), offset: None };
+        if !marker.try_exists().map_err(OpenError::io("look for", &marker))? {
+            let what = "it is missing; it says that the folder is ours and which format it has";
+            report.damage(place(), what);
+            return Ok(Self { path: path.to_owned(), _lock: None });
+        }
+        let lock = lock(path, &marker)?;
+        match check_format(path, &marker) {
+            Err(OpenError::Damaged { what, .. }) => report.damage(place(), what),
+            other => other?,
+        }
+        report.counts.files += 1;
+        report.counts.bytes += fs::metadata(&marker).map_or(0, |file| file.len());
+        Ok(Self { path: path.to_owned(), _lock: Some(lock) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -108,7 +132,8 @@ fn lock(folder: &Path, marker: &Path) -> Result<File, OpenError> {
 }
 
 fn check_format(folder: &Path, marker: &Path) -> Result<(), OpenError> {
-    let text = fs::read_to_string(marker).map_err(OpenError::io("read", marker))?;
+    let bytes = fs::read(marker).map_err(OpenError::io("read", marker))?;
+    let text = String::from_utf8_lossy(&bytes);
     let version = text.lines().next().and_then(|line| line.strip_prefix(MARKER_PREFIX)?.parse().ok());
     match version {
         Some(FORMAT_VERSION) => Ok(()),

@@ -4,11 +4,15 @@
 //! (`tavola_store`). What is here: opening a data folder safely, one fsync for all who wait, reads that do not block
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
-//! Reading order: `store`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`, `log_check`, `options`.
+//! Reading order: `store`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
+//! `log_check`, `options`. For folders that do not open: `check`, and `files`, which reads the engine's files without
+//! the engine.
 
+pub mod check;
 mod disk_space;
 mod engine;
 mod error;
+mod files;
 mod folder;
 mod group_commit;
 mod log_check;

@@ -6,27 +6,15 @@
 //! So a flaw is a torn tail if no record begins behind it and it looks like bytes that never reached the disk;
 //! everything else is damage, and the folder is not opened.
 //!
-//! A log is a sequence of blocks of 32 KiB; a record is one fragment, or several that each stay within a block:
-//!
-//! ```text
-//! checksum  4 bytes  CRC32C of kind and payload, masked
-//! length    2 bytes  little endian, of the payload
-//! kind      1 byte   1 whole record, 2 first, 3 middle, 4 last fragment
-//! payload            of a write: sequence number (8 bytes), count of changes (4 bytes), the changes
-//! ```
+//! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
+//! count of changes (4 bytes), from which the next one's sequence number follows.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-const BLOCK_BYTES: usize = 32 * 1024;
-const HEADER_BYTES: usize = 7;
-const WHOLE: u8 = 1;
-const FIRST: u8 = 2;
-const MIDDLE: u8 = 3;
-const LAST: u8 = 4;
-/// What a disk writes whole or not at all.
-const SECTOR_BYTES: usize = 512;
+use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
+use crate::files::{name_of, numbered};
 
 /// What the logs of a folder that may be opened look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +49,7 @@ pub(crate) fn check(folder: &Path) -> Result<LogState, LogError> {
 }
 
 /// The file that names all others. Its records have no sequence numbers; each is synced before the next as well.
-fn check_manifest(folder: &Path) -> Result<(), LogError> {
+pub(crate) fn check_manifest(folder: &Path) -> Result<(), LogError> {
     let current = folder.join("CURRENT");
     let name = fs::read(&current).map_err(|error| LogError::Io(current, error))?;
     let name = String::from_utf8_lossy(&name);
@@ -74,18 +62,8 @@ fn check_manifest(folder: &Path) -> Result<(), LogError> {
     walk.verdict().map(|_| ())
 }
 
-/// The engine's numbered files of one kind, oldest first.
 fn files_with(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, LogError> {
-    let failed = |error| LogError::Io(folder.to_owned(), error);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number.filter(|_| path.extension().is_some_and(|found| found == extension)) {
-            files.push((number, path));
-        }
-    }
-    files.sort();
+    let files = numbered(folder, extension).map_err(|error| LogError::Io(folder.to_owned(), error))?;
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
@@ -123,46 +101,18 @@ impl Walk {
     }
 
     fn file(&mut self, path: &Path) -> Result<(), LogError> {
+        self.file = name_of(path);
         let failed = |error| LogError::Io(path.to_owned(), error);
-        self.file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut source = File::open(path).map_err(failed)?;
-        let mut block = Vec::with_capacity(BLOCK_BYTES);
-        let mut offset = 0;
-        loop {
-            block.clear();
-            (&mut source).take(BLOCK_BYTES as u64).read_to_end(&mut block).map_err(failed)?;
-            self.block(&block, offset)?;
-            offset += block.len() as u64;
-            if block.len() < BLOCK_BYTES {
-                break;
+        pieces(path, failed, &mut |piece| match piece {
+            Piece::Fragment { kind, payload, offset } => self.fragment(kind, payload, offset),
+            Piece::Flaw { offset, what, unwritten } => {
+                self.open = None;
+                self.found(offset, what, unwritten);
+                Ok(())
             }
-        }
+        })?;
         if let Some((start, _)) = self.open.take() {
             self.found(start, "a record has no end", true);
-        }
-        Ok(())
-    }
-
-    fn block(&mut self, block: &[u8], offset: u64) -> Result<(), LogError> {
-        let mut at = 0;
-        while block.len() - at >= HEADER_BYTES {
-            match fragment(&block[at..]) {
-                Ok((kind, payload)) => {
-                    self.fragment(kind, payload, offset + at as u64)?;
-                    at += HEADER_BYTES + payload.len();
-                }
-                Err(what) => {
-                    self.open = None;
-                    self.found(offset + at as u64, what, looks_unwritten(block, at));
-                    // The length cannot be trusted either: the next fragment is wherever one is whole.
-                    let next = (at + 1..block.len()).find(|&next| is_fragment(&block[next..]));
-                    at = next.unwrap_or(block.len());
-                }
-            }
-        }
-        // In a whole block these are the zeros after the last fragment; in the last one, a torn header.
-        if at < block.len() && block.len() < BLOCK_BYTES {
-            self.found(offset + at as u64, "a record is cut off", true);
         }
         Ok(())
     }
@@ -225,66 +175,12 @@ impl std::fmt::Display for Flaw {
     }
 }
 
-/// The fragment at the front of `bytes`, which end with the block or the file.
-fn fragment(bytes: &[u8]) -> Result<(u8, &[u8]), &'static str> {
-    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-        return Err("a record is cut off");
-    };
-    let [c0, c1, c2, c3, low, high, kind] = *header;
-    let length = usize::from(u16::from_le_bytes([low, high]));
-    if kind == 0 {
-        return Err("there are zeros instead of a record");
-    }
-    let payload = rest.get(..length).ok_or("a record is cut off")?;
-    if checksum(&bytes[HEADER_BYTES - 1..HEADER_BYTES + length]) != u32::from_le_bytes([c0, c1, c2, c3]) {
-        return Err("a record does not match its checksum");
-    }
-    Ok((kind, payload))
-}
-
-/// True if a fragment of a record is at the front of `bytes`. The cheap question first: it is asked at every byte.
-fn is_fragment(bytes: &[u8]) -> bool {
-    matches!(bytes.get(HEADER_BYTES - 1), Some(&(WHOLE | FIRST | MIDDLE | LAST))) && fragment(bytes).is_ok()
-}
-
-/// CRC32C, masked as the engine masks it: a checksum of data that holds checksums would be weak.
-fn checksum(bytes: &[u8]) -> u32 {
-    const MASK: u32 = 0xa282_ead8;
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(MASK)
-}
-
 /// The sequence number of a write, and the one after it.
 fn sequence(payload: &[u8]) -> Option<(u64, u64)> {
     let (first, rest) = payload.split_first_chunk()?;
     let count = rest.first_chunk()?;
     let first = u64::from_le_bytes(*first);
     Some((first, first.saturating_add(u64::from(u32::from_le_bytes(*count)))))
-}
-
-/// True if the record at `at` was cut off by the end of the file, or has a sector that still reads as zeros. Appended
-/// bytes that a crash kept from the disk look like this; a flipped byte does not.
-fn looks_unwritten(block: &[u8], at: usize) -> bool {
-    let length = match block[at..].first_chunk::<HEADER_BYTES>() {
-        Some([.., low, high, _]) => usize::from(u16::from_le_bytes([*low, *high])),
-        None => return true,
-    };
-    let end = at + HEADER_BYTES + length;
-    if end > block.len() {
-        let is_last_block = block.len() < BLOCK_BYTES;
-        // The checksum does not cover the length: if it matches all that follows, only the length was changed.
-        let stored = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
-        return is_last_block && checksum(&block[at + HEADER_BYTES - 1..]) != stored;
-    }
-    // Blocks begin at sectors. The first sector may hold the end of an older record before this one.
-    let mut from = at;
-    while from < end {
-        let sector_end = (from / SECTOR_BYTES + 1) * SECTOR_BYTES;
-        if block[from..sector_end.min(block.len())].iter().all(|&byte| byte == 0) {
-            return true;
-        }
-        from = sector_end;
-    }
-    false
 }
 
 #[cfg(test)]

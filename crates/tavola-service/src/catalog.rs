@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
-use crate::record::{Record, date_time, int64, partition_key, require, row_key, text};
+use crate::record::{Record, date_time, int64, partition_key, require, row_key, text, unread};
 
 /// Where living tables stand in an account's partition; what follows is the folded name.
 pub(crate) const TABLE_PREFIX: &str = "t:";
@@ -178,7 +178,7 @@ impl Catalog {
         let address = EntityAddress { table: TableId::SEQUENCES, key: key.clone() };
         for _ in 0..ATTEMPTS_MAX {
             let (start, unchanged) = match self.store.get(&address).await? {
-                Some(row) => (require(&row, COUNTER_PROPERTY, int64)? as u64, Some(ETag::of(row.timestamp()))),
+                Some(row) => (read_counter(&row)?, Some(ETag::of(row.timestamp()))),
                 None => (TableId::FIRST_USER, None),
             };
             let mut record = Record::default();
@@ -210,7 +210,7 @@ fn table_row_key(name: &TableName) -> RowKey {
     row_key(format!("{TABLE_PREFIX}{}", name.folded()))
 }
 
-fn dropped_row_key(id: TableId) -> RowKey {
+pub(crate) fn dropped_row_key(id: TableId) -> RowKey {
     row_key(format!("{DROPPED_PREFIX}{:016x}", id.number()))
 }
 
@@ -238,6 +238,17 @@ pub(crate) fn read_table(row: &Row) -> Result<TableEntry, StoreError> {
     let id = TableId::new(require(row, "Id", int64)? as u64);
     let policies = (0..).map_while(|index| read_policy(row, index)).collect();
     Ok(TableEntry { name, id, policies, version: row.timestamp() })
+}
+
+/// The first table id that was never given out.
+pub(crate) fn read_counter(row: &Row) -> Result<u64, StoreError> {
+    Ok(require(row, COUNTER_PROPERTY, int64)? as u64)
+}
+
+/// Names of properties that no policy of the entry explains: reading is lenient, an audit is not.
+pub(crate) fn unread_policies(row: &Row, entry: &TableEntry) -> Vec<String> {
+    let written = table_record(&entry.name, entry.id, &entry.policies);
+    unread(row, &written)
 }
 
 fn read_policy(row: &dyn EntityView, index: usize) -> Option<AccessPolicy> {

@@ -3,6 +3,7 @@
 //! Speaks only core types: no wire format and no engine is known here. Tables, access policies and service properties
 //! are entities of system tables, so that every store carries them without knowing.
 
+pub mod audit;
 pub mod catalog;
 pub mod clock;
 pub mod error;
@@ -13,6 +14,7 @@ mod record;
 pub mod table;
 mod tables_query;
 
+pub use audit::{Audit, AuditedTable};
 pub use clock::{Clock, SystemClock};
 pub use error::ServiceError;
 pub use reclaim::Reclaimer;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
-use crate::record::{Record, partition_key, require, row_key, text};
+use crate::record::{self, Record, partition_key, require, row_key, text};
 
 /// How long another process's change may go unseen. A change through this process is seen at once.
 const REMEMBERED: Duration = Duration::from_secs(2);
@@ -131,7 +131,7 @@ fn write_retention(record: &mut Record, group: &str, retention: Retention) {
     }
 }
 
-fn read_properties(row: &Row) -> Result<ServiceProperties, StoreError> {
+pub(crate) fn read_properties(row: &Row) -> Result<ServiceProperties, StoreError> {
     Ok(ServiceProperties {
         logging: Logging {
             version: require(row, "LoggingVersion", text)?.to_owned(),
@@ -144,6 +144,11 @@ fn read_properties(row: &Row) -> Result<ServiceProperties, StoreError> {
         minute_metrics: read_metrics(row, "MinuteMetrics")?,
         cors: (0..).map_while(|index| read_cors_rule(row, index)).collect(),
     })
+}
+
+/// Names of stored properties that were not understood: reading is lenient, an audit is not.
+pub(crate) fn unread(row: &Row, read: &ServiceProperties) -> Vec<String> {
+    record::unread(row, &write_properties(read))
 }
 
 fn read_metrics(row: &Row, group: &str) -> Result<Metrics, StoreError> {

@@ -30,6 +30,18 @@ impl Record {
     }
 }
 
+/// Names of a row's properties that writing again what was read from it would not give.
+pub(crate) fn unread(row: &dyn EntityView, written: &Record) -> Vec<String> {
+    let mut unread = Vec::new();
+    row.visit(&mut |name, value| {
+        let same = |(written, kept): &(PropertyName, EdmValue)| written.as_str() == name && kept.as_ref() == value;
+        if !written.0.iter().any(same) {
+            unread.push(name.to_owned());
+        }
+    });
+    unread
+}
+
 /// A key that the service makes from checked parts.
 pub(crate) fn row_key(text: impl Into<String>) -> RowKey {
     RowKey::new(text).expect("the service's own row keys are legal")

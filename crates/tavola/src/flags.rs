@@ -50,6 +50,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::sas::command())
         .subcommand(commands::conn::command())
         .subcommand(commands::doctor::command())
+        .subcommand(commands::check::command())
 }
 
 fn serve() -> Command {

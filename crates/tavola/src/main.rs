@@ -10,6 +10,7 @@ mod http_client;
 mod human_time;
 mod judge;
 mod logging;
+mod progress_bar;
 mod serve;
 
 use std::path::Path;
@@ -39,6 +40,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("config", matches)) => commands::config::run(matches),
         Some(("sas", matches)) => commands::sas::run(matches),
         Some(("conn", matches)) => commands::conn::run(matches),
+        Some(("check", matches)) => commands::check::run(matches),
         Some(("doctor", matches)) => commands::doctor::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }

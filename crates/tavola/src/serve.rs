@@ -212,7 +212,7 @@ fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
 }
 
 /// A script can tell a folder that must be looked at from a disk or machine that must.
-fn cannot_open(error: OpenError) -> Failure {
+pub(crate) fn cannot_open(error: OpenError) -> Failure {
     let message = error.to_string();
     match error {
         OpenError::Io { .. } | OpenError::DiskFull { .. } | OpenError::MissingCpuFeatures { .. } => {

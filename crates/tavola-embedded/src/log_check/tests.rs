@@ -4,7 +4,9 @@ use std::path::Path;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, LogError, LogState, MIDDLE, WHOLE, check, checksum};
+use super::{LogError, LogState, check};
+use crate::files::log::{BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, WHOLE};
+use crate::files::masked_crc32c as checksum;
 
 /// The payload of a write: its sequence number, one change, and bytes.
 fn write(sequence: u64, bytes: usize) -> Vec<u8> {

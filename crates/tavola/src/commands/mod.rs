@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod cert;
+pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod conn;
 pub(crate) mod doctor;

@@ -1,0 +1,92 @@
+//! Looks at everything in a data folder and changes nothing: every checksum, every row, and whether the engine reads the
+//! same rows.
+//!
+//! Reading order: here, then `inventory` (which files count), `view` (their rows, merged), `report` (what was found).
+
+mod inventory;
+mod logs;
+mod report;
+mod rows;
+mod tables;
+mod view;
+
+use std::path::Path;
+
+use tavola_core::TableId;
+use tavola_store::RowRef;
+
+use crate::engine::Engine;
+use crate::error::OpenError;
+use crate::folder::DataFolder;
+use crate::log_check::LogState;
+use inventory::Inventory;
+use rows::RowCheck;
+
+pub use report::{Counts, Finding, Loss, Place, Report, Severity};
+
+/// Who is told how far the work has come.
+pub trait Progress {
+    /// A part of the work begins; `total` says how many of `unit` it has.
+    fn begin(&mut self, what: &str, total: u64, unit: Unit);
+    /// So many more are done.
+    fn advance(&mut self, by: u64);
+}
+
+/// What progress is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of files.
+    Bytes,
+    /// Rows.
+    Rows,
+}
+
+/// Checks a data folder. `row` gets every row that is sound, in the order of tables and keys.
+///
+/// # Errors
+/// If the folder cannot be looked at: it is in use, not ours, of a newer format, or cannot be read. Damage is no error
+/// here; the report names it.
+pub fn check(
+    path: &Path,
+    progress: &mut dyn Progress,
+    row: &mut dyn FnMut(TableId, &RowRef<'_>),
+) -> Result<Report, OpenError> {
+    let mut report = Report::default();
+    let folder = DataFolder::existing(path, &mut report)?;
+    let inventory = Inventory::take(&folder.engine_path(), &mut report)?;
+    progress.begin("reading files", inventory.bytes(), Unit::Bytes);
+    let mut rows = RowCheck::default();
+    view::for_each_row(&inventory, &mut report, progress, &mut |key, value, report| {
+        rows.offer(key, value, report, row);
+    });
+    rows.finish(&mut report);
+    if let Some(logs) = inventory.log_state.filter(|_| !report.is_damaged()) {
+        compare_with_engine(&inventory, logs, &rows, &mut report, progress);
+    }
+    Ok(report)
+}
+
+/// What was read here must be what the engine reads.
+fn compare_with_engine(
+    inventory: &Inventory,
+    logs: LogState,
+    rows: &RowCheck,
+    report: &mut Report,
+    progress: &mut dyn Progress,
+) {
+    let place = Place::File { name: "store".to_owned(), offset: None };
+    progress.begin("asking the engine", rows.seen, Unit::Rows);
+    let mut found = rows::Fingerprint::default();
+    let read = Engine::read_only(&inventory.engine_path, logs, &mut |key, value| {
+        found.add(key, value);
+        progress.advance(1);
+    });
+    match read {
+        Err(error) => report.damage(place, format!("the engine does not read it: {error}")),
+        Ok(()) if found != rows.fingerprint => {
+            let what = "the engine reads other rows than the files hold: a defect of this software; keep the folder";
+            report.damage(place, what);
+        }
+        Ok(()) => {}
+    }
+}

@@ -1,0 +1,162 @@
+//! The record of files: which table files and logs the engine's data consists of.
+//!
+//! Each record of a `MANIFEST` is an edit: tagged fields, one after another. Those that say which files there are come
+//! out here; the others are passed over.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::bytes::Bytes;
+use super::log::{Record, records};
+
+/// The bytes at the end of a key in a table file or in the record of files: its sequence number and kind.
+pub(crate) const KEY_TRAILER_BYTES: usize = 8;
+
+/// A table file that holds data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LiveFile {
+    pub(crate) level: u32,
+    pub(crate) bytes: u64,
+    /// Its first key and its last one, both in it; the last may also be a bound that is not in it.
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+    pub(crate) largest_is_bound: bool,
+}
+
+/// What the record of files says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) files: BTreeMap<u64, LiveFile>,
+    /// Logs with lower numbers are in table files already.
+    pub(crate) log_number: u64,
+    /// The highest sequence number when it was last written.
+    pub(crate) last_sequence: u64,
+    pub(crate) edits: u64,
+}
+
+/// A place at which the record of files is not as it was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ManifestFlaw {
+    pub(crate) offset: u64,
+    pub(crate) what: String,
+}
+
+/// The name of the record of files that counts, as `CURRENT` has it.
+///
+/// # Errors
+/// What the file says instead.
+pub(crate) fn current(folder: &Path) -> io::Result<Result<String, String>> {
+    let bytes = fs::read(folder.join("CURRENT"))?;
+    let name = String::from_utf8_lossy(&bytes);
+    let number = name.strip_prefix("MANIFEST-").and_then(|rest| rest.strip_suffix('\n'));
+    let is_name = number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    Ok(if is_name { Ok(name.trim_end().to_owned()) } else { Err(name.into_owned()) })
+}
+
+impl Manifest {
+    /// Reads the record of files, as far as it is whole.
+    pub(crate) fn read(path: &Path) -> io::Result<(Self, Vec<ManifestFlaw>)> {
+        let (mut manifest, mut flaws) = (Self::default(), Vec::new());
+        records(path, &mut |record| match record {
+            Record::Whole { payload, offset } => {
+                if manifest.apply(payload).is_none() {
+                    let what = "an edit matches its checksum, but is none that this version knows".to_owned();
+                    flaws.push(ManifestFlaw { offset, what });
+                }
+            }
+            Record::Flaw { offset, what } => flaws.push(ManifestFlaw { offset, what: what.to_owned() }),
+        })?;
+        Ok((manifest, flaws))
+    }
+
+    /// Carries out one edit; `None` if it cannot be read.
+    fn apply(&mut self, edit: &[u8]) -> Option<()> {
+        let mut bytes = Bytes(edit);
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        while !bytes.is_empty() {
+            match bytes.varint32()? {
+                tag::COMPARATOR | tag::COLUMN_FAMILY_ADD => drop(bytes.prefixed()?),
+                tag::LOG_NUMBER => self.log_number = self.log_number.max(bytes.varint64()?),
+                tag::LAST_SEQUENCE => self.last_sequence = self.last_sequence.max(bytes.varint64()?),
+                tag::NEXT_FILE | tag::LOG_BEFORE | tag::LOG_TO_KEEP | tag::COLUMN_FAMILY_MAX | tag::GROUP => {
+                    bytes.varint64()?;
+                }
+                // There is one column family, and its number is 0.
+                tag::COLUMN_FAMILY => (bytes.varint32()? == 0).then_some(())?,
+                tag::COMPACT_CURSOR => {
+                    bytes.varint32()?;
+                    bytes.prefixed()?;
+                }
+                tag::FILE_REMOVED => removed.push((bytes.varint32()?, bytes.varint64()?)),
+                tag::FILE_ADDED => added.push(added_file(&mut bytes)?),
+                // Old forms, of which the length is not known.
+                tag::WAL_ADDED_OLD | tag::WAL_REMOVED_OLD => return None,
+                other if other & tag::MAY_BE_IGNORED != 0 => drop(bytes.prefixed()?),
+                _ => return None,
+            }
+        }
+        // A file may move to another level: the edit removes it there and adds it here.
+        for (level, number) in removed {
+            if self.files.get(&number).is_some_and(|file| file.level == level) {
+                self.files.remove(&number);
+            }
+        }
+        self.files.extend(added);
+        self.edits += 1;
+        Some(())
+    }
+}
+
+mod tag {
+    pub(super) const COMPARATOR: u32 = 1;
+    pub(super) const LOG_NUMBER: u32 = 2;
+    pub(super) const NEXT_FILE: u32 = 3;
+    pub(super) const LAST_SEQUENCE: u32 = 4;
+    pub(super) const COMPACT_CURSOR: u32 = 5;
+    pub(super) const FILE_REMOVED: u32 = 6;
+    pub(super) const LOG_BEFORE: u32 = 9;
+    pub(super) const LOG_TO_KEEP: u32 = 10;
+    pub(super) const FILE_ADDED: u32 = 103;
+    pub(super) const COLUMN_FAMILY: u32 = 200;
+    pub(super) const COLUMN_FAMILY_ADD: u32 = 201;
+    pub(super) const COLUMN_FAMILY_MAX: u32 = 203;
+    pub(super) const GROUP: u32 = 300;
+    /// Fields with this bit have a length, so that who does not know them can pass over them.
+    pub(super) const MAY_BE_IGNORED: u32 = 1 << 13;
+    pub(super) const WAL_ADDED_OLD: u32 = MAY_BE_IGNORED + 4;
+    pub(super) const WAL_REMOVED_OLD: u32 = MAY_BE_IGNORED + 5;
+    /// Ends the fields of a new file.
+    pub(super) const FILE_END: u32 = 1;
+    /// Fields of a new file that must be understood have this bit.
+    pub(super) const FILE_MUST_KNOW: u32 = 1 << 6;
+}
+
+fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, LiveFile)> {
+    /// The highest sequence number marks a bound: no key of the file has it.
+    const BOUND: u64 = (1 << 56) - 1;
+    let level = bytes.varint32()?;
+    let (number, size) = (bytes.varint64()?, bytes.varint64()?);
+    let (smallest, _) = split_key(bytes.prefixed()?)?;
+    let (largest, trailer) = split_key(bytes.prefixed()?)?;
+    let (_smallest_sequence, _largest_sequence) = (bytes.varint64()?, bytes.varint64()?);
+    loop {
+        match bytes.varint32()? {
+            tag::FILE_END => break,
+            other if other & tag::FILE_MUST_KNOW != 0 => return None,
+            _ => drop(bytes.prefixed()?),
+        }
+    }
+    let largest_is_bound = trailer >> 8 == BOUND;
+    Some((
+        number,
+        LiveFile { level, bytes: size, smallest: smallest.to_vec(), largest: largest.to_vec(), largest_is_bound },
+    ))
+}
+
+/// A key as it was written, and its sequence number and kind.
+pub(super) fn split_key(bytes: &[u8]) -> Option<(&[u8], u64)> {
+    let (key, trailer) = bytes.split_last_chunk::<KEY_TRAILER_BYTES>()?;
+    Some((key, u64::from_le_bytes(*trailer)))
+}

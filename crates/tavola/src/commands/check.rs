@@ -1,0 +1,192 @@
+//! `tavola check`: is everything in a data folder as it was written? It changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+use tavola_embedded::check::{Finding, Loss, Place, Report, Severity};
+use tavola_embedded::{OpenError, check};
+use tavola_service::Audit;
+
+use crate::commands::{described, output_flag};
+use crate::exit::Failure;
+use crate::flags;
+use crate::progress_bar::Shown;
+use crate::serve::cannot_open;
+
+const ABOUT: &str = "Check every checksum, every row and the catalogue of a data folder; changes nothing";
+const EXAMPLES: &str = "\
+Examples:
+  tavola check
+      The data folder that `tavola serve` would use
+  tavola check /var/lib/tavola
+      Another one
+  tavola check /var/lib/tavola -o json
+      The same for scripts";
+const EXIT_CODES: &str = "\
+The folder must not be in use: stop the server first, or check a copy.
+
+Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage, 3 damaged, in use, or of a newer version.";
+
+pub(crate) fn command() -> Command {
+    described("check", ABOUT, EXAMPLES)
+        .after_help(EXIT_CODES)
+        .arg(location_argument())
+        .arg(flags::config_file_flag())
+        .arg(output_flag(&["text", "json"]))
+}
+
+/// The data folder, as an argument or from the configuration.
+pub(crate) fn location_argument() -> Arg {
+    Arg::new("location")
+        .value_name("LOCATION")
+        .value_parser(value_parser!(PathBuf))
+        .help("The data folder [default: that of the configuration]")
+}
+
+pub(crate) fn location(matches: &ArgMatches) -> Result<PathBuf, Failure> {
+    match matches.get_one::<PathBuf>("location") {
+        Some(location) => Ok(location.clone()),
+        None => Ok(PathBuf::from(flags::layers(matches)?.text("store.location"))),
+    }
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let folder = location(matches)?;
+    let checked = examine(&folder).map_err(cannot_open)?;
+    if matches.get_one::<String>("output").is_some_and(|format| format == "json") {
+        println!("{:#}", checked.to_json(&folder));
+    } else {
+        checked.print();
+    }
+    checked.verdict(&folder)
+}
+
+/// A data folder that was looked at.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) report: Report,
+    pub(crate) tables_living: usize,
+    pub(crate) tables_dropped: usize,
+}
+
+/// Looks at everything.
+pub(crate) fn examine(folder: &Path) -> Result<Checked, OpenError> {
+    let mut progress = Shown::new();
+    let mut audit = Audit::default();
+    let report = check::check(folder, &mut progress, &mut |table, row| audit.offer(table, row));
+    progress.end();
+    let mut report = report?;
+    let (tables, misfits) = audit.finish(report.rows_by_table.keys().copied());
+    for what in misfits {
+        report.add(Finding { severity: Severity::Damage, place: Place::Catalogue, what, loss: None });
+    }
+    let tables_living = tables.values().filter(|table| table.name.is_some()).count();
+    Ok(Checked { report, tables_living, tables_dropped: tables.len() - tables_living })
+}
+
+impl Checked {
+    fn damages(&self) -> u64 {
+        let damages = self.report.findings.iter().filter(|finding| finding.severity == Severity::Damage).count();
+        damages as u64 + self.report.findings_left_off
+    }
+
+    fn print(&self) {
+        for finding in &self.report.findings {
+            println!("{}", finding_text(finding));
+        }
+        if self.report.findings_left_off > 0 {
+            println!("damage  and {} more", self.report.findings_left_off);
+        }
+        let counts = &self.report.counts;
+        println!(
+            "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, {} dropped",
+            counts.files,
+            counts.bytes,
+            counts.blocks,
+            counts.log_records,
+            counts.rows,
+            self.tables_living,
+            self.tables_dropped,
+        );
+        if self.damages() == 0 {
+            println!("everything is as it was written");
+        }
+    }
+
+    fn to_json(&self, folder: &Path) -> Value {
+        let counts = &self.report.counts;
+        json!({
+            "ok": self.damages() == 0,
+            "folder": folder.display().to_string(),
+            "findings": self.report.findings.iter().map(|finding| finding_json(finding, folder)).collect::<Vec<_>>(),
+            "findings_left_off": self.report.findings_left_off,
+            "files": counts.files,
+            "bytes": counts.bytes,
+            "blocks": counts.blocks,
+            "log_records": counts.log_records,
+            "rows": counts.rows,
+            "tables": self.tables_living,
+            "tables_dropped": self.tables_dropped,
+        })
+    }
+
+    fn verdict(&self, folder: &Path) -> Result<(), Failure> {
+        match self.damages() {
+            0 => Ok(()),
+            damages => {
+                let places = if damages == 1 { "1 place is".to_owned() } else { format!("{damages} places are") };
+                Err(Failure::Data(format!("{places} damaged in {}. {}", folder.display(), advice(folder))))
+            }
+        }
+    }
+}
+
+/// How to go on.
+fn advice(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "Nothing was changed. Restore the folder from a backup; or see with `tavola repair {folder} --dry-run` what can be \
+         saved into a new one"
+    )
+}
+
+/// One line.
+pub(crate) fn finding_text(finding: &Finding) -> String {
+    let level = level(finding);
+    let loss = finding.loss.as_ref().map(loss_text).filter(|text| !text.is_empty());
+    let loss = loss.map(|text| format!(" (lost: {text})")).unwrap_or_default();
+    format!("{level:<6}  {}: {}{loss}", finding.place, finding.what)
+}
+
+fn level(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Damage => "damage",
+        Severity::Note => "note",
+    }
+}
+
+/// What is lost, as far as it is known.
+pub(crate) fn loss_text(loss: &Loss) -> String {
+    let rows = loss.rows.map(|rows| format!("{rows} rows or changes of rows"));
+    let bytes = (loss.bytes > 0).then(|| format!("{} bytes", loss.bytes));
+    let keys = (!loss.keys.is_empty()).then(|| loss.keys.clone());
+    [rows, bytes, keys].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn finding_json(finding: &Finding, folder: &Path) -> Value {
+    let (file, offset) = match &finding.place {
+        Place::File { name, offset } => (Some(name), *offset),
+        _ => (None, None),
+    };
+    let is_damage = finding.severity == Severity::Damage;
+    json!({
+        "level": level(finding),
+        "place": finding.place.to_string(),
+        "file": file,
+        "offset": offset,
+        "says": finding.what,
+        "lost": finding.loss.as_ref().map(|loss| json!({ "rows": loss.rows, "bytes": loss.bytes, "keys": loss.keys })),
+        "advice": is_damage.then(|| advice(folder)),
+    })
+}
