@@ -34,6 +34,12 @@ pub enum OpenError {
         /// The folder.
         folder: PathBuf,
     },
+    /// It should be new, and is not.
+    #[error("the folder {folder} is not empty: name a new or an empty one")]
+    Occupied {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// It holds somebody else's files.
     #[error(
         "the folder {folder} is not a data folder: it holds {example:?} and no file TAVOLA. Name an empty or new folder"

@@ -116,7 +116,7 @@ fn write_marker(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-fn sync_folder(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn sync_folder(path: &Path) -> Result<(), OpenError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(OpenError::io("sync the folder", path))
 }
 

@@ -5,8 +5,8 @@
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
 //! Reading order: `store`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
-//! `log_check`, `options`. For folders that do not open: `check`, and `files`, which reads the engine's files without
-//! the engine.
+//! `log_check`, `options`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's files
+//! without the engine.
 
 pub mod check;
 mod disk_space;
@@ -21,6 +21,7 @@ mod mutants;
 mod options;
 mod queue;
 mod reclaim;
+pub mod repair;
 mod scans;
 mod stats;
 mod store;

@@ -1,14 +1,16 @@
 //! The catalogue held against the rows: what `tavola check` asks about the meaning of system tables.
 //!
 //! It gets every row of the system tables and the ids of all tables that have rows, and says what does not fit. It reads
-//! rows with the same functions as the service does.
+//! rows with the same functions as the service does. For `tavola repair` it also says what must be added to a folder in which
+//! rows were saved and their tables were not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tavola_core::{AccountName, EntityView, TableId};
-use tavola_store::{Row, RowRef};
+use tavola_core::{AccountName, EntityView, TableId, TableName, Timestamp};
+use tavola_store::{Row, RowRef, Store};
 
 use crate::catalog::{self, DROPPED_PREFIX, TABLE_PREFIX};
+use crate::error::ServiceError;
 use crate::properties;
 
 /// A table that the catalogue knows.
@@ -19,6 +21,69 @@ pub struct AuditedTable {
     /// Its name; `None` once it is dropped.
     pub name: Option<String>,
 }
+
+/// What an audit came to.
+#[derive(Debug)]
+pub struct Audited {
+    /// The tables that the catalogue knows.
+    pub tables: BTreeMap<TableId, AuditedTable>,
+    /// What does not fit, in words.
+    pub findings: Vec<String>,
+    /// Tables that have rows and are not in the catalogue.
+    unknown: Vec<TableId>,
+    /// What the counter of ids must be at least, if it is lower: an id must never be given out twice.
+    next_id_needed: Option<u64>,
+}
+
+impl Audited {
+    /// What [`Audited::amend`] does, in words.
+    #[must_use]
+    pub fn amendments(&self) -> Vec<String> {
+        let account = self.account_for_unknown();
+        let table = |table: &TableId| {
+            let name = recovered_name(*table);
+            format!(
+                "the rows of table {} become the table {} of {account}: its own name is lost, and it may be one that was \
+                 dropped",
+                table.number(),
+                name.as_str()
+            )
+        };
+        let counter = self.next_id_needed.map(|next| format!("the counter of table ids goes on at {next}"));
+        self.unknown.iter().map(table).chain(counter).collect()
+    }
+
+    /// Gives tables whose rows were saved and whose names were not a name, and lets no id be given out again.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn amend(&self, store: &dyn Store, now: Timestamp) -> Result<(), ServiceError> {
+        if let Some(next) = self.next_id_needed {
+            catalog::set_counter(store, next, now).await?;
+        }
+        let account = self.account_for_unknown();
+        for table in &self.unknown {
+            catalog::add_table(store, &account, &recovered_name(*table), *table, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Whose a table of unknown name is: if there are several accounts, nothing says which.
+    fn account_for_unknown(&self) -> AccountName {
+        let mut accounts: Vec<&str> = self.tables.values().map(|table| table.account.as_str()).collect();
+        accounts.sort_unstable();
+        accounts.dedup();
+        let only = if let [only] = accounts[..] { only } else { FALLBACK_ACCOUNT };
+        AccountName::parse(only).expect("accounts were parsed before")
+    }
+}
+
+fn recovered_name(table: TableId) -> TableName {
+    TableName::parse(&format!("Recovered{}", table.number())).expect("letters and digits")
+}
+
+/// The development account, which every server without configured accounts has.
+const FALLBACK_ACCOUNT: &str = "devstoreaccount1";
 
 /// Collects the system tables' rows.
 #[derive(Debug, Default)]
@@ -44,18 +109,14 @@ impl Audit {
         self.findings.extend(read.err());
     }
 
-    /// The tables that are known, and what does not fit; `with_rows` are the tables that have rows.
+    /// What was found; `with_rows` are the tables that have rows.
     #[must_use]
-    pub fn finish(
-        mut self,
-        with_rows: impl Iterator<Item = TableId>,
-    ) -> (BTreeMap<TableId, AuditedTable>, Vec<String>) {
-        let known: BTreeSet<TableId> = self.tables.keys().copied().collect();
-        for table in with_rows.filter(|table| table.number() >= TableId::FIRST_USER) {
-            if !known.contains(&table) {
-                let number = table.number();
-                self.findings.push(format!("table {number} has rows, and is neither a living nor a dropped table"));
-            }
+    pub fn finish(mut self, with_rows: impl Iterator<Item = TableId>) -> Audited {
+        let with_rows: BTreeSet<TableId> = with_rows.filter(|table| table.number() >= TableId::FIRST_USER).collect();
+        let unknown: Vec<TableId> = with_rows.into_iter().filter(|table| !self.tables.contains_key(table)).collect();
+        for table in &unknown {
+            let number = table.number();
+            self.findings.push(format!("table {number} has rows, and is neither a living nor a dropped table"));
         }
         let next_id = self.next_id.unwrap_or(TableId::FIRST_USER);
         for (table, known) in &self.tables {
@@ -65,7 +126,9 @@ impl Audit {
                     .push(format!("table {number} of {account} is not below {next_id}, the next id to give out"));
             }
         }
-        (self.tables, self.findings)
+        let ids = self.tables.keys().chain(&unknown).map(|table| table.number() + 1);
+        let next_id_needed = ids.max().filter(|needed| *needed > next_id);
+        Audited { tables: self.tables, findings: self.findings, unknown, next_id_needed }
     }
 
     fn catalog_row(&mut self, row: &Row) -> Result<(), String> {

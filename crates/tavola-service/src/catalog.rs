@@ -181,9 +181,7 @@ impl Catalog {
                 Some(row) => (read_counter(&row)?, Some(ETag::of(row.timestamp()))),
                 None => (TableId::FIRST_USER, None),
             };
-            let mut record = Record::default();
-            record.set(COUNTER_PROPERTY, EdmValue::Int64((start + IDS_PER_BLOCK) as i64));
-            let entity = record.into_entity(key.clone())?;
+            let entity = counter_record(start + IDS_PER_BLOCK).into_entity(key.clone())?;
             let operation = match unchanged {
                 Some(version) => EntityOperation::Replace(entity, Precondition::Version(version)),
                 None => EntityOperation::Insert(entity),
@@ -195,6 +193,46 @@ impl Catalog {
         }
         Err(StoreError::Contended.into())
     }
+}
+
+/// Lets ids go on at `next`, whatever was there.
+pub(crate) async fn set_counter(store: &dyn Store, next: u64, now: Timestamp) -> Result<(), ServiceError> {
+    let key = counter_key();
+    let entity = counter_record(next).into_entity(key.clone())?;
+    put(store, TableId::SEQUENCES, EntityOperation::Replace(entity, Precondition::None), key, now).await
+}
+
+/// Adds a table whose rows are there already.
+pub(crate) async fn add_table(
+    store: &dyn Store,
+    account: &AccountName,
+    name: &TableName,
+    id: TableId,
+    now: Timestamp,
+) -> Result<(), ServiceError> {
+    let key = EntityKey::new(partition_key(account), table_row_key(name));
+    let entity = table_record(name, id, &[]).into_entity(key.clone())?;
+    put(store, TableId::CATALOG, EntityOperation::Insert(entity), key, now).await
+}
+
+async fn put(
+    store: &dyn Store,
+    table: TableId,
+    operation: EntityOperation,
+    key: EntityKey,
+    now: Timestamp,
+) -> Result<(), ServiceError> {
+    let transaction = EntityGroupTransaction::single(key.partition_key, operation);
+    match store.commit(table, &transaction, now).await? {
+        Ok(_) => Ok(()),
+        Err(failed) => Err(failed.refusal.into()),
+    }
+}
+
+fn counter_record(next: u64) -> Record {
+    let mut record = Record::default();
+    record.set(COUNTER_PROPERTY, EdmValue::Int64(next as i64));
+    record
 }
 
 fn counter_key() -> EntityKey {

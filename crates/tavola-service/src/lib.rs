@@ -14,7 +14,7 @@ mod record;
 pub mod table;
 mod tables_query;
 
-pub use audit::{Audit, AuditedTable};
+pub use audit::{Audit, Audited, AuditedTable};
 pub use clock::{Clock, SystemClock};
 pub use error::ServiceError;
 pub use reclaim::Reclaimer;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::{
-    AccessPolicy, AccountName, Cut, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, Grant, KeyRange,
-    NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName, TableRequest,
+    AccessPolicy, AccountName, Cut, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, EntityView, Grant,
+    KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName,
+    TableRequest,
 };
-use tavola_service::{Audit, SystemClock, TableService};
+use tavola_service::{Audit, Audited, SystemClock, TableService};
 use tavola_store::{MemoryStore, Scan, Store};
 
 const SYSTEM: [TableId; 3] = [TableId::CATALOG, TableId::SERVICE_PROPERTIES, TableId::SEQUENCES];
@@ -37,6 +38,11 @@ fn table(name: &str) -> TableName {
 }
 
 async fn audit(store: &MemoryStore, with_rows: &[u64]) -> (usize, Vec<String>) {
+    let audited = audited(store, with_rows).await;
+    (audited.tables.len(), audited.findings)
+}
+
+async fn audited(store: &MemoryStore, with_rows: &[u64]) -> Audited {
     let mut audit = Audit::default();
     for table in SYSTEM {
         let range = KeyRange { start: Cut::Start, end: Cut::End };
@@ -45,8 +51,7 @@ async fn audit(store: &MemoryStore, with_rows: &[u64]) -> (usize, Vec<String>) {
             audit.offer(table, &row.as_row_ref());
         }
     }
-    let (tables, findings) = audit.finish(with_rows.iter().copied().map(TableId::new));
-    (tables.len(), findings)
+    audit.finish(with_rows.iter().copied().map(TableId::new))
 }
 
 /// Writes a system row as a defect would.
@@ -92,4 +97,25 @@ async fn what_does_not_fit_is_named() {
         let (_, findings) = audit(&store, &[]).await;
         assert!(findings.iter().any(|finding| finding.contains(expected)), "{expected}: {findings:?}");
     }
+}
+
+/// Rows without a table are reachable again, and their id is never given out a second time.
+#[tokio::test]
+async fn rows_without_a_table_get_one() {
+    let store = MemoryStore::new();
+    let found = audited(&store, &[256, 5000]).await;
+    assert_eq!(found.amendments().len(), 3, "{:?}", found.amendments());
+    assert!(found.amendments()[1].contains("Recovered5000 of devstoreaccount1"), "{:?}", found.amendments());
+    found.amend(&store, tavola_core::Timestamp::MIN).await.unwrap();
+    let again = audited(&store, &[256, 5000]).await;
+    assert_eq!((again.tables.len(), &again.findings), (2, &Vec::new()));
+    assert!(again.amendments().is_empty());
+    let store: Arc<dyn Store> = Arc::new(store);
+    let service = TableService::new(Arc::clone(&store), Arc::new(SystemClock));
+    let grant = Grant::owner(AccountName::parse("devstoreaccount1").unwrap());
+    service.execute(&grant, TableRequest::CreateTable(table("Next"))).await.unwrap();
+    let key = EntityKey::new(PartitionKey::new("devstoreaccount1").unwrap(), RowKey::new("t:next").unwrap());
+    let address = tavola_core::EntityAddress { table: TableId::CATALOG, key };
+    let row = store.get(&address).await.unwrap().unwrap();
+    assert_eq!(row.property("Id"), Some(tavola_core::EdmRef::Int64(5001)));
 }

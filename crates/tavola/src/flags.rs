@@ -51,6 +51,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::conn::command())
         .subcommand(commands::doctor::command())
         .subcommand(commands::check::command())
+        .subcommand(commands::repair::command())
 }
 
 fn serve() -> Command {

@@ -41,6 +41,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("sas", matches)) => commands::sas::run(matches),
         Some(("conn", matches)) => commands::conn::run(matches),
         Some(("check", matches)) => commands::check::run(matches),
+        Some(("repair", matches)) => commands::repair::run(matches),
         Some(("doctor", matches)) => commands::doctor::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }

@@ -87,6 +87,10 @@ fn read_manifest(engine_path: &Path, report: &mut Report) -> Result<Option<Manif
     report.counts.files += 2;
     report.counts.bytes += fs::metadata(&path).map_or(0, |file| file.len());
     report.counts.log_records += manifest.edits;
+    if manifest.edits == 0 {
+        report.damage(engine_file(&name, Some(0)), "it holds no record of files");
+        return Ok(None);
+    }
     if flaws.is_empty() {
         return Ok(Some(manifest));
     }

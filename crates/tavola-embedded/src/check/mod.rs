@@ -12,7 +12,7 @@ mod view;
 
 use std::path::Path;
 
-use tavola_core::TableId;
+use tavola_core::{TableId, Timestamp};
 use tavola_store::RowRef;
 
 use crate::engine::Engine;
@@ -54,16 +54,42 @@ pub fn check(
     let mut report = Report::default();
     let folder = DataFolder::existing(path, &mut report)?;
     let inventory = Inventory::take(&folder.engine_path(), &mut report)?;
-    progress.begin("reading files", inventory.bytes(), Unit::Bytes);
-    let mut rows = RowCheck::default();
-    view::for_each_row(&inventory, &mut report, progress, &mut |key, value, report| {
-        rows.offer(key, value, report, row);
-    });
-    rows.finish(&mut report);
+    let rows = read(&inventory, &mut report, progress, &mut |table, decoded, _| row(table, decoded));
     if let Some(logs) = inventory.log_state.filter(|_| !report.is_damaged()) {
         compare_with_engine(&inventory, logs, &rows, &mut report, progress);
     }
     Ok(report)
+}
+
+/// Gives every sound row of a folder as it is stored, and a version that none of them exceeds.
+pub(crate) fn view_rows(
+    path: &Path,
+    progress: &mut dyn Progress,
+    row: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<(Report, Option<Timestamp>), OpenError> {
+    let mut report = Report::default();
+    let folder = DataFolder::existing(path, &mut report)?;
+    let inventory = Inventory::take(&folder.engine_path(), &mut report)?;
+    let rows = read(&inventory, &mut report, progress, &mut |_, _, (key, value)| row(key, value));
+    Ok((report, rows.version()))
+}
+
+/// Gets the table of a sound row, the row, and its key and value as they are stored.
+type OnSoundRow<'a> = dyn FnMut(TableId, &RowRef<'_>, (&[u8], &[u8])) + 'a;
+
+fn read(
+    inventory: &Inventory,
+    report: &mut Report,
+    progress: &mut dyn Progress,
+    sound: &mut OnSoundRow<'_>,
+) -> RowCheck {
+    progress.begin("reading files", inventory.bytes(), Unit::Bytes);
+    let mut rows = RowCheck::default();
+    view::for_each_row(inventory, report, progress, &mut |key, value, report| {
+        rows.offer(key, value, report, &mut |table, row| sound(table, row, (key, value)));
+    });
+    rows.finish(report);
+    rows
 }
 
 /// What was read here must be what the engine reads.

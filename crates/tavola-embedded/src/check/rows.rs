@@ -92,4 +92,9 @@ impl RowCheck {
             report.damage(Place::Row("the store's own row".to_owned()), what);
         }
     }
+
+    /// A version that no row and no record exceeds.
+    pub(crate) fn version(&self) -> Option<Timestamp> {
+        self.last_version.max(self.highest)
+    }
 }

@@ -16,12 +16,15 @@ use crate::check::report::Report;
 use crate::check::tables::{Chain, chains};
 use crate::files::batch::{Entry, Kind};
 
+/// Gets the key and the value of a row, and where to report what is wrong with it.
+pub(crate) type OnRow<'a> = dyn FnMut(&[u8], &[u8], &mut Report) + 'a;
+
 /// Reads every row that is there, in the order of keys.
 pub(crate) fn for_each_row(
     inventory: &Inventory,
     report: &mut Report,
     progress: &mut dyn Progress,
-    row: &mut dyn FnMut(&[u8], &[u8], &mut Report),
+    row: &mut OnRow<'_>,
 ) {
     let mut ranges = Vec::new();
     let chains = chains(&inventory.tables, &mut ranges, report);
@@ -29,7 +32,7 @@ pub(crate) fn for_each_row(
     let mut merge = Merge::default();
     merge.add(Source::Logs(written.into_iter()), report, progress);
     for chain in chains {
-        merge.add(Source::Tables(Chain::new(chain)), report, progress);
+        merge.add(Source::Tables(Box::new(Chain::new(chain))), report, progress);
     }
     while let Some(newest) = merge.next_key(report, progress) {
         let Kind::Put(value) = &newest.kind else { continue };
@@ -45,7 +48,7 @@ pub(crate) fn for_each_row(
 /// One ascending sequence of versions.
 enum Source {
     Logs(std::vec::IntoIter<Entry>),
-    Tables(Chain),
+    Tables(Box<Chain>),
 }
 
 impl Source {
@@ -107,12 +110,9 @@ fn is_newer(one: &Entry, other: &Entry) -> bool {
         Kind::Put(value) => RowRef::new("", "", value).ok().map(|row| row.timestamp()),
         Kind::Delete => None,
     };
-    if one.sequence == 0 || other.sequence == 0 {
-        if let (Some(one), Some(other)) = (version(one), version(other)) {
-            return one > other;
-        }
-    }
-    one.sequence > other.sequence
+    let by_version = version(one).zip(version(other)).map(|(one, other)| one > other);
+    let numbers_tell = one.sequence > 0 && other.sequence > 0;
+    by_version.filter(|_| !numbers_tell).unwrap_or(one.sequence > other.sequence)
 }
 
 impl Ord for Head {

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use tavola_embedded::check::{Finding, Loss, Place, Report, Severity};
 use tavola_embedded::{OpenError, check};
-use tavola_service::Audit;
+use tavola_service::{Audit, Audited};
 
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
@@ -66,8 +66,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) report: Report,
-    pub(crate) tables_living: usize,
-    pub(crate) tables_dropped: usize,
+    pub(crate) audited: Audited,
 }
 
 /// Looks at everything.
@@ -77,21 +76,27 @@ pub(crate) fn examine(folder: &Path) -> Result<Checked, OpenError> {
     let report = check::check(folder, &mut progress, &mut |table, row| audit.offer(table, row));
     progress.end();
     let mut report = report?;
-    let (tables, misfits) = audit.finish(report.rows_by_table.keys().copied());
-    for what in misfits {
+    let audited = audit.finish(report.rows_by_table.keys().copied());
+    for what in audited.findings.iter().cloned() {
         report.add(Finding { severity: Severity::Damage, place: Place::Catalogue, what, loss: None });
     }
-    let tables_living = tables.values().filter(|table| table.name.is_some()).count();
-    Ok(Checked { report, tables_living, tables_dropped: tables.len() - tables_living })
+    Ok(Checked { report, audited })
 }
 
 impl Checked {
-    fn damages(&self) -> u64 {
+    /// How many tables live, and how many are dropped and not yet reclaimed.
+    pub(crate) fn tables(&self) -> (usize, usize) {
+        let living = self.audited.tables.values().filter(|table| table.name.is_some()).count();
+        (living, self.audited.tables.len() - living)
+    }
+
+    pub(crate) fn damages(&self) -> u64 {
         let damages = self.report.findings.iter().filter(|finding| finding.severity == Severity::Damage).count();
         damages as u64 + self.report.findings_left_off
     }
 
-    fn print(&self) {
+    pub(crate) fn print(&self) {
+        let (living, dropped) = self.tables();
         for finding in &self.report.findings {
             println!("{}", finding_text(finding));
         }
@@ -101,13 +106,7 @@ impl Checked {
         let counts = &self.report.counts;
         println!(
             "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, {} dropped",
-            counts.files,
-            counts.bytes,
-            counts.blocks,
-            counts.log_records,
-            counts.rows,
-            self.tables_living,
-            self.tables_dropped,
+            counts.files, counts.bytes, counts.blocks, counts.log_records, counts.rows, living, dropped,
         );
         if self.damages() == 0 {
             println!("everything is as it was written");
@@ -116,6 +115,7 @@ impl Checked {
 
     fn to_json(&self, folder: &Path) -> Value {
         let counts = &self.report.counts;
+        let (living, dropped) = self.tables();
         json!({
             "ok": self.damages() == 0,
             "folder": folder.display().to_string(),
@@ -126,8 +126,8 @@ impl Checked {
             "blocks": counts.blocks,
             "log_records": counts.log_records,
             "rows": counts.rows,
-            "tables": self.tables_living,
-            "tables_dropped": self.tables_dropped,
+            "tables": living,
+            "tables_dropped": dropped,
         })
     }
 

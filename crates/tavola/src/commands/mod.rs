@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod conn;
 pub(crate) mod doctor;
+pub(crate) mod repair;
 pub(crate) mod sas;
 pub(crate) mod serve;
 

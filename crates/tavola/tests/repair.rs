@@ -1,0 +1,193 @@
+//! `tavola repair` on folders that a server wrote and that were damaged.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::RunningServer;
+use common::cli::{Done, examples, in_folder, in_shell, run};
+use common::client::{Client, insert, name};
+use tavola_core::TableRequest;
+
+const TABLE: &str = "people";
+
+/// A folder with `in_files` rows in table files and as many in the log, and a home for commands beside it.
+struct Home {
+    folder: tempfile::TempDir,
+    rows: Vec<(String, i32)>,
+}
+
+impl Home {
+    fn new(in_files: i32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("tavola-data");
+        let mut rows = Vec::new();
+        for part in 0..2 {
+            let server = RunningServer::start(&data);
+            let mut client = Client::connect(&server.table).unwrap();
+            client.create_table(TABLE);
+            for row in part * in_files..(part + 1) * in_files {
+                let key = format!("p/{row:05}");
+                let (partition_key, operation) = insert(&key, row);
+                client.ask(&TableRequest::Write(name(TABLE), partition_key, operation)).unwrap().unwrap();
+                rows.push((key, row));
+            }
+            if part == 0 { assert!(server.terminate().success()) } else { server.kill() }
+        }
+        Self { folder, rows }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("tavola-data")
+    }
+
+    /// The newest file of a kind that has something in it.
+    fn file(&self, part: &str) -> PathBuf {
+        let files = fs::read_dir(self.data().join("store")).unwrap().map(|entry| entry.unwrap().path());
+        let is_wanted = |path: &PathBuf| path.to_string_lossy().contains(part) && fs::metadata(path).unwrap().len() > 0;
+        files.filter(is_wanted).max().unwrap()
+    }
+
+    fn flip(&self, part: &str, at: usize) {
+        let file = self.file(part);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[at] ^= 4;
+        fs::write(file, bytes).unwrap();
+    }
+
+    fn repair(&self, arguments: &[&str]) -> Done {
+        let before = contents(&self.data());
+        let done = run(in_folder(self.folder.path()).arg("repair").args(arguments));
+        assert!(contents(&self.data()) == before, "the damaged folder is left as it is: {done:?}");
+        done
+    }
+
+    /// Saves into a new folder, serves it, and gives its rows; every one of them was once written.
+    fn saved(&self) -> Vec<(String, i32)> {
+        let dry = self.repair(&["--dry-run"]);
+        assert_eq!(dry.code, Some(0), "{dry:?}");
+        assert_eq!(fs::read_dir(self.folder.path()).unwrap().count(), 1, "a dry run writes nothing");
+        let done = self.repair(&["--into", "saved", "--yes"]);
+        assert_eq!((done.code, &done.stdout), (Some(0), &dry.stdout), "{done:?}");
+        let server = RunningServer::start(&self.folder.path().join("saved"));
+        let rows = Client::connect(&server.table).unwrap().read_all(TABLE);
+        assert!(rows.iter().all(|row| self.rows.contains(row)), "{rows:?}");
+        assert!(server.terminate().success());
+        rows
+    }
+}
+
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path))
+        } else {
+            drop(found.insert(path.clone(), fs::read(path).unwrap()))
+        }
+    }
+    found
+}
+
+#[test]
+fn a_record_of_the_log_is_lost_and_those_around_it_are_saved() {
+    let home = Home::new(50);
+    home.flip(".log", 2000);
+    let refused = run(in_folder(home.folder.path()).args(["serve", "--table-port", "0", "--admin-port", "0"]));
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    for words in ["tavola check tavola-data", "tavola repair tavola-data --dry-run", "from a backup"] {
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
+    let dry = home.repair(&["--dry-run"]);
+    // A write is a row and the record of the last version.
+    assert!(dry.stdout.contains("2 rows or changes of rows are lost"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("mind    writes of the log before and after the damage are kept"), "{}", dry.stdout);
+    assert_eq!(home.saved().len(), 99);
+}
+
+#[test]
+fn a_block_of_a_table_file_is_lost_and_the_others_are_saved() {
+    let home = Home::new(1500);
+    // Behind the catalogue, which stands at the front.
+    home.flip(".sst", fs::read(home.file(".sst")).unwrap().len() / 2);
+    let dry = home.repair(&["--dry-run", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&dry.stdout).unwrap();
+    let lost = json["findings"][0]["lost"]["rows"].as_u64().unwrap() as usize;
+    let saved = home.saved().len();
+    assert!(lost > 0 && saved > 1500 && saved + lost >= 3000, "{saved} saved: {json}");
+}
+
+#[test]
+fn without_a_record_of_files_everything_is_read() {
+    for (part, change) in
+        [("CURRENT", None), ("CURRENT", Some("nonsense")), ("MANIFEST", None), ("MANIFEST", Some("x"))]
+    {
+        let home = Home::new(40);
+        match change {
+            None => fs::remove_file(home.file(part)).unwrap(),
+            Some(text) => fs::write(home.file(part), text.repeat(30)).unwrap(),
+        }
+        let dry = home.repair(&["--dry-run"]);
+        assert!(dry.stdout.contains("may come back"), "{part} {change:?}: {}", dry.stdout);
+        assert_eq!(home.saved(), home.rows, "{part} {change:?}");
+    }
+}
+
+#[test]
+fn a_lost_marker_and_a_lost_footer() {
+    let home = Home::new(200);
+    fs::remove_file(home.data().join("TAVOLA")).unwrap();
+    assert_eq!(home.saved(), home.rows);
+    let home = Home::new(200);
+    let file = home.file(".sst");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 20]).unwrap();
+    assert_eq!(home.saved(), home.rows, "the rows are before the footer");
+}
+
+/// The row that names a table is lost, its rows are not.
+#[test]
+fn rows_without_a_table_get_one() {
+    let home = Home::new(30);
+    // The log has no catalogue: only the table file does, and it is gone.
+    fs::remove_file(home.file(".sst")).unwrap();
+    let dry = home.repair(&["--dry-run"]);
+    assert!(dry.stdout.contains("become the table Recovered256 of devstoreaccount1"), "{}", dry.stdout);
+    assert_eq!(home.repair(&["--into", "saved", "--yes"]).code, Some(0));
+    let server = RunningServer::start(&home.folder.path().join("saved"));
+    let rows = Client::connect(&server.table).unwrap().read_all("Recovered256");
+    assert_eq!(rows, home.rows[30..]);
+}
+
+#[test]
+fn what_is_refused() {
+    let home = Home::new(10);
+    let sound = home.repair(&["--into", "saved", "--yes"]);
+    assert_eq!((sound.code, home.folder.path().join("saved").exists()), (Some(0), false), "{sound:?}");
+    assert!(sound.stderr.contains("nothing is damaged"), "{}", sound.stderr);
+    home.flip(".log", 300);
+    let unasked = home.repair(&["--into", "saved"]);
+    assert_eq!((unasked.code, home.folder.path().join("saved").exists()), (Some(2), false), "{unasked:?}");
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    let occupied = home.repair(&["--into", "tavola-data", "--yes"]);
+    assert_eq!(occupied.code, Some(2), "{occupied:?}");
+    assert!(occupied.stderr.contains("is not empty"), "{}", occupied.stderr);
+    assert_eq!(home.repair(&[]).code, Some(2), "where to?");
+}
+
+#[test]
+fn the_examples_of_the_help_work() {
+    let home = Home::new(10);
+    home.flip(".log", 300);
+    for line in examples(&["repair"]) {
+        let line = line.replace("/var/lib/tavola-saved", "saved").replace("/var/lib/tavola", "tavola-data");
+        let done = in_shell(home.folder.path(), &line, |shell| shell);
+        let expected = if line.contains("--into") && !line.contains("--yes") { 2 } else { 0 };
+        assert_eq!(done.code, Some(expected), "{line}: {done:?}");
+    }
+}
