@@ -145,7 +145,7 @@ impl Audit {
             }
             (entry.id, Some(entry.name.as_str().to_owned()))
         } else if key.starts_with(DROPPED_PREFIX) {
-            let (id, _) = catalog::read_dropped(row).map_err(|error| wrong(error.to_string()))?;
+            let id = catalog::read_dropped(row).map_err(|error| wrong(error.to_string()))?;
             if key != catalog::dropped_row_key(id).as_str() {
                 return Err(wrong(format!("it stands under another id than its own, {}", id.number())));
             }
