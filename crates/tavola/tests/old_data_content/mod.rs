@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tavola_core::cors::CorsRule;
 use tavola_core::properties::{Logging, Retention, ServicePropertiesChange};
@@ -28,6 +29,10 @@ impl Clock for Steps {
     fn now(&self) -> Timestamp {
         let seconds = self.0.fetch_add(1, Ordering::SeqCst);
         Timestamp::from_ticks(START + seconds * 10_000_000).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
     }
 }
 
