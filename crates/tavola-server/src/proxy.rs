@@ -73,6 +73,8 @@ fn forwarded_scheme(headers: &HeaderMap) -> Option<Scheme> {
 #[cfg(test)]
 mod tests {
     use http::{HeaderMap, HeaderValue};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::{FORWARDED_FOR, FORWARDED_PROTO, Scheme, forwarded};
 
@@ -168,5 +170,51 @@ mod tests {
         headers.append(FORWARDED_PROTO, HeaderValue::from_bytes(b"\xffhttps").unwrap());
         let client = forwarded("10.0.0.1".parse().unwrap(), Scheme::Http, &headers, &ranges("10.0.0.0/8"));
         assert_eq!((client.ip.to_string().as_str(), client.scheme), ("10.0.0.1", Scheme::Http));
+    }
+
+    /// What may stand in a list: addresses of ours and of others in all their clothes, and whatever a client thinks of.
+    fn entry() -> impl Strategy<Value = String> {
+        let known =
+            ["10.0.0.2", "10.9.9.9:80", "::ffff:10.0.0.3", "1.2.3.4", "[2001:db8::7]:443", "2001:db8::8", "[::1]"];
+        prop_oneof![
+            4 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
+            1 => "[ -~]{0,12}",
+            1 => "[0-9a-f:.\\[\\]]{0,20}",
+        ]
+    }
+
+    fn list(entries: &[String]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.append(FORWARDED_FOR, HeaderValue::from_str(&entries.join(",")).unwrap());
+        headers
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_but_a_proxy_is_listened_to(entries in vec(entry(), 0..5), word in "[ -~]{0,8}") {
+            let mut headers = list(&entries);
+            headers.append(FORWARDED_PROTO, HeaderValue::from_str(&word).unwrap());
+            let client = forwarded("9.9.9.9".parse().unwrap(), Scheme::Http, &headers, &ranges("10.0.0.0/8"));
+            prop_assert_eq!((client.ip.to_string(), client.scheme), ("9.9.9.9".to_owned(), Scheme::Http));
+        }
+
+        #[test]
+        fn a_client_cannot_say_who_it_is(forged in vec(entry(), 0..5), proxies in vec("10\\.0\\.0\\.[1-9]", 0..3)) {
+            let mut entries = forged;
+            entries.push("1.2.3.4".to_owned());
+            entries.extend(proxies);
+            let client = forwarded("10.0.0.1".parse().unwrap(), Scheme::Http, &list(&entries), &ranges("10.0.0.0/8"));
+            prop_assert_eq!(client.ip.to_string(), "1.2.3.4");
+        }
+
+        #[test]
+        fn no_header_is_too_odd(lines in vec(vec(any::<u8>(), 0..40), 0..4)) {
+            let mut headers = HeaderMap::new();
+            for value in lines.iter().filter_map(|line| HeaderValue::from_bytes(line).ok()) {
+                headers.append(FORWARDED_FOR, value.clone());
+                headers.append(FORWARDED_PROTO, value);
+            }
+            forwarded("10.0.0.1".parse().unwrap(), Scheme::Https, &headers, &ranges("10.0.0.0/8"));
+        }
     }
 }

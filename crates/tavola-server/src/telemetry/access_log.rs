@@ -85,7 +85,7 @@ fn text_line(event: &RequestEvent<'_>) -> String {
         event.client,
         common_log_time(event),
         event.method,
-        masked(event.uri),
+        escaped(&masked(event.uri)),
         event.version,
         event.status.as_u16(),
         event.response_bytes,
@@ -167,19 +167,22 @@ fn is_secret(name: &str) -> bool {
 
 /// A JSON string; also what the text form needs, since both must keep a line on a line.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
+    format!("\"{}\"", escaped(text))
+}
+
+/// What can stand between quotes.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
+            '"' | '\\' => escaped.extend(['\\', character]),
             control if control.is_control() => {
-                let _infallible = write!(quoted, "\\u{:04x}", control as u32);
+                let _infallible = write!(escaped, "\\u{:04x}", control as u32);
             }
-            other => quoted.push(other),
+            other => escaped.push(other),
         }
     }
-    quoted.push('"');
-    quoted
+    escaped
 }
 
 #[cfg(test)]
@@ -188,6 +191,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use http::{Method, StatusCode, Uri, Version};
+    use proptest::prelude::*;
     use tavola_core::filter::plan::AccessClass;
     use tavola_core::reply::Cost;
 
@@ -195,7 +199,10 @@ mod tests {
     use super::{RequestEvent, json_line, text_line};
 
     fn lines(target: &str) -> [String; 2] {
-        let uri: Uri = target.parse().unwrap();
+        lines_of(&target.parse().unwrap())
+    }
+
+    fn lines_of(uri: &Uri) -> [String; 2] {
         let subject = Subject {
             operation: "QueryEntities",
             cost: Cost { class: Some(AccessClass::TableScan), rows_read: 7, rows_returned: 2 },
@@ -206,7 +213,7 @@ mod tests {
             client: Ipv4Addr::LOCALHOST.into(),
             version: Version::HTTP_11,
             method: &Method::GET,
-            uri: &uri,
+            uri,
             request_id: "id",
             client_request_id: Some("a\"b"),
             status: StatusCode::OK,
@@ -239,5 +246,36 @@ mod tests {
             let [text, json] = lines(target);
             assert!(!text.contains("secret") && !json.contains("secret"), "{text}{json}");
         }
+    }
+
+    proptest! {
+        /// The HTTP library lets a quote pass in a path. In the text form it ended the target, so that a client could write
+        /// the status and the rest of its own line.
+        #[test]
+        fn a_target_stays_inside_its_quotes(path in any::<String>(), query in "[!-~]{0,20}", signature in "x[0-9]{12}") {
+            let target = format!("/{path}?{query}&sig={signature}");
+            let Ok(uri) = Uri::from_maybe_shared(bytes::Bytes::from(target)) else { return Ok(()) };
+            let [text, json] = lines_of(&uri);
+            prop_assert!(!text.contains(&signature) && !json.contains(&signature));
+            for line in [&text, &json] {
+                let body = line.strip_suffix('\n').unwrap();
+                prop_assert!(!body.contains(|character: char| character.is_control()), "{:?}", line);
+            }
+            let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+            prop_assert_eq!(parsed["status"].as_u64(), Some(200));
+            let (_, tail) = text.split_once("] \"").unwrap();
+            let end = closing_quote(tail).unwrap();
+            prop_assert!(tail[end..].starts_with("\" 200 12 id=id"), "{}", text);
+        }
+    }
+
+    /// Where a text ends whose quotes and backslashes have a backslash before them.
+    fn closing_quote(text: &str) -> Option<usize> {
+        let mut escaped = false;
+        text.find(|character| {
+            let closes = character == '"' && !escaped;
+            escaped = character == '\\' && !escaped;
+            closes
+        })
     }
 }
