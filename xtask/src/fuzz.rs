@@ -43,7 +43,7 @@ const TARGETS: [Target; 12] = [
     Target { name: "authorization_header", seconds: 30, input_bytes_max: 1024 },
     Target { name: "shared_access_signature", seconds: 30, input_bytes_max: 1024 },
     Target { name: "bearer_token", seconds: 30, input_bytes_max: 4096 },
-    Target { name: "handler", seconds: 25, input_bytes_max: 8192 },
+    Target { name: "handler", seconds: 25, input_bytes_max: 4096 },
     Target { name: "request", seconds: 15, input_bytes_max: 4096 },
     Target { name: "batch_body", seconds: 15, input_bytes_max: 8192 },
     Target { name: "entity_json", seconds: 15, input_bytes_max: 4096 },
