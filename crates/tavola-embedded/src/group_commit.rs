@@ -51,6 +51,9 @@ const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
 /// with room met something worse on its way, and has given up.
 const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
 
+/// Between two lines in the log that say that the disk is full.
+const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What a commit needs of the engine.
 pub(crate) trait Journal: Send + Sync + 'static {
     /// The stored value under these key bytes, handed to `read` where it lies.
@@ -148,8 +151,6 @@ struct Shared<J> {
     is_probing: AtomicBool,
     /// The engine's own failures after which it still wrote.
     background_errors_survived: AtomicU64,
-    /// Writers have been refused because the disk is full, and that was logged.
-    is_room_missed: AtomicBool,
 }
 
 /// What only the leader touches.
@@ -158,6 +159,8 @@ struct Leader {
     last_version: Timestamp,
     /// Since when there has been room again for an engine that met the end of the disk.
     room_since: Option<Instant>,
+    /// When it was last logged that writers are refused because the disk is full.
+    full_logged: Option<Instant>,
 }
 
 impl<J: Journal> GroupCommit<J> {
@@ -173,11 +176,10 @@ impl<J: Journal> GroupCommit<J> {
             journal,
             counters,
             queue: Queue::new(bounds, GROUP),
-            leader: Mutex::new(Leader { last_version, room_since: None }),
+            leader: Mutex::new(Leader { last_version, room_since: None, full_logged: None }),
             troubles: Troubles::default(),
             is_probing: AtomicBool::new(false),
             background_errors_survived: AtomicU64::new(0),
-            is_room_missed: AtomicBool::new(false),
         });
         let spawn = |number| {
             let shared = Arc::clone(&shared);
@@ -302,7 +304,7 @@ impl<J: Journal> Shared<J> {
         }
         let background_errors = self.journal.background_errors();
         let mut draft = Draft::new(&*self.journal, leader.last_version, group.len());
-        let mut decided = self.decide(&mut draft, group);
+        let mut decided = self.decide(leader, &mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
         match draft.write() {
             Ok(false) => {}
@@ -324,15 +326,13 @@ impl<J: Journal> Shared<J> {
     }
 
     /// Decides what the disk has room for, and refuses the rest.
-    fn decide(&self, draft: &mut Draft<'_, J>, group: Vec<Job>) -> Vec<Decided> {
+    fn decide(&self, leader: &mut Leader, draft: &mut Draft<'_, J>, group: Vec<Job>) -> Vec<Decided> {
         let room = self.journal.room();
-        let was_missed = self.is_room_missed.swap(room != Room::Enough, Ordering::Relaxed);
-        match (room, was_missed) {
-            (Room::Enough, true) => tracing::info!("the disk has room again; the store takes writes again"),
-            (Room::OnlyToMakeRoom | Room::Nothing, false) => {
-                tracing::error!(reason = self.journal.describe_room(), "the store refuses writes");
-            }
-            _ => {}
+        // Not each time: near the border it comes and goes with every file that the engine tidies away.
+        let is_said = leader.full_logged.is_some_and(|at| at.elapsed() < FULL_LOG_INTERVAL);
+        if room != Room::Enough && !is_said {
+            tracing::error!(reason = self.journal.describe_room(), "the store refuses writes");
+            leader.full_logged = Some(Instant::now());
         }
         let full = || StoreError::Full { reason: self.journal.describe_room() };
         let decide = |job: Job| if job.fits(room) { draft.add(job) } else { Decided::refuse(job, full) };

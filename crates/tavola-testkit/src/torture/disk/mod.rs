@@ -195,6 +195,17 @@ fn must_write(server: &ServerProcess) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Takes the row back that was written because there was room.
+fn remove_probe(server: &ServerProcess) -> Result<(), Violation> {
+    let key = entity_key(PROBE);
+    let delete = EntityOperation::Delete(key.row_key, Precondition::Exists);
+    let request = TableRequest::Write(name(SHARED), key.partition_key, delete);
+    match connect(&server.table)?.ask(&request) {
+        Ok(Ok(Decoded::Done(_))) => Ok(()),
+        other => Err(Violation::new(format!("a deletion on a full disk is answered {other:?}"))),
+    }
+}
+
 /// Nothing is acknowledged; the answer says so.
 fn must_not_write(server: &ServerProcess, reason: &str) -> Result<String, Violation> {
     let (partition_key, operation) = insert(PROBE, 1);
