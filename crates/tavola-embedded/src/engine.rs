@@ -11,6 +11,7 @@ use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Journal, WriteError};
 use crate::log_check::{self, LogError, LogState};
+use crate::mark::{self, Mark, MarkError};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::options::{Options, read_anywhere, read_cached, write_synced};
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     anywhere: ReadOptions,
     synced: WriteOptions,
     space: DiskSpace,
+    mark: Mark,
     _folder: DataFolder,
 }
 
@@ -54,15 +56,17 @@ impl Engine {
         let folder = DataFolder::open(path)?;
         let engine_path = folder.engine_path();
         let new = is_new(&folder, &engine_path)?;
-        let logs = if new { LogState::Whole } else { check_logs(&folder, &engine_path)? };
+        let synced = mark::read(path).map_err(|error| mark_error(&folder, error))?;
+        let logs = if new { LogState::Whole } else { check_logs(&folder, &engine_path, synced)? };
         if logs == LogState::TornTail {
             tracing::warn!(folder = %path.display(), "the last write was torn by a crash; it was never acknowledged");
         }
         let cache = options.cache();
         let db = DB::open(&options.engine(&cache, new, logs), &engine_path).map_err(|error| refused(&folder, error))?;
+        let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        Ok(Self { db, cache, cached, anywhere, synced, space, _folder: folder })
+        Ok(Self { db, cache, cached, anywhere, synced, space, mark, _folder: folder })
     }
 
     /// Reads every row of a folder without changing anything in it.
@@ -134,7 +138,9 @@ impl Engine {
 
     /// Writes memtables to files, so that the next open has nothing to recover.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.db.flush().map_err(store_error)
+        self.db.flush().map_err(store_error)?;
+        self.mark.sync();
+        Ok(())
     }
 
     pub(crate) fn block_cache_bytes(&self) -> u64 {
@@ -164,7 +170,9 @@ impl Journal for Engine {
         if mutants::is(Mutant::AckBeforeSync) {
             return mutants::write_late(self, batch).map_err(write_error);
         }
-        self.db.write_opt(batch, &self.synced).map_err(write_error)
+        self.db.write_opt(batch, &self.synced).map_err(write_error)?;
+        self.mark.set(self.db.latest_sequence_number());
+        Ok(())
     }
 
     fn room(&self) -> Room {
@@ -231,8 +239,15 @@ fn is_new(folder: &DataFolder, engine_path: &Path) -> Result<bool, OpenError> {
     Ok(true)
 }
 
-fn check_logs(folder: &DataFolder, engine_path: &Path) -> Result<LogState, OpenError> {
-    log_check::check(engine_path).map_err(|error| match error {
+fn mark_error(folder: &DataFolder, error: MarkError) -> OpenError {
+    match error {
+        MarkError::Damaged(what) => folder.damaged(what),
+        MarkError::Io(path, source) => OpenError::Io { action: "read", path, source },
+    }
+}
+
+fn check_logs(folder: &DataFolder, engine_path: &Path, synced: Option<u64>) -> Result<LogState, OpenError> {
+    log_check::check(engine_path, synced).map_err(|error| match error {
         LogError::Damaged(what) => folder.damaged(what),
         LogError::Io(path, source) => OpenError::Io { action: "read", path, source },
     })

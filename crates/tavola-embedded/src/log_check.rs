@@ -9,12 +9,13 @@
 //! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
 //! count of changes (4 bytes), from which the next one's sequence number follows.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
+use crate::files::manifest::{self, Manifest};
 use crate::files::{name_of, numbered};
+use crate::mark;
 
 /// What the logs of a folder that may be opened look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,38 +34,47 @@ pub(crate) enum LogError {
     Io(PathBuf, io::Error),
 }
 
-/// Checks the write-ahead logs and the record of files in an engine's folder.
-pub(crate) fn check(folder: &Path) -> Result<LogState, LogError> {
-    check_manifest(folder)?;
-    let mut walk = Walk::new(Kind::Writes);
-    let logs = files_with(folder, "log")?;
+/// Checks the write-ahead logs and the record of files in an engine's folder. `synced` is the sequence number of the last
+/// write that is known to have been acknowledged, if one is.
+pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<LogState, LogError> {
+    let manifest = check_manifest(folder)?;
+    let logs = numbered(folder, "log").map_err(|error| LogError::Io(folder.to_owned(), error))?;
     // The engine always has one; only a crash while it was created leaves none, and then there is no table file either.
-    if logs.is_empty() && !files_with(folder, "sst")?.is_empty() {
+    if logs.is_empty() && !numbered(folder, "sst").map_err(|error| LogError::Io(folder.to_owned(), error))?.is_empty() {
         return Err(LogError::Damaged("there is no log".to_owned()));
     }
-    for log in logs {
-        walk.file(&log)?;
+    let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
+    let mut walk = Walk::new(Kind::Writes);
+    walk.flushed = manifest.map(|manifest| manifest.flushed);
+    // What is in older logs is in table files too; the engine does not look at them any more.
+    for (_, log) in logs.iter().filter(|(number, _)| *number >= log_number) {
+        walk.file(log)?;
     }
-    walk.verdict()
+    walk.verdict(synced)
 }
 
-/// The file that names all others. Its records have no sequence numbers; each is synced before the next as well.
-pub(crate) fn check_manifest(folder: &Path) -> Result<(), LogError> {
+/// The file that names all others. Its records have no sequence numbers; each is synced before the next as well. `None`
+/// if it holds something that only the engine understands.
+pub(crate) fn check_manifest(folder: &Path) -> Result<Option<Manifest>, LogError> {
     let current = folder.join("CURRENT");
-    let name = fs::read(&current).map_err(|error| LogError::Io(current, error))?;
-    let name = String::from_utf8_lossy(&name);
-    let manifest = folder.join(name.trim_end());
-    if !name.starts_with("MANIFEST-") || !manifest.exists() {
-        return Err(LogError::Damaged(format!("its file CURRENT names {:?}, which is not there", name.trim_end())));
-    }
+    let name = manifest::current(folder).map_err(|error| LogError::Io(current, error))?;
+    let path = match &name {
+        Ok(name) if folder.join(name).exists() => folder.join(name),
+        Ok(name) | Err(name) => {
+            let name: String = name.trim_end().chars().take(40).collect();
+            return Err(LogError::Damaged(format!("its file CURRENT names {name:?}, which is not there")));
+        }
+    };
     let mut walk = Walk::new(Kind::Files);
-    walk.file(&manifest)?;
-    walk.verdict().map(|_| ())
-}
-
-fn files_with(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, LogError> {
-    let files = numbered(folder, extension).map_err(|error| LogError::Io(folder.to_owned(), error))?;
-    Ok(files.into_iter().map(|(_, path)| path).collect())
+    walk.file(&path)?;
+    walk.verdict(None)?;
+    let (manifest, flaws) = Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
+    if manifest.records == 0 {
+        return Err(LogError::Damaged(format!("its file {} holds no record of files", name_of(&path))));
+    }
+    // A torn last edit was never relied on.
+    let understood = manifest.edits == manifest.records && flaws.len() <= 1;
+    Ok(Some(manifest).filter(|_| understood))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +100,8 @@ struct Walk {
     open: Option<(u64, Option<u64>)>,
     /// The sequence number of the next write, known once one was read.
     sequence_next: Option<u64>,
+    /// Up to this sequence number everything is in table files, if that is known.
+    flushed: Option<u64>,
     flaw: Option<Flaw>,
     /// There was a torn tail from which the engine has recovered before.
     recovered_before: bool,
@@ -97,7 +109,8 @@ struct Walk {
 
 impl Walk {
     fn new(kind: Kind) -> Self {
-        Self { kind, file: String::new(), open: None, sequence_next: None, flaw: None, recovered_before: false }
+        let (open, sequence_next, flushed, flaw) = (None, None, None, None);
+        Self { kind, file: String::new(), open, sequence_next, flushed, flaw, recovered_before: false }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), LogError> {
@@ -123,7 +136,7 @@ impl Walk {
                 if let Some((start, _)) = self.open.take() {
                     self.found(start, "a record has no end", false);
                 }
-                let after = self.record_begins(payload)?;
+                let after = self.record_begins(payload, offset)?;
                 if kind == FIRST {
                     self.open = Some((offset, after));
                 } else {
@@ -142,14 +155,26 @@ impl Walk {
     }
 
     /// A record behind a flaw means that the flaw was once whole, unless the numbering goes on as if there had been
-    /// nothing: then the engine has recovered from that torn tail before, and could not yet remove the old log.
-    fn record_begins(&mut self, payload: &[u8]) -> Result<Option<u64>, LogError> {
+    /// nothing: then the engine has recovered from that torn tail before, and could not yet remove the old log. Without a
+    /// flaw the numbering goes on too, or a whole write is missing.
+    fn record_begins(&mut self, payload: &[u8], offset: u64) -> Result<Option<u64>, LogError> {
         let (first, after) = sequence(payload).filter(|_| self.kind == Kind::Writes).unzip();
-        if let Some(flaw) = self.flaw.take() {
-            if first.is_none() || first != self.sequence_next {
+        let goes_on = first.and_then(|first| match (self.sequence_next, self.flushed) {
+            (Some(next), _) => Some(first == next),
+            (None, Some(flushed)) => Some(first <= flushed.saturating_add(1)),
+            (None, None) => None,
+        });
+        match self.flaw.take() {
+            Some(flaw) if goes_on != Some(true) => {
                 return Err(LogError::Damaged(format!("{flaw}, and whole records follow it")));
             }
-            self.recovered_before = true;
+            Some(_) => self.recovered_before = true,
+            None if goes_on == Some(false) && self.flushed.is_some() => {
+                let what = "writes before this one are missing";
+                let flaw = Flaw { file: self.file.clone(), offset, what, unwritten: false };
+                return Err(LogError::Damaged(flaw.to_string()));
+            }
+            None => {}
         }
         Ok(after)
     }
@@ -159,7 +184,18 @@ impl Walk {
         self.flaw.get_or_insert_with(|| Flaw { file: file.clone(), offset, what, unwritten });
     }
 
-    fn verdict(self) -> Result<LogState, LogError> {
+    fn verdict(self, synced: Option<u64>) -> Result<LogState, LogError> {
+        let there = self.sequence_next.map(|next| next.saturating_sub(1)).or(self.flushed);
+        if let (Some(synced), Some(there)) = (synced, there)
+            && there < synced
+            && self.flaw.as_ref().is_none_or(|flaw| flaw.unwritten)
+        {
+            return Err(LogError::Damaged(format!(
+                "its file {} says that writes up to number {synced} were acknowledged, and its logs and table files end \
+                 with number {there}",
+                mark::NAME
+            )));
+        }
         match self.flaw {
             None if self.recovered_before => Ok(LogState::TornTail),
             None => Ok(LogState::Whole),

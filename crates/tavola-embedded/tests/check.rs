@@ -209,6 +209,9 @@ fn a_torn_tail_is_a_note() {
     let log = the_log(folder.path());
     let bytes = fs::read(&log).unwrap();
     fs::write(&log, &bytes[..bytes.len() - 10]).unwrap();
+    let found = damages(&report(folder.path())).join("\n");
+    assert!(found.contains("SYNCED says that writes up to"), "the write was acknowledged: {found}");
+    fs::remove_file(folder.path().join("SYNCED")).unwrap();
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
     assert!(found.findings.iter().any(|finding| finding.what.contains("torn")), "{:?}", found.findings);

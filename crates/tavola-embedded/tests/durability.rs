@@ -54,12 +54,19 @@ fn versions_go_on_after_a_restart_whatever_the_clock_says() {
 #[test]
 fn a_log_torn_anywhere_opens_with_all_but_the_last_write() {
     let folder = TempDir::new().unwrap();
-    put_numbers(&open(folder.path()), 0..20);
+    let store = open(folder.path());
+    put_numbers(&store, 0..19);
+    let mark = fs::read(folder.path().join("SYNCED")).unwrap();
+    put_numbers(&store, 19..20);
+    drop(store);
     let whole = fs::read(the_log(folder.path())).unwrap();
     for lost in [1, 7, 20, 60] {
         let copy = TempDir::new().unwrap();
         common::copy_folder(folder.path(), copy.path());
         fs::write(the_log(copy.path()), &whole[..whole.len() - lost]).unwrap();
+        assert!(refusal(copy.path()).to_string().contains("SYNCED"), "it was acknowledged, so no crash tore it");
+        // The crash came before the last write was acknowledged.
+        fs::write(copy.path().join("SYNCED"), &mark).unwrap();
         let store = open(copy.path());
         assert_eq!(read_numbers(&store), (0..19).collect::<Vec<i32>>(), "{lost} bytes are lost");
         put_numbers(&store, 19..25);
@@ -74,6 +81,7 @@ fn a_tail_of_zeros_opens_with_all_but_the_last_write() {
     let store = open(folder.path());
     put_numbers(&store, 0..20);
     let before = fs::metadata(the_log(folder.path())).unwrap().len() as usize;
+    let mark = fs::read(folder.path().join("SYNCED")).unwrap();
     let large = properties([("N", EdmValue::Int32(20)), ("Bytes", EdmValue::Binary(vec![7; 50_000]))]);
     let last = group("p", vec![replace("00020", large, Precondition::None)]);
     runtime().block_on(store.commit(TABLE, &last, at(1))).unwrap().unwrap();
@@ -83,6 +91,7 @@ fn a_tail_of_zeros_opens_with_all_but_the_last_write() {
     let sector = (before + 4096).next_multiple_of(512);
     log[sector..sector + 1024].fill(0);
     fs::write(the_log(folder.path()), log).unwrap();
+    fs::write(folder.path().join("SYNCED"), mark).unwrap();
     assert_eq!(read_numbers(&open(folder.path())), (0..20).collect::<Vec<i32>>());
 }
 
@@ -214,4 +223,80 @@ fn a_fresh_file_system_is_an_empty_folder() {
     fs::write(folder.path().join("TAVOLA.new"), "tavo").unwrap();
     put_numbers(&open(folder.path()), 0..5);
     assert_eq!(read_numbers(&open(folder.path())).len(), 5);
+}
+
+/// A log that was cut between two records once opened, without a word about the acknowledged writes that were behind the
+/// cut: to the engine and to our own reader of logs it looked like one that never was longer.
+#[test]
+fn a_log_cut_between_records_is_noticed() {
+    let folder = TempDir::new().unwrap();
+    put_numbers(&open(folder.path()), 0..10);
+    let ten = fs::read(the_log(folder.path())).unwrap().len();
+    let copy = TempDir::new().unwrap();
+    common::copy_folder(folder.path(), copy.path());
+    put_numbers(&open(copy.path()), 10..20);
+    for bytes in [0, ten] {
+        let log = the_log(copy.path());
+        let whole = fs::read(&log).unwrap();
+        // The copy recovered the first ten into a table file; its log begins with the eleventh.
+        let cut = if bytes == 0 { 0 } else { whole.len() / 10 * 4 };
+        fs::write(&log, &whole[..record_end(&whole, cut)]).unwrap();
+        let error = refusal(copy.path());
+        assert!(error.to_string().contains("SYNCED"), "{error}");
+        fs::write(&log, whole).unwrap();
+    }
+    assert_eq!(read_numbers(&open(copy.path())).len(), 20, "as it was, it opens");
+}
+
+/// The first end of a record at `from` or behind it. All records of these logs lie in one block.
+fn record_end(log: &[u8], from: usize) -> usize {
+    let mut at = 0;
+    while at < from {
+        at += 7 + usize::from(u16::from_le_bytes([log[at + 4], log[at + 5]]));
+    }
+    at
+}
+
+/// The record of files lost its last edit, in which a table file was added; the log that the file was made from is gone.
+#[test]
+fn a_record_of_files_cut_between_records_is_noticed() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..10);
+    store.close().unwrap();
+    drop(store);
+    let manifest = data_files(folder.path(), "MANIFEST").pop().unwrap();
+    let whole = fs::read(&manifest).unwrap();
+    let (mut refused, mut at) = (0, 0);
+    while at < whole.len() {
+        let copy = TempDir::new().unwrap();
+        common::copy_folder(folder.path(), copy.path());
+        fs::write(copy.path().join("store").join(manifest.file_name().unwrap()), &whole[..at]).unwrap();
+        match EmbeddedStore::open(copy.path(), Options::default()) {
+            Err(error) => {
+                assert!(matches!(error, OpenError::Damaged { .. }), "cut at {at}: {error}");
+                refused += 1;
+            }
+            // The last edits may say nothing about table files.
+            Ok(store) => assert_eq!(read_numbers(&store), (0..10).collect::<Vec<i32>>(), "cut at {at}"),
+        }
+        at += 7 + usize::from(u16::from_le_bytes([whole[at + 4], whole[at + 5]]));
+    }
+    assert!(refused > 2, "{refused} cuts were refused");
+}
+
+/// Folders of versions that did not write the file open, and get it.
+#[test]
+fn a_folder_without_the_mark_opens() {
+    let folder = TempDir::new().unwrap();
+    put_numbers(&open(folder.path()), 0..10);
+    fs::remove_file(folder.path().join("SYNCED")).unwrap();
+    let store = open(folder.path());
+    assert_eq!(read_numbers(&store).len(), 10);
+    put_numbers(&store, 10..12);
+    drop(store);
+    assert!(folder.path().join("SYNCED").exists());
+    assert_eq!(read_numbers(&open(folder.path())).len(), 12);
+    flip(&folder.path().join("SYNCED"), 20);
+    assert!(refusal(folder.path()).to_string().contains("SYNCED"));
 }

@@ -8,7 +8,9 @@ use crate::check::report::{Loss, Place, Report, span_text};
 use crate::error::OpenError;
 use crate::files::manifest::{LiveFile, Manifest, current};
 use crate::files::{name_of, numbered};
+use crate::folder::DataFolder;
 use crate::log_check::{self, LogError, LogState};
+use crate::mark::{self, MarkError};
 
 /// The engine's files that hold data.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ pub(crate) fn engine_file(name: &str, offset: Option<u64>) -> Place {
 
 impl Inventory {
     /// Looks at all files that say something about others.
-    pub(crate) fn take(engine_path: &Path, report: &mut Report) -> Result<Self, OpenError> {
+    pub(crate) fn take(folder: &DataFolder, report: &mut Report) -> Result<Self, OpenError> {
+        let engine_path = &folder.engine_path();
         let failed = OpenError::io("read the folder", engine_path);
         let all_tables = numbered(engine_path, "sst").map_err(failed)?;
         let all_logs = numbered(engine_path, "log").map_err(OpenError::io("read the folder", engine_path))?;
@@ -47,7 +50,7 @@ impl Inventory {
         };
         let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).map(|(_, path)| path).collect();
-        let log_state = if manifest.is_some() { check_logs(engine_path, report)? } else { None };
+        let log_state = if manifest.is_some() { check_logs(folder, report)? } else { None };
         check_texts(engine_path, report)?;
         Ok(Self { engine_path: engine_path.to_owned(), tables, logs, log_state })
     }
@@ -130,8 +133,16 @@ fn recorded_tables(
 }
 
 /// The same question as at every start. What is wrong with single records is found when they are read.
-fn check_logs(engine_path: &Path, report: &mut Report) -> Result<Option<LogState>, OpenError> {
-    match log_check::check(engine_path) {
+fn check_logs(folder: &DataFolder, report: &mut Report) -> Result<Option<LogState>, OpenError> {
+    let synced = match mark::read(folder.path()) {
+        Ok(synced) => synced,
+        Err(MarkError::Damaged(what)) => {
+            report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
+            None
+        }
+        Err(MarkError::Io(path, error)) => return Err(OpenError::io("read", &path)(error)),
+    };
+    match log_check::check(&folder.engine_path(), synced) {
         Ok(state) => Ok(Some(state)),
         Err(LogError::Damaged(what)) => {
             let place = Place::File { name: "store".to_owned(), offset: None };

@@ -53,7 +53,7 @@ pub fn check(
 ) -> Result<Report, OpenError> {
     let mut report = Report::default();
     let folder = DataFolder::existing(path, &mut report)?;
-    let inventory = Inventory::take(&folder.engine_path(), &mut report)?;
+    let inventory = Inventory::take(&folder, &mut report)?;
     let rows = read(&inventory, &mut report, progress, &mut |table, decoded, _| row(table, decoded));
     if let Some(logs) = inventory.log_state.filter(|_| !report.is_damaged()) {
         compare_with_engine(&inventory, logs, &rows, &mut report, progress);
@@ -69,7 +69,7 @@ pub(crate) fn view_rows(
 ) -> Result<(Report, Option<Timestamp>), OpenError> {
     let mut report = Report::default();
     let folder = DataFolder::existing(path, &mut report)?;
-    let inventory = Inventory::take(&folder.engine_path(), &mut report)?;
+    let inventory = Inventory::take(&folder, &mut report)?;
     let rows = read(&inventory, &mut report, progress, &mut |_, _, (key, value)| row(key, value));
     Ok((report, rows.version()))
 }

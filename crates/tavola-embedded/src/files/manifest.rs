@@ -31,9 +31,15 @@ pub(crate) struct Manifest {
     pub(crate) files: BTreeMap<u64, LiveFile>,
     /// Logs with lower numbers are in table files already.
     pub(crate) log_number: u64,
-    /// The highest sequence number when it was last written.
-    pub(crate) last_sequence: u64,
+    /// Up to this sequence number everything is in table files. A memtable becomes a table file at level 0, whose highest
+    /// number is that of the memtable's last write: each write ends with the record of the last version, which is newer
+    /// than all others of its key and so is never left out. What was flushed before this record of files was begun is
+    /// told by its first edit that says a number.
+    pub(crate) flushed: u64,
+    /// Records that match their checksums, and how many of them were understood.
+    pub(crate) records: u64,
     pub(crate) edits: u64,
+    begun: bool,
 }
 
 /// A place at which the record of files is not as it was written.
@@ -61,6 +67,7 @@ impl Manifest {
         let (mut manifest, mut flaws) = (Self::default(), Vec::new());
         records(path, &mut |record| match record {
             Record::Whole { payload, offset } => {
+                manifest.records += 1;
                 if manifest.apply(payload).is_none() {
                     let what = "an edit matches its checksum, but is none that this version knows".to_owned();
                     flaws.push(ManifestFlaw { offset, what });
@@ -79,7 +86,12 @@ impl Manifest {
             match bytes.varint32()? {
                 tag::COMPARATOR | tag::COLUMN_FAMILY_ADD => drop(bytes.prefixed()?),
                 tag::LOG_NUMBER => self.log_number = self.log_number.max(bytes.varint64()?),
-                tag::LAST_SEQUENCE => self.last_sequence = self.last_sequence.max(bytes.varint64()?),
+                tag::LAST_SEQUENCE => {
+                    let sequence = bytes.varint64()?;
+                    if !std::mem::replace(&mut self.begun, true) {
+                        self.flushed = self.flushed.max(sequence);
+                    }
+                }
                 tag::NEXT_FILE | tag::LOG_BEFORE | tag::LOG_TO_KEEP | tag::COLUMN_FAMILY_MAX | tag::GROUP => {
                     bytes.varint64()?;
                 }
@@ -103,7 +115,12 @@ impl Manifest {
                 self.files.remove(&number);
             }
         }
-        self.files.extend(added);
+        for (number, largest_sequence, file) in added {
+            if file.level == 0 {
+                self.flushed = self.flushed.max(largest_sequence);
+            }
+            self.files.insert(number, file);
+        }
         self.edits += 1;
         Some(())
     }
@@ -133,14 +150,15 @@ mod tag {
     pub(super) const FILE_MUST_KNOW: u32 = 1 << 6;
 }
 
-fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, LiveFile)> {
+/// Its number, its highest sequence number, and what else there is to know.
+fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, u64, LiveFile)> {
     /// The highest sequence number marks a bound: no key of the file has it.
     const BOUND: u64 = (1 << 56) - 1;
     let level = bytes.varint32()?;
     let (number, size) = (bytes.varint64()?, bytes.varint64()?);
     let (smallest, _) = split_key(bytes.prefixed()?)?;
     let (largest, trailer) = split_key(bytes.prefixed()?)?;
-    let (_smallest_sequence, _largest_sequence) = (bytes.varint64()?, bytes.varint64()?);
+    let (_smallest_sequence, largest_sequence) = (bytes.varint64()?, bytes.varint64()?);
     loop {
         match bytes.varint32()? {
             tag::FILE_END => break,
@@ -149,10 +167,9 @@ fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, LiveFile)> {
         }
     }
     let largest_is_bound = trailer >> 8 == BOUND;
-    Some((
-        number,
-        LiveFile { level, bytes: size, smallest: smallest.to_vec(), largest: largest.to_vec(), largest_is_bound },
-    ))
+    let file =
+        LiveFile { level, bytes: size, smallest: smallest.to_vec(), largest: largest.to_vec(), largest_is_bound };
+    Some((number, largest_sequence, file))
 }
 
 /// A key as it was written, and its sequence number and kind.

@@ -48,7 +48,7 @@ fn log(records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn verdict(folder: &Path) -> Result<LogState, String> {
-    check(folder).map_err(|error| match error {
+    check(folder, None).map_err(|error| match error {
         LogError::Damaged(what) => what,
         LogError::Io(path, error) => panic!("{path:?}: {error}"),
     })

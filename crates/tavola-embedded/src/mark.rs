@@ -1,0 +1,145 @@
+//! How far writes were acknowledged, in a file beside the engine's.
+//!
+//! A log that was cut at the end of a record looks like one that never was longer, and the writes that are missing were
+//! acknowledged. Only something outside the log can tell. So after each sync of the log the sequence number of its last
+//! write is put into `SYNCED`, in place and without a sync of its own: it costs one system call per group of writes.
+//!
+//! It is never ahead of the log, because it is written after the sync, whatever the disk does with it later. So a log that
+//! ends before it has lost something; that is never a false alarm. It may lag behind by what the system had not yet
+//! written when the power failed; a lost tail of that size stays unseen.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::OpenError;
+use crate::folder::sync_folder;
+
+/// The file's name in the data folder.
+pub(crate) const NAME: &str = "SYNCED";
+const UNFINISHED: &str = "SYNCED.new";
+const PREFIX: &str = "tavola-synced: ";
+
+/// Why there is no telling how far writes were acknowledged.
+#[derive(Debug)]
+pub(crate) enum MarkError {
+    Damaged(String),
+    Io(PathBuf, io::Error),
+}
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    file: File,
+    /// It could not be written once; that is said once.
+    failed: AtomicBool,
+}
+
+/// One line of always the same length, so that it is changed in place; a disk writes it whole or not at all.
+fn line(sequence: u64) -> String {
+    let number = format!("{sequence:020}");
+    format!("{PREFIX}{number} {:08x}\n", crc32c::crc32c(number.as_bytes()))
+}
+
+fn parse(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = text.strip_prefix(PREFIX)?.get(..20)?.parse().ok()?;
+    (text == line(number)).then_some(number)
+}
+
+/// The sequence number of the last write that is known to have been acknowledged; `None` in a folder of a version that
+/// did not write it.
+pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
+    let path = folder.join(NAME);
+    match fs::read(&path) {
+        Ok(text) => parse(&text).map(Some).ok_or_else(|| {
+            MarkError::Damaged(format!(
+                "its file {NAME}, which says how far writes were acknowledged, is not one that this software writes; \
+                 without the file the folder opens, and a log that lost its end is not noticed"
+            ))
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(MarkError::Io(path, error)),
+    }
+}
+
+impl Mark {
+    /// Opens the file of a folder whose last write has this sequence number; it is made if it is missing.
+    pub(crate) fn open(folder: &Path, sequence: u64) -> Result<Self, OpenError> {
+        let path = folder.join(NAME);
+        if !path.try_exists().map_err(OpenError::io("look for", &path))? {
+            create(folder, sequence)?;
+        }
+        let file = File::options().write(true).open(&path).map_err(OpenError::io("open", &path))?;
+        Ok(Self { file, failed: AtomicBool::new(false) })
+    }
+
+    /// Writes up to this sequence number are on disk. That the file says so is not what makes them so: a failure leaves
+    /// an older number, which is true as well.
+    pub(crate) fn set(&self, sequence: u64) {
+        let written = self.file.write_all_at(line(sequence).as_bytes(), 0);
+        if let Err(error) = written
+            && !self.failed.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(%error, "cannot write {NAME}; a log that loses its end will not be noticed");
+        }
+    }
+
+    /// Lets the file survive a loss of power too.
+    pub(crate) fn sync(&self) {
+        if let Err(error) = self.file.sync_data() {
+            tracing::warn!(%error, "cannot sync {NAME}");
+        }
+    }
+}
+
+/// Written beside and renamed: a crash leaves none or a whole one.
+fn create(folder: &Path, sequence: u64) -> Result<(), OpenError> {
+    let unfinished = folder.join(UNFINISHED);
+    let write = || {
+        let mut file = File::create(&unfinished)?;
+        file.write_all(line(sequence).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, folder.join(NAME))
+    };
+    write().map_err(OpenError::io("write", &unfinished))?;
+    sync_folder(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_version_1() {
+        assert_eq!(line(7), "tavola-synced: 00000000000000000007 98116b43\n");
+        assert_eq!(parse(line(u64::MAX).as_bytes()), Some(u64::MAX));
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let sound = line(1_234_567).into_bytes();
+        for at in 0..sound.len() {
+            for bit in 0..8 {
+                let mut changed = sound.clone();
+                changed[at] ^= 1 << bit;
+                assert_eq!(parse(&changed), None, "bit {bit} of byte {at}");
+            }
+            assert_eq!(parse(&sound[..at]), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn it_is_made_once_and_changed_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()).unwrap(), None);
+        Mark::open(folder.path(), 5).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), Some(5));
+        Mark::open(folder.path(), 9).unwrap().set(8);
+        assert_eq!(read(folder.path()).unwrap(), Some(8));
+        fs::write(folder.path().join(NAME), "x").unwrap();
+        assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))));
+    }
+}
