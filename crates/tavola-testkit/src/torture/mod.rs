@@ -16,6 +16,7 @@ mod disk;
 mod history;
 mod kill;
 mod ledger;
+mod load;
 mod lossy_disk;
 mod power;
 mod preload;
@@ -29,5 +30,12 @@ pub use campaign::{Campaign, Tally, Violation};
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them.
-pub const CAMPAIGNS: [Campaign; 6] =
-    [kill::CAMPAIGN, disk::CAMPAIGN, power::CAMPAIGN, time::CAMPAIGN, history::HISTORY, history::MUTANTS];
+pub const CAMPAIGNS: [Campaign; 7] = [
+    kill::CAMPAIGN,
+    disk::CAMPAIGN,
+    power::CAMPAIGN,
+    time::CAMPAIGN,
+    history::HISTORY,
+    history::MUTANTS,
+    load::CAMPAIGN,
+];

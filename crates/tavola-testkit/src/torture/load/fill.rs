@@ -1,0 +1,73 @@
+//! Fills the neighbours' table quickly: batches of a hundred over a few connections.
+
+use std::fmt::Write as _;
+
+use tokio::task::JoinSet;
+
+use super::scene::{Scene, TABLE};
+use super::wire::{Connection, Wire};
+use crate::server_process::ACCOUNT;
+use crate::torture::Violation;
+
+const BATCH_ENTITIES: u64 = 100;
+const PARTITION_ENTITIES: u64 = 1000;
+const CONNECTIONS: u64 = 8;
+const MEDIA_TYPE: &str = "multipart/mixed; boundary=batch_1";
+
+/// What the table is filled with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Filling {
+    /// A multiple of a hundred.
+    pub(super) entities: u64,
+    /// Bytes of each entity beside its keys.
+    pub(super) payload_bytes: usize,
+}
+
+/// Fills the table; every entity is there when this returns. What is there from before may stay.
+pub(super) fn fill(scene: &Scene<'_>, filling: Filling) -> Result<(), Violation> {
+    scene.client()?;
+    let result = scene.runtime.block_on(async {
+        let mut fillers = JoinSet::new();
+        for number in 0..CONNECTIONS {
+            fillers.spawn(fill_share(scene.wire.clone(), filling, number));
+        }
+        let mut results = fillers.join_all().await.into_iter();
+        results.find(Result::is_err).unwrap_or(Ok(()))
+    });
+    result.map_err(|problem| Violation::new(format!("the table could not be filled: {problem}")))
+}
+
+async fn fill_share(wire: Wire, filling: Filling, share: u64) -> Result<(), String> {
+    let mut connection = Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
+    let payload = "x".repeat(filling.payload_bytes);
+    for batch in (share..filling.entities / BATCH_ENTITIES).step_by(CONNECTIONS as usize) {
+        let request = batch_request(&wire, batch, &payload);
+        let answer = connection.ask(&request).await.map_err(|error| error.to_string())?;
+        let body = String::from_utf8_lossy(&answer.body);
+        let done = body.matches("HTTP/1.1 204").count() as u64;
+        if answer.status != 202 || done != BATCH_ENTITIES {
+            return Err(format!("batch {batch} was answered with {}: {body:.300}", answer.status));
+        }
+    }
+    Ok(())
+}
+
+/// Upserts, so that a folder that was filled before can be filled again.
+fn batch_request(wire: &Wire, batch: u64, payload: &str) -> Vec<u8> {
+    let first = batch * BATCH_ENTITIES;
+    let partition = first / PARTITION_ENTITIES;
+    let mut body = String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
+    for number in first..first + BATCH_ENTITIES {
+        let entity = format!("{{\"Number\":{number},\"Payload\":\"{payload}\"}}");
+        let _infallible = write!(
+            body,
+            "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             PUT http://{}/{ACCOUNT}/{TABLE}(PartitionKey='p{partition:06}',RowKey='r{number:09}') HTTP/1.1\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{entity}\r\n",
+            wire.authority,
+            entity.len()
+        );
+    }
+    body.push_str("--changeset_1--\r\n--batch_1--\r\n");
+    wire.request("POST", "$batch", &[("content-type", MEDIA_TYPE)], body.as_bytes())
+}
