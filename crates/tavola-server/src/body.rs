@@ -11,8 +11,14 @@ use hyper::body::{Body, Frame, SizeHint};
 use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
 use tavola_protocol::Rejection;
 
+use crate::admission::busy;
+use crate::body_memory::{BodyMemory, Share};
+
 /// A body that is refused is still read up to here, so that the client hears the answer and the connection stays usable.
 const DRAINED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
+
+/// An announced length is believed up to here; what is beyond must arrive before it takes memory.
+const RESERVED_BYTES_MAX: usize = 256 * 1024;
 
 /// A reply's body, sent in one piece.
 ///
@@ -59,12 +65,16 @@ pub(crate) enum BodyError {
     Broken,
 }
 
-/// Reads a whole body.
-pub(crate) async fn read<B: RequestBody>(body: &mut B, time: Duration) -> Result<Bytes, BodyError> {
+/// Reads a whole body. Its share of the memory for bodies must be kept as long as the body is.
+pub(crate) async fn read<B: RequestBody>(
+    body: &mut B,
+    time: Duration,
+    memory: &BodyMemory,
+) -> Result<(Bytes, Share), BodyError> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), Share::default()));
     }
-    match tokio::time::timeout(time, collect(body)).await {
+    match tokio::time::timeout(time, collect(body, memory)).await {
         Ok(result) => result,
         Err(_elapsed) => Err(BodyError::Rejected(Rejection::OperationTimedOut)),
     }
@@ -84,7 +94,7 @@ pub(crate) async fn drain<B: RequestBody>(body: &mut B, time: Duration) {
     let _finished = tokio::time::timeout(time, drained).await;
 }
 
-async fn collect<B: RequestBody>(body: &mut B) -> Result<Bytes, BodyError> {
+async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(Bytes, Share), BodyError> {
     let announced = body.size_hint().exact().unwrap_or(0);
     if announced > DRAINED_BYTES_MAX as u64 {
         return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
@@ -92,20 +102,25 @@ async fn collect<B: RequestBody>(body: &mut B) -> Result<Bytes, BodyError> {
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
     let mut bytes = 0;
+    let mut share = Share::default();
+    let mut has_room = announced <= REQUEST_BODY_BYTES_MAX as u64;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         bytes += data.len();
         if bytes > DRAINED_BYTES_MAX {
             return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
         }
-        if bytes > REQUEST_BODY_BYTES_MAX {
+        has_room = has_room && bytes <= REQUEST_BODY_BYTES_MAX && memory.grow(&mut share, bytes);
+        if !has_room {
+            // Read to its end, so that the client hears the answer, but kept no longer.
+            (first, whole, share) = (None, BytesMut::new(), Share::default());
             continue;
         }
         // Most bodies are one frame, which is passed on without a copy.
         match (&first, whole.is_empty()) {
             (None, true) => first = Some(data),
             (Some(start), true) => {
-                whole.reserve(announced as usize);
+                whole.reserve((announced as usize).min(RESERVED_BYTES_MAX));
                 whole.extend_from_slice(start);
                 whole.extend_from_slice(&data);
             }
@@ -115,5 +130,8 @@ async fn collect<B: RequestBody>(body: &mut B) -> Result<Bytes, BodyError> {
     if bytes > REQUEST_BODY_BYTES_MAX {
         return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
     }
-    if whole.is_empty() { Ok(first.unwrap_or_default()) } else { Ok(whole.freeze()) }
+    if !has_room {
+        return Err(BodyError::Rejected(busy()));
+    }
+    Ok((if whole.is_empty() { first.unwrap_or_default() } else { whole.freeze() }, share))
 }

@@ -1,7 +1,7 @@
 //! The line of a request: locate, authenticate, read, parse, permit, execute, render. Nothing here knows a format or a
 //! store.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,9 @@ use tavola_protocol::{
 };
 use tavola_service::{Answer, ServiceError};
 use tavola_store::StoreError;
+use tokio::time::error::Elapsed;
 
+use crate::admission::{Admitted, busy, is_query};
 use crate::body::{self, BodyError, RequestBody};
 use crate::config::Account;
 use crate::connection::{Connection, Scheme};
@@ -116,10 +118,6 @@ impl<'a> RequestInHand<'a> {
         address: Result<Address, Rejection>,
         mut body: B,
     ) -> Result<Response<Bytes>, ConnectionBroken> {
-        let Ok(_in_flight) = self.node.in_flight.try_acquire() else {
-            self.drain(&mut body).await;
-            return Ok(self.reject(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }));
-        };
         let address = match address {
             Ok(address) => address,
             Err(rejection) => {
@@ -157,16 +155,46 @@ impl<'a> RequestInHand<'a> {
                 return Err(rejection.into());
             }
         };
-        let body = body::read(body, self.node.limits.body_time).await?;
+        let (body, _memory) = body::read(body, self.node.limits.body_time, &self.node.body_memory).await?;
         self.subject.request_bytes = body.len() as u64;
         account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
         let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
         self.subject.describe(&request);
         grant.permits(&request).map_err(Rejection::from)?;
         self.permitted = true;
+        let admitted = self.node.admission.admit(&request).await?;
+        if is_query(&request) {
+            return self.query(grant, request, admitted).await;
+        }
         let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
         Ok(render_reply(&answer.reply, &self.exchange()))
+    }
+
+    /// Finds and writes down a page where point requests do not have to wait for it.
+    async fn query(
+        &mut self,
+        grant: Grant,
+        request: TableRequest,
+        admitted: Admitted,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (node, time) = (Arc::clone(self.node), self.time());
+        let (request_id, presentation, now) =
+            (self.request_id.clone(), self.presentation.clone(), date_time(self.arrived));
+        let page = async move {
+            // Its place is free when the work is done, not when whoever asked has gone.
+            let _until_done = admitted;
+            let answer = tokio::time::timeout(time, node.tables.execute(&grant, request)).await?;
+            let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
+            Ok::<_, Elapsed>(answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange))))
+        };
+        let page = self.node.query_lane.run(page).await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
+        let (cost, response) = page.map_err(|error| self.rejection_of(error))?;
+        self.subject.cost = cost;
+        let (parts, body) = response.into_parts();
+        let body = self.node.body_memory.hold(body).ok_or_else(busy)?;
+        Ok(Response::from_parts(parts, body))
     }
 
     /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.
@@ -200,7 +228,7 @@ impl<'a> RequestInHand<'a> {
     fn refused_token(&self, tokens: &TokenAuthority, refusal: TokenRefusal) -> Rejection {
         tracing::debug!(request_id = self.request_id, %refusal, "a token was refused");
         match refusal {
-            TokenRefusal::KeysUnavailable => Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS },
+            TokenRefusal::KeysUnavailable => busy(),
             _ => match without_credentials(self.presentation.version(), tokens.challenge()) {
                 Rejection::AuthenticationFailed { .. } => {
                     Rejection::AuthenticationFailed { detail: Some(refusal.to_string()) }
@@ -211,21 +239,23 @@ impl<'a> RequestInHand<'a> {
     }
 
     async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {
-        let limit = self.node.limits.request_time;
-        let time = self.presentation.timeout().unwrap_or(limit).min(limit);
-        match tokio::time::timeout(time, self.node.tables.execute(grant, request)).await {
+        match tokio::time::timeout(self.time(), self.node.tables.execute(grant, request)).await {
             Ok(result) => result.map_err(|error| self.rejection_of(error)),
             Err(_elapsed) => Err(Rejection::OperationTimedOut),
         }
+    }
+
+    /// What the client gives us, within what we give ourselves.
+    fn time(&self) -> Duration {
+        let limit = self.node.limits.request_time;
+        self.presentation.timeout().unwrap_or(limit).min(limit)
     }
 
     fn rejection_of(&self, error: ServiceError) -> Rejection {
         match error {
             ServiceError::Refused(refusal) => refusal.into(),
             ServiceError::OperationRefused(failed) => failed.into(),
-            ServiceError::Store(StoreError::Contended) => {
-                Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
-            }
+            ServiceError::Store(StoreError::Contended) => busy(),
             ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
             // Said once by the store; a line for every refused write would fill what is left of the disk.
             ServiceError::Store(StoreError::Full { .. }) => Rejection::StoreFull,
@@ -325,12 +355,12 @@ fn date_time(at: SystemTime) -> DateTime {
 }
 
 /// An answer that needs no request: the server is over its connections.
-pub(crate) fn busy(node: &Node) -> Response<Bytes> {
+pub(crate) fn busy_answer(node: &Node) -> Response<Bytes> {
     let (parts, ()) = Request::new(()).into_parts();
     let presentation = Presentation::of(&parts, None);
     let (request_id, now) = (node.next_request_id(), date_time(SystemTime::now()));
     let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
-    let mut response = render_rejection(&Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }, &exchange);
+    let mut response = render_rejection(&busy(), &exchange);
     response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     debug_assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     response

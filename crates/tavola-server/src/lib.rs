@@ -5,11 +5,14 @@
 //! The way of a request: [`listener`] accepts, [`handler`] is the line itself, [`telemetry`] hears of it once.
 
 pub mod admin;
+mod admission;
 mod body;
+mod body_memory;
 pub mod budget;
 pub mod config;
 pub mod connection;
 pub mod handler;
+mod lane;
 pub mod listener;
 pub mod node;
 pub mod proxy;

@@ -4,6 +4,7 @@
 //! which version of HTTP follows.
 
 mod http2;
+mod patient;
 mod secure;
 
 use std::convert::Infallible;
@@ -28,6 +29,7 @@ use crate::connection::{Connection, Scheme};
 use crate::handler;
 use crate::node::Node;
 use crate::tls::TlsReloader;
+use patient::Patient;
 
 /// Headers of one request; SDKs send about fifteen.
 const HEADERS_MAX: usize = 256;
@@ -59,6 +61,7 @@ pub async fn serve_tables(
         match (Arc::clone(&connections).try_acquire_owned(), &tls) {
             (Ok(permit), None) => {
                 let connection = Connection { peer, scheme: Scheme::Http };
+                let stream = Patient::new(stream, node.limits.body_time);
                 tokio::spawn(holding(permit, serve_http1(stream, connection, node, graceful.watcher())));
             }
             (Ok(permit), Some(tls)) => {
@@ -76,7 +79,10 @@ pub async fn serve_tables(
     let _all_finished = tokio::time::timeout(node.limits.drain_time, graceful.shutdown()).await;
 }
 
-async fn accepted_connection(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStream, SocketAddr)> {
+/// Without the pause a server that has no descriptors left would do nothing but ask for one.
+pub(crate) async fn accepted_connection(
+    accepted: std::io::Result<(TcpStream, SocketAddr)>,
+) -> Option<(TcpStream, SocketAddr)> {
     match accepted {
         Ok((stream, peer)) => {
             // Small replies must not wait for an acknowledgement of the previous one.
@@ -110,11 +116,12 @@ where
 
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut http = http1::Builder::new();
+    // Without `pipeline_flush`: it keeps an answer back while there are unread bytes, and when those are the rest of a
+    // body that was refused, hyper closes without ever sending it.
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.header_bytes)
-        .max_headers(HEADERS_MAX)
-        .pipeline_flush(true);
+        .max_headers(HEADERS_MAX);
     http
 }
 
@@ -137,7 +144,7 @@ async fn refuse_connection(stream: TcpStream, tls: Option<Arc<TlsReloader>>, nod
         match tls {
             None => refuse_on(stream, &node).await,
             Some(tls) => {
-                if let Ok(stream) = secure::handshake(stream, tls.http1_only()).await {
+                if let Ok(stream) = secure::handshake(stream, tls.http1_only(), BUSY_ANSWER_TIME).await {
                     refuse_on(stream, &node).await;
                 }
             }
@@ -149,7 +156,7 @@ async fn refuse_connection(stream: TcpStream, tls: Option<Arc<TlsReloader>>, nod
 
 async fn refuse_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, node: &Node) {
     let service = service_fn(|_request: Request<Incoming>| {
-        let response = handler::busy(node).map(Full::new);
+        let response = handler::busy_answer(node).map(Full::new);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1_builder(&node.limits).keep_alive(false).serve_connection(TokioIo::new(stream), service);

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tavola_service::TableService;
-use tokio::sync::Semaphore;
 
+use crate::admission::Admission;
+use crate::body_memory::BodyMemory;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
+use crate::lane::QueryLane;
 use crate::telemetry::Telemetry;
 use crate::tokens::TokenAuthority;
 
@@ -76,7 +78,9 @@ pub struct Node {
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     configuration: Box<dyn Configuration>,
-    pub(crate) in_flight: Semaphore,
+    pub(crate) admission: Admission,
+    pub(crate) body_memory: BodyMemory,
+    pub(crate) query_lane: QueryLane,
     request_ids: RequestIds,
 }
 
@@ -103,7 +107,10 @@ impl Node {
             account_folder: config.account_folder.clone(),
             admin_names: config.admin_names.clone(),
             configuration: Box::new(config.clone()),
-            in_flight: Semaphore::new(config.limits.requests_in_flight),
+            admission: Admission::new(&config.limits),
+            body_memory: BodyMemory::new(config.limits.body_memory_bytes),
+            query_lane: QueryLane::start()
+                .map_err(|error| ConfigError::new(format!("cannot start threads: {error}")))?,
             request_ids: RequestIds::new(),
         })
     }

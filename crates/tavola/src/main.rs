@@ -4,6 +4,7 @@
 mod account_access;
 mod azurite;
 mod commands;
+mod descriptors;
 mod exit;
 mod flags;
 mod http_client;

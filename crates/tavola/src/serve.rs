@@ -18,6 +18,7 @@ use tavola_store::{MemoryStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
 use crate::logging::{self, LogLevel};
 
@@ -42,8 +43,10 @@ impl Configuration for CommandLine {
 
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
-    let config = &command_line.read()?;
+    let mut config = command_line.read()?;
     let log_level = logging::start(&config.log)?;
+    config.limits = within_descriptors(config.limits);
+    let config = &config;
     let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);
     if config.personality == Personality::Emulator && config.table.port() != 0 {
         println!("Azurite Table service is starting at {}", url(config.scheme(), config.table));

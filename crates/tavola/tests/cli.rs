@@ -7,12 +7,14 @@ mod common;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use common::client::{Client, insert, name};
 use common::{ACCOUNT, KEY, RunningServer, tavola};
 use http::{Request, StatusCode};
-use tavola_core::TableRequest;
+use tavola_core::{AccountName, TableRequest};
+use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -293,29 +295,61 @@ fn beyond_the_connections_the_answer_is_server_busy() {
     first.create_table("other");
 }
 
+/// `POST /account/Tables` with its headers, but for what says how long the body is.
+fn signed_head() -> String {
+    let mut request = Request::post(format!("/{ACCOUNT}/Tables")).body(()).unwrap();
+    let (account, key) = (AccountName::parse(ACCOUNT).unwrap(), AccountKey::parse(KEY).unwrap());
+    sign_request(&mut request, Scheme::SharedKey, &account, &key, SystemTime::now());
+    let mut head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\n");
+    for (name, value) in request.headers() {
+        head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+    }
+    head
+}
+
+/// Once the answer to a body without end was written down and then lost, for one of three clients: hyper kept it back
+/// because of the unread bytes (`pipeline_flush`), or the system threw it away when we closed over them.
 #[test]
-fn beyond_the_requests_in_flight_the_answer_is_server_busy() {
+fn whoever_sends_too_much_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(folder.path());
+    for _ in 0..10 {
+        let mut endless = std::net::TcpStream::connect(&server.table).unwrap();
+        endless.write_all(format!("{}Transfer-Encoding: chunked\r\n\r\n", signed_head()).as_bytes()).unwrap();
+        let mut sending = endless.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            let chunk = [b"10000\r\n", vec![b'x'; 65536].as_slice(), b"\r\n"].concat();
+            while sending.write_all(&chunk).is_ok() {}
+        });
+        let mut answer = [0; 12];
+        endless.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 413");
+        endless.shutdown(std::net::Shutdown::Both).unwrap();
+        sender.join().unwrap();
+    }
+}
+
+/// Once a request took its place before its body had arrived: slow senders could take all places, and everybody else was
+/// refused for as long as they liked.
+#[test]
+fn a_body_on_its_way_holds_no_place() {
     let folder = tempfile::tempdir().unwrap();
     let server =
         RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_LIMITS__REQUESTS_IN_FLIGHT", "1"));
-    // A request whose body is still on its way holds the only place.
-    let mut slow = std::net::TcpStream::connect(&server.table).unwrap();
-    let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{");
-    slow.write_all(head.as_bytes()).unwrap();
-    // Asked before the place is taken, the other request could take it itself.
-    while !get(&server.admin, "/status").1.contains("\"requests_in_flight\":1,") {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let request = Request::get(format!("/{ACCOUNT}/Tables")).body(Bytes::new()).unwrap();
+    let mut slow: Vec<_> = (0..3).map(|_| std::net::TcpStream::connect(&server.table).unwrap()).collect();
+    let head = format!("{}Content-Length: 2\r\n", signed_head());
+    slow.iter_mut().for_each(|slow| slow.write_all(format!("{head}\r\n{{").as_bytes()).unwrap());
     let mut other = Client::connect(&server.table).unwrap();
-    let busy = other.exchange(&request).unwrap();
-    assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(busy.headers()["retry-after"], "1");
-    slow.write_all(b"}").unwrap();
-    let mut answer = [0; 12];
-    slow.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 401", "the slow one is answered, and its place is free again");
-    assert_eq!(other.exchange(&request).unwrap().status(), StatusCode::UNAUTHORIZED);
+    for number in 0..20 {
+        other.create_table(&format!("table{number}"));
+    }
+    assert!(get(&server.admin, "/status").1.contains("\"requests_in_flight\":0,"));
+    for slow in &mut slow {
+        slow.write_all(b"}").unwrap();
+        let mut answer = [0; 12];
+        slow.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 400", "the slow ones are answered too");
+    }
 }
 
 /// A body that never arrives ends in an answer, not in a stall.

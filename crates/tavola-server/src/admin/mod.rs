@@ -20,11 +20,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use crate::listener::accepted_connection;
 use crate::node::Node;
 use change::Change;
 use guard::Door;
 
-const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 64;
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -46,9 +47,8 @@ pub async fn serve_admin(listener: TcpListener, node: Arc<Node>, mut stop: watch
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let (Ok((stream, peer)), Ok(permit)) = (accepted, Arc::clone(&connections).try_acquire_owned()) else {
-            continue;
-        };
+        let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
+        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
         let node = Arc::clone(&node);
         tokio::spawn(async move {
             let _held_while_open = permit;
@@ -106,7 +106,7 @@ fn status(node: &Node) -> Response<Bytes> {
         Err(reason) => (false, reason.replace(['"', '\\', '\n'], " ")),
     };
     let version = env!("CARGO_PKG_VERSION");
-    let in_flight = node.limits.requests_in_flight - node.in_flight.available_permits();
+    let in_flight = node.admission.requests_in_flight();
     let accounts = node.accounts().names().count();
     let body = format!(
         "{{\"version\":\"{version}\",\"ready\":{ready},\"reason\":\"{reason}\",\"accounts\":{accounts},\

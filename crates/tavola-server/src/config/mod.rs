@@ -12,6 +12,7 @@ mod tls;
 pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,6 +92,10 @@ pub struct Limits {
     pub connections: usize,
     /// Requests being answered.
     pub requests_in_flight: usize,
+    /// Queries being answered; others wait for a moment.
+    pub queries: usize,
+    /// Memory for bodies of requests and answers, of all connections together.
+    pub body_memory_bytes: usize,
     /// Request line and headers.
     pub header_bytes: usize,
     /// Until a whole request head has arrived; idle connections are closed after it too.
@@ -207,12 +212,26 @@ impl Limits {
         Ok(Self {
             connections: layers.parse_in("limits.connections", 1, 1_000_000)?,
             requests_in_flight: layers.parse_in("limits.requests_in_flight", 1, 1_000_000)?,
+            queries: queries(layers.parse_in("limits.queries", 0, 10_000)?),
+            body_memory_bytes: layers.parse_in::<usize>("limits.body_mb", 16, 1 << 20)? << 20,
             header_bytes: layers.parse_in("limits.header_bytes", 8 * 1024, 16 << 20)?,
             header_time: seconds("limits.header_seconds")?,
             body_time: seconds("limits.body_seconds")?,
             request_time: seconds("limits.request_seconds")?,
             drain_time: seconds("limits.drain_seconds")?,
         })
+    }
+}
+
+/// Enough to keep processors and disk busy; more would only share them.
+fn queries(configured: usize) -> usize {
+    const PER_PROCESSOR: usize = 2;
+    const QUERIES_MIN: usize = 8;
+    match configured {
+        0 => {
+            std::thread::available_parallelism().map_or(1, NonZero::get).saturating_mul(PER_PROCESSOR).max(QUERIES_MIN)
+        }
+        count => count,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper_util::server::graceful::Watcher;
 use rustls::ServerConfig;
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::patient::Patient;
 use super::{ended, http2, serve_http1};
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
@@ -30,7 +32,8 @@ pub(super) async fn serve(
     graceful: Watcher,
     mut stop: watch::Receiver<bool>,
 ) {
-    let handshake = tokio::time::timeout(node.limits.header_time, handshake(stream, config));
+    let handshake = handshake(stream, config, node.limits.body_time);
+    let handshake = tokio::time::timeout(node.limits.header_time, handshake);
     let stream = tokio::select! {
         result = handshake => match result {
             Ok(Ok(stream)) => stream,
@@ -52,7 +55,8 @@ pub(super) async fn serve(
 pub(super) async fn handshake(
     mut stream: TcpStream,
     config: Arc<ServerConfig>,
-) -> std::io::Result<TlsStream<TcpStream>> {
+    patience: Duration,
+) -> std::io::Result<TlsStream<Patient<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
         // Closing with bytes unread would take the answer away again.
@@ -61,5 +65,5 @@ pub(super) async fn handshake(
         stream.shutdown().await?;
         return Err(std::io::Error::other("plain HTTP on a port that speaks https"));
     }
-    TlsAcceptor::from(config).accept(stream).await
+    TlsAcceptor::from(config).accept(Patient::new(stream, patience)).await
 }

@@ -1,0 +1,129 @@
+//! Admission: the one place where load is refused. `docs/decisions/006-overload.md` says why it is as it is.
+//!
+//! A request comes here when it is whole and understood, so that nobody who is slow in sending holds a place. Point
+//! requests cost microseconds; they are only counted. Queries cost milliseconds each, so few of them run at a time, in a
+//! lane of their own (`lane`), and the others wait for a moment. Who would have to wait longer is refused at once in
+//! effect: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tavola_core::TableRequest;
+use tavola_protocol::Rejection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::Limits;
+use crate::handler::RETRY_AFTER_SECONDS;
+
+/// The longest that a query waits for its turn.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How much is done at the same time.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    requests: Arc<Semaphore>,
+    requests_max: usize,
+    queries: Arc<Semaphore>,
+}
+
+/// A request's place, held until its answer is ready.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    _request: OwnedSemaphorePermit,
+    _query: Option<OwnedSemaphorePermit>,
+}
+
+impl Admission {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let requests_max = limits.requests_in_flight;
+        let requests = Arc::new(Semaphore::new(requests_max));
+        Self { requests, requests_max, queries: Arc::new(Semaphore::new(limits.queries)) }
+    }
+
+    /// How many requests have a place, those that wait for their turn included.
+    pub(crate) fn requests_in_flight(&self) -> usize {
+        self.requests_max - self.requests.available_permits()
+    }
+
+    /// A place for this request.
+    ///
+    /// # Errors
+    /// `ServerBusy`.
+    pub(crate) async fn admit(&self, request: &TableRequest) -> Result<Admitted, Rejection> {
+        let _request = Arc::clone(&self.requests).try_acquire_owned().map_err(|_full| busy())?;
+        let _query = match is_query(request) {
+            true => Some(self.query_turn().await?),
+            false => None,
+        };
+        Ok(Admitted { _request, _query })
+    }
+
+    /// The order of waiting is the order of coming.
+    async fn query_turn(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        match tokio::time::timeout(PATIENCE, Arc::clone(&self.queries).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(busy()),
+        }
+    }
+}
+
+/// Whether a request may read many rows.
+pub(crate) fn is_query(request: &TableRequest) -> bool {
+    matches!(request, TableRequest::QueryEntities(..) | TableRequest::QueryTables(_))
+}
+
+pub(crate) fn busy() -> Rejection {
+    Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
+}
+
+#[cfg(test)]
+mod tests {
+    use tavola_core::request::EntityQuery;
+    use tavola_core::{EntityKey, PartitionKey, RowKey, TableName};
+
+    use super::*;
+
+    fn admission(requests_max: usize, queries: usize) -> Admission {
+        let (requests, queries) = (Arc::new(Semaphore::new(requests_max)), Arc::new(Semaphore::new(queries)));
+        Admission { requests, requests_max, queries }
+    }
+
+    fn get() -> TableRequest {
+        let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
+        TableRequest::GetEntity(TableName::parse("table").unwrap(), key)
+    }
+
+    fn query() -> TableRequest {
+        TableRequest::QueryEntities(TableName::parse("table").unwrap(), EntityQuery::default())
+    }
+
+    #[tokio::test]
+    async fn beyond_the_requests_in_flight_the_answer_is_server_busy() {
+        let admission = admission(2, 1);
+        let first = admission.admit(&get()).await.unwrap();
+        let _second = admission.admit(&get()).await.unwrap();
+        assert_eq!(admission.requests_in_flight(), 2);
+        assert!(matches!(admission.admit(&get()).await, Err(Rejection::ServerBusy { retry_after_seconds: 1 })));
+        drop(first);
+        admission.admit(&get()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_query_waits_for_a_moment_and_point_requests_do_not() {
+        let admission = Arc::new(admission(10, 1));
+        let running = admission.admit(&query()).await.unwrap();
+        let start = tokio::time::Instant::now();
+        admission.admit(&get()).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(matches!(admission.admit(&query()).await, Err(Rejection::ServerBusy { .. })));
+        assert_eq!(start.elapsed(), PATIENCE);
+        let waiting = tokio::spawn({
+            let admission = Arc::clone(&admission);
+            async move { admission.admit(&query()).await.map(|_| ()) }
+        });
+        tokio::time::sleep(PATIENCE / 2).await;
+        drop(running);
+        waiting.await.unwrap().unwrap();
+        assert_eq!(admission.requests_in_flight(), 0, "who was refused or has gone holds nothing");
+    }
+}

@@ -1,0 +1,57 @@
+//! The lane of queries: threads of their own, of lower priority than those that serve sockets.
+//!
+//! A page of a thousand entities takes milliseconds to find and to write down. On the threads of sockets every point
+//! request behind it would wait for all of it. Here the system's scheduler lets point requests go first.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinError;
+
+/// About a tenth of the weight of a thread that serves sockets, while both want the processor; all of it otherwise.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
+
+/// Runs queries.
+#[derive(Debug)]
+pub(crate) struct QueryLane {
+    runtime: Option<Runtime>,
+}
+
+impl QueryLane {
+    /// # Errors
+    /// If threads cannot be had.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.thread_name("query").on_thread_start(step_back).enable_all().build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Runs `query` to its end, even if nobody waits for it any more.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        query: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        match &self.runtime {
+            Some(runtime) => runtime.spawn(query).await,
+            None => Handle::current().spawn(query).await,
+        }
+    }
+}
+
+impl Drop for QueryLane {
+    fn drop(&mut self) {
+        // A runtime must not be waited for inside another one.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// On Linux a priority is that of a thread. Elsewhere it would be that of the whole server.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "a query thread keeps its priority");
+    }
+}
