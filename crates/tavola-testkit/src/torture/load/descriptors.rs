@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpStream;
 
 use super::fill::{Filling, fill};
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, as_it_is, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
@@ -19,7 +19,7 @@ const CONNECTIONS: usize = 900;
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "descriptors",
     resident: "MB with too few descriptors",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CONNECTIONS as u64, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests { senders: 8, ..Guests::modest(CONNECTIONS as u64) }),
     descriptors: Some(DESCRIPTORS),
     configure: as_it_is,
     attack,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, as_it_is, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
@@ -20,7 +20,7 @@ const STATUSES: [u16; 3] = [400, 414, 431];
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "endless-heads",
     resident: "MB with endless heads",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CONNECTIONS as u64, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests { senders: CONNECTIONS as u64, ..Guests::modest(CONNECTIONS as u64) }),
     descriptors: None,
     configure: as_it_is,
     attack,

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, as_it_is, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
 
 const CONNECTIONS: usize = 10_000;
+const CONNECTIONS_SHORT: usize = 4_000;
 /// Beside them: the polite client, and one that tries the bound.
 const RESERVE: usize = 2;
 
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "idle",
     resident: "MB with idle connections",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CONNECTIONS as u64, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests::modest(CONNECTIONS as u64)),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -26,7 +27,8 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 /// As many as this machine lets us have, if those are fewer: descriptors are needed here and in the server.
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let own = super::descriptors::raise() as usize;
-    let count = CONNECTIONS.min(own.saturating_sub(1000)) - RESERVE;
+    let wanted = if scene.arena.is_short { CONNECTIONS_SHORT } else { CONNECTIONS };
+    let count = wanted.min(own.saturating_sub(1000)) - RESERVE;
     let lasting = scene.lasting(Duration::from_secs(1), Duration::from_secs(20));
     let (idle, answered) = scene.runtime.block_on(async {
         let idle = open(&scene.wire.authority, count).await?;

@@ -3,7 +3,7 @@
 
 use tokio::task::JoinSet;
 
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, TABLE, as_it_is, nothing_more};
 use super::wire::{Answer, Connection, Wire};
 use crate::torture::Violation;
@@ -16,7 +16,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "one-partition",
     resident: "MB with one hot partition",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CLIENTS, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests::modest(CLIENTS)),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -24,7 +24,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 };
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
-    let raises = if scene.arena.is_short { 5 } else { 50 };
+    let raises = if scene.arena.is_short { 1 } else { 20 };
     scene.client()?;
     let (lost, inserted) = scene.runtime.block_on(async {
         let mut first = Connection::open(&scene.wire.authority).await.map_err(closed)?;

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::fill::{Filling, fill};
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, TABLE, as_it_is, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
@@ -19,7 +19,7 @@ const NOTICED: Duration = Duration::from_secs(30);
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "resets",
     resident: "MB with resets",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CLIENTS, pages: CLIENTS, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(CLIENTS) }),
     descriptors: None,
     configure: as_it_is,
     attack,

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::fill::{Filling, fill};
 use super::latency::{Latencies, micros, percent};
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::polite::{Experience, Phase};
 use super::scene::{Neighbour, Scene, TABLE, as_it_is};
 use super::wire::{Connection, Wire};
@@ -27,7 +27,7 @@ const P99_PERCENT_MAX: u64 = 500;
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "scans",
     resident: "MB with eight full scans",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: SCANS, pages: SCANS, bodies: false }),
+    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(SCANS) }),
     descriptors: None,
     configure: as_it_is,
     attack,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use super::memory::{self, CACHE_MB, MEMTABLE_MB};
+use super::memory::{self, CACHE_MB, MEMTABLE_MB, QUERIES};
 use super::polite::{Conductor, Experience, Phase, PoliteClient};
 use super::wire::Wire;
 use crate::client::Client;
@@ -85,7 +85,9 @@ pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violat
     let log = log.map_err(|error| Violation::new(format!("no log: {error}")))?;
     let server = arena.start(|command| {
         command.args(["--cache-mb", &CACHE_MB.to_string()]);
-        (neighbour.configure)(command.env("TAVOLA_STORE__MEMTABLE_KB", (MEMTABLE_MB * 1024).to_string()));
+        command.env("TAVOLA_STORE__MEMTABLE_KB", (MEMTABLE_MB * 1024).to_string());
+        command.env("TAVOLA_LIMITS__QUERIES", QUERIES.to_string());
+        (neighbour.configure)(command);
         if let Some(descriptors) = neighbour.descriptors {
             *command = with_descriptors(command, descriptors);
         }
@@ -141,9 +143,11 @@ fn act(neighbour: &Neighbour, scene: &Scene<'_>) -> Result<(), Violation> {
     let (experience, resident) = match (attacked, experience, resident) {
         (Ok(()), Ok(experience), Ok(resident)) => (experience, resident),
         (attacked, experience, resident) => {
+            let held = resident.as_ref().copied().unwrap_or_default();
             let said = [attacked.err(), experience.err(), resident.err()];
             let said: Vec<String> = said.into_iter().flatten().map(|violation| violation.to_string()).collect();
-            return Err(Violation::new(format!("{}; the server said: {}", said.join("; "), scene.arena.last_words())));
+            let (said, words) = (said.join("; "), scene.arena.last_words());
+            return Err(Violation::new(format!("{said}; the server held {held} MB and said: {words}")));
         }
     };
     scene.peak(neighbour.resident, resident);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, TABLE};
 use super::wire::Connection;
 use crate::torture::Violation;
@@ -23,7 +23,7 @@ const REQUESTS_IN_FLIGHT: usize = 50;
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "slow",
     resident: "MB with slow connections",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CONNECTIONS as u64, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests::modest(CONNECTIONS as u64)),
     descriptors: None,
     configure,
     attack,

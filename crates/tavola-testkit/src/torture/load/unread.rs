@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
 use super::fill::{Filling, fill};
-use super::memory::{self, resident_mb_max};
+use super::memory::{Guests, resident_mb_max};
 use super::scene::{Neighbour, Scene, TABLE, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(30);
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "unread",
     resident: "MB with unread answers",
-    resident_mb_max: resident_mb_max(memory::Guests { connections: CONNECTIONS, bodies: true, ..memory::Guests::NONE }),
+    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(CONNECTIONS) }),
     descriptors: None,
     configure,
     attack,
@@ -32,7 +32,9 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 };
 
 fn configure(command: &mut Command) -> &mut Command {
-    command.env("TAVOLA_LIMITS__BODY_SECONDS", PATIENCE.as_secs().to_string())
+    let patience = PATIENCE.as_secs().to_string();
+    // Those that were refused are idle then, and go too.
+    command.env("TAVOLA_LIMITS__BODY_SECONDS", &patience).env("TAVOLA_LIMITS__HEADER_SECONDS", &patience)
 }
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
