@@ -8,9 +8,10 @@ use std::future::Future;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
-/// About a tenth of the weight of a thread that serves sockets, while both want the processor; all of it otherwise.
+/// A third of the weight of a thread that serves sockets, while both want the processor; all of it otherwise. More would
+/// also put queries behind everything else that the machine does: with 10 they starved on a busy one.
 #[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
+const NICENESS: i32 = 5;
 
 /// Runs queries.
 #[derive(Debug)]

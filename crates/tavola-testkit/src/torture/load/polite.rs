@@ -76,7 +76,7 @@ impl Experience {
     /// Of a hundred requests, so many were answered within [`IN_TIME`], refusals and repetitions included.
     pub(super) fn percent_in_time(&self, phase: Phase) -> u64 {
         let (all, in_time) = self.in_time[phase as usize];
-        if all == 0 { 0 } else { 100 * in_time / all }
+        (100 * in_time).checked_div(all).unwrap_or(0)
     }
 
     /// Requests of a phase.
