@@ -214,7 +214,8 @@ mod tests {
                 headers.append(FORWARDED_FOR, value.clone());
                 headers.append(FORWARDED_PROTO, value);
             }
-            forwarded("10.0.0.1".parse().unwrap(), Scheme::Https, &headers, &ranges("10.0.0.0/8"));
+            let client = forwarded("10.0.0.1".parse().unwrap(), Scheme::Https, &headers, &ranges("10.0.0.0/8"));
+            prop_assert!(!lines.is_empty() || client.ip.to_string() == "10.0.0.1");
         }
     }
 }
