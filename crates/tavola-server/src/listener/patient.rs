@@ -15,8 +15,9 @@ use tokio::time::{Instant, Sleep};
 /// What a client must take within the time; fewer bytes are no progress.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
-/// How long a client that was told to stop may go on sending.
+/// How long a client that was told to stop may go on sending, and how much.
 const LINGER: Duration = Duration::from_secs(5);
+const LINGER_BYTES_MAX: usize = 32 << 20;
 
 /// A stream that fails when writing to it waits for too long.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub(super) struct Patient<S> {
     patience: Duration,
     /// Since when the other end keeps us waiting, and what it took meanwhile.
     waiting: Option<(Pin<Box<Sleep>>, usize)>,
-    /// Until when we listen to what is sent after the end.
-    lingering: Option<Pin<Box<Sleep>>>,
+    /// Until when we listen to what is sent after the end, and how much that was.
+    lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl<S> Patient<S> {
@@ -62,12 +63,13 @@ impl<S: AsyncRead + Unpin> Patient<S> {
             let mut buffer = ReadBuf::new(&mut space);
             match (Pin::new(&mut self.stream).poll_read(cx, &mut buffer), &mut self.lingering) {
                 (Poll::Ready(Ok(())), lingering) if !buffer.filled().is_empty() => {
-                    let timer = lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
-                    if timer.as_mut().poll(cx).is_ready() {
+                    let (timer, bytes) = lingering.get_or_insert_with(|| (Box::pin(tokio::time::sleep(LINGER)), 0));
+                    *bytes += buffer.filled().len();
+                    if *bytes > LINGER_BYTES_MAX || timer.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
                     }
                 }
-                (Poll::Pending, Some(timer)) => return timer.as_mut().poll(cx),
+                (Poll::Pending, Some((timer, _))) => return timer.as_mut().poll(cx),
                 _ => return Poll::Ready(()),
             }
         }
@@ -179,6 +181,22 @@ mod tests {
         assert_eq!(start.elapsed(), LINGER);
         drop(ours);
         sender.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_without_end_is_not_listened_to_for_ever() {
+        let (mut ours, mut theirs) = pair();
+        theirs.write_all(&[0; 1000]).await.unwrap();
+        let sender = tokio::spawn(async move {
+            let mut sent = 0;
+            while theirs.write_all(&[0; 1000]).await.is_ok() {
+                sent += 1000;
+            }
+            sent
+        });
+        ours.shutdown().await.unwrap();
+        drop(ours);
+        assert!(sender.await.unwrap() < LINGER_BYTES_MAX + 10_000);
     }
 
     #[tokio::test(start_paused = true)]
