@@ -1,5 +1,5 @@
-//! The line of a request: locate, authenticate, read, parse, permit, execute, render. Nothing here knows a format or a
-//! store.
+//! The line of a request: locate, authenticate, read, parse, permit, admit, execute, render. Nothing here knows a format
+//! or a store.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;

@@ -56,6 +56,11 @@ impl Scene<'_> {
         self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).peak(what, value);
     }
 
+    /// What was counted so far.
+    pub(super) fn figure(&self, what: &str) -> u64 {
+        self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(what)
+    }
+
     /// The shorter time in the short form.
     pub(super) fn lasting(&self, short: Duration, long: Duration) -> Duration {
         if self.arena.is_short { short } else { long }
@@ -105,12 +110,12 @@ pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violat
     let result = act(neighbour, &scene);
     let (tally, runtime) = (scene.tally.into_inner().unwrap_or_default(), scene.runtime);
     runtime.shutdown_background();
+    println!("load: {}: {tally} ({} s)", neighbour.name, begun.elapsed().as_secs());
     result?;
     let ended = server.terminate();
     if !ended.success() {
         return Err(Violation::new(format!("the server ended with {ended}: {}", arena.last_words())));
     }
-    println!("load: {}: {tally} ({} s)", neighbour.name, begun.elapsed().as_secs());
     Ok(tally)
 }
 
