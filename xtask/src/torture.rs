@@ -65,6 +65,10 @@ fn build_mutants(scratch: &Path) -> Result<PathBuf> {
     let features = "tavola-testkit/torture,tavola/mutants";
     shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", "tavola", "--features", features]))?;
     let (built, kept) = (workspace::target()?.join("debug").join("tavola"), scratch.join("tavola-mutants"));
+    // Of the last time, if nothing changed the same file by another name: renaming it onto itself would leave both.
+    if kept.exists() {
+        fs::remove_file(&kept).context(|| format!("cannot remove {}", kept.display()))?;
+    }
     fs::rename(&built, &kept).context(|| format!("cannot move {} to {}", built.display(), kept.display()))?;
     Ok(kept)
 }
