@@ -364,7 +364,7 @@ impl<'a> Entry<'a> {
     /// `None` at the end, or if a kill cut the last one off.
     fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (head, rest) = bytes.split_first_chunk::<32>()?;
-        let number = |index: usize| head[8 * index..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let number = |index: usize| head[8 * index..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let (payload, rest) = rest.split_at_checked(usize::try_from(number(3)).ok()?)?;
         Some((Self { kind: number(0), inode: number(1), at: number(2), payload }, rest))
     }

@@ -1,7 +1,8 @@
 //! Libraries that are preloaded into a server: a disk that fails, one that forgets, and a clock that somebody sets.
 //!
 //! They are C, because they stand before functions of the C library; each says at its top what it does. They are
-//! compiled when a campaign needs them, by the compiler that compiled the engine.
+//! compiled when a campaign needs them, by the compiler that compiled the engine. Numbers in files that they share with
+//! us are in the order of the machine, and all machines that the engine is built for are little endian.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -141,6 +142,13 @@ pub(super) struct Fault {
     pub(super) for_ever: bool,
 }
 
+impl Fault {
+    /// Nothing fails by it.
+    pub(super) fn is_harmless(&self) -> bool {
+        matches!(self.action, Action::Delay(_) | Action::Shorten)
+    }
+}
+
 /// A disk that fails on demand, while the server runs.
 #[derive(Debug)]
 pub(super) struct FaultyDisk {
@@ -245,11 +253,11 @@ impl FaultyDisk {
     fn get(&self, cell: u64) -> u64 {
         let mut bytes = [0; 8];
         self.control.read_exact_at(&mut bytes, 8 * cell).expect("the control file can be read");
-        u64::from_ne_bytes(bytes)
+        u64::from_le_bytes(bytes)
     }
 
     fn set(&self, cell: u64, value: u64) {
-        self.control.write_all_at(&value.to_ne_bytes(), 8 * cell).expect("the control file can be written");
+        self.control.write_all_at(&value.to_le_bytes(), 8 * cell).expect("the control file can be written");
     }
 }
 
@@ -318,7 +326,7 @@ impl ShiftedClock {
     /// Sets it so many seconds before or after the time of this machine.
     pub(super) fn set(&self, seconds: i64) {
         let nanoseconds = seconds.saturating_mul(1_000_000_000);
-        self.shift.write_all_at(&nanoseconds.to_ne_bytes(), 0).expect("the clock can be set");
+        self.shift.write_all_at(&nanoseconds.to_le_bytes(), 0).expect("the clock can be set");
     }
 }
 

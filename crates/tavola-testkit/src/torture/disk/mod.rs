@@ -22,7 +22,7 @@ use tavola_core::{EntityOperation, Precondition, TableRequest};
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 
 use super::author::SHARED;
-use super::preload::{Action, EINTR, EIO, ENOSPC, FaultyDisk};
+use super::preload::{Action, Call, EINTR, EIO, ENOSPC, Fault, FaultyDisk, FileKind};
 use super::workload::{Load, Progress, connect};
 use super::{Arena, Campaign, Tally, Violation};
 use crate::client::{Client, entity_key, insert, name};
@@ -140,14 +140,21 @@ fn ready(server: &ServerProcess) -> Result<Ready, Violation> {
 
 /// Waits until the server is ready again, by itself.
 fn wait_until_ready(server: &ServerProcess) -> Result<(), Violation> {
-    match wait_while_full(server)? {
+    match leave_full(server)? {
         Ready::Yes => Ok(()),
         other => Err(Violation::new(format!("there is room again, and the server says: {other:?}"))),
     }
 }
 
-/// Waits until the server has recovered from a full disk, or says that it cannot.
-fn wait_while_full(server: &ServerProcess) -> Result<Ready, Violation> {
+/// Waits until the server has recovered from a fault that looked like a full disk. The fault can have met the engine's own
+/// recovery, too; then it must say so.
+fn wait_while_full(server: &ServerProcess, tally: &mut Tally) -> Result<(), Violation> {
+    let is_ready = leave_full(server)? == Ready::Yes;
+    tally.add(if is_ready { "full disks recovered from" } else { "full disks that need a restart" }, 1);
+    Ok(())
+}
+
+fn leave_full(server: &ServerProcess) -> Result<Ready, Violation> {
     let begun = Instant::now();
     loop {
         let said = ready(server)?;
@@ -161,10 +168,17 @@ fn wait_while_full(server: &ServerProcess) -> Result<Ready, Violation> {
     }
 }
 
-/// What it says of itself must be what it does.
-fn examine(server: &ServerProcess, tally: &mut Tally) -> Result<Ready, Violation> {
+/// What it says of itself must be what it does; and a log that could not be synced is nothing to go on after.
+fn examine(server: &ServerProcess, faults: &FaultyDisk, fault: &Fault, tally: &mut Tally) -> Result<Ready, Violation> {
     let said = ready(server)?;
+    let is_sync_of_log = matches!(faults.last_hit(), Some((Call::Fsync | Call::Fdatasync, FileKind::Log)));
     match &said {
+        Ready::Yes if is_sync_of_log && fault.action == Action::Fail(EIO) => {
+            return Err(Violation::new("a sync of the log failed, and the server goes on"));
+        }
+        Ready::Broken(reason) if fault.is_harmless() => {
+            return Err(Violation::new(format!("nothing failed, and {reason}")));
+        }
         Ready::Yes => {
             must_write(server)?;
             tally.add("faults survived", 1);

@@ -1,6 +1,6 @@
 //! Any call of a busy server: chosen kinds of calls on chosen kinds of files, once or from then on.
 
-use super::super::preload::{Action, Call, Fault, FaultyDisk, FileKind};
+use super::super::preload::{Call, Fault, FaultyDisk, FileKind};
 use super::super::workload::Load;
 use super::super::{Arena, Tally, Violation};
 use super::{
@@ -83,19 +83,11 @@ fn run(
 fn judge(server: &ServerProcess, faults: &FaultyDisk, fault: &Fault, tally: &mut Tally) -> Result<(), Violation> {
     must_read(&mut connect(&server.table)?)?;
     // A fault that stays can come while the answer is looked at: then both answers are right.
-    if fault.for_ever && !matches!(fault.action, Action::Delay(_) | Action::Shorten) {
+    if fault.for_ever && !fault.is_harmless() {
         faults.heal();
     }
-    match examine(server, tally)? {
-        Ready::Full(_) => {
-            // The fault can have met the engine's own recovery, too; then it must say so.
-            let is_ready = wait_while_full(server)? == Ready::Yes;
-            tally.add(if is_ready { "full disks recovered from" } else { "full disks that need a restart" }, 1);
-        }
-        Ready::Broken(reason) if matches!(fault.action, Action::Delay(_) | Action::Shorten) => {
-            return Err(Violation::new(format!("nothing failed, and {reason}")));
-        }
-        _ => {}
+    if let Ready::Full(_) = examine(server, faults, fault, tally)? {
+        wait_while_full(server, tally)?;
     }
     must_read(&mut connect(&server.table)?)
 }

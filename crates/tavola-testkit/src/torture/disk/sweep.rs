@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::preload::{Action, Call, Fault, FaultyDisk, FileKind};
+use super::super::preload::{Call, Fault, FaultyDisk, FileKind};
 use super::super::workload::Load;
 use super::super::{Arena, Tally, Violation, verify as shown};
 use super::{ACTIONS, Errand, Ready, examine, small_memtables, start, told, verify, wait_while_full, write_until_hit};
@@ -105,17 +105,10 @@ fn run(
         return Ok(());
     };
     write_until_hit(&server, faults, load, ERRAND)?;
-    if faults.hits() > 0 {
-        let said = examine(&server, tally)?;
-        let is_late = matches!(fault, Some(Fault { action: Action::Delay(_) | Action::Shorten, .. }));
-        match said {
-            Ready::Full(_) => {
-                let is_ready = wait_while_full(&server)? == Ready::Yes;
-                tally.add(if is_ready { "full disks recovered from" } else { "full disks that need a restart" }, 1);
-            }
-            Ready::Broken(reason) if is_late => return Err(Violation::new(format!("nothing failed, and {reason}"))),
-            _ => {}
-        }
+    if let Some(fault) = fault.filter(|_| faults.hits() > 0)
+        && let Ready::Full(_) = examine(&server, faults, fault, tally)?
+    {
+        wait_while_full(&server, tally)?;
     }
     super::terminate(arena, server)
 }

@@ -22,7 +22,7 @@ impl Scene {
 
     fn entry(&mut self, kind: u64, inode: u64, at: u64, payload: &[u8]) -> &mut Self {
         for number in [kind, inode, at, payload.len() as u64] {
-            self.record.extend_from_slice(&number.to_ne_bytes());
+            self.record.extend_from_slice(&number.to_le_bytes());
         }
         self.record.extend_from_slice(payload);
         self
