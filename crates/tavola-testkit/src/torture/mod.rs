@@ -11,6 +11,7 @@
 
 mod arena;
 mod author;
+mod bits;
 mod campaign;
 mod disk;
 mod history;
@@ -30,10 +31,11 @@ pub use campaign::{Campaign, Tally, Violation};
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them.
-pub const CAMPAIGNS: [Campaign; 7] = [
+pub const CAMPAIGNS: [Campaign; 8] = [
     kill::CAMPAIGN,
     disk::CAMPAIGN,
     power::CAMPAIGN,
+    bits::CAMPAIGN,
     time::CAMPAIGN,
     history::HISTORY,
     history::MUTANTS,
