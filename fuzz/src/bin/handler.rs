@@ -51,7 +51,7 @@ enum Visitor {
     /// The bearer of the account's key.
     Owner,
     /// The bearer of a signature that was made with the key, whether or not it opens anything.
-    Bearer(TableSas),
+    Bearer(Box<TableSas>),
     /// Somebody with credentials that nobody signed.
     Stranger,
 }
@@ -65,7 +65,7 @@ impl Visitor {
             let Some((uri, sas)) = signed else { return Self::Stranger };
             *request.uri_mut() = uri;
             request.headers_mut().remove(AUTHORIZATION);
-            return Self::Bearer(sas);
+            return Self::Bearer(Box::new(sas));
         }
         let has_signature = request.uri().query().is_some_and(|query| query.contains("sig="));
         if has_signature || request.headers().contains_key(AUTHORIZATION) {
