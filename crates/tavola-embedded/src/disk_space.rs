@@ -15,7 +15,7 @@ pub(crate) enum Room {
     /// Everything.
     Enough,
     /// Only what makes room: deletions, and the small rows of system tables that the drop of a table needs.
-    OnlyToMakeRoom,
+    OnlyToShrink,
     /// Nothing.
     Nothing,
 }
@@ -67,7 +67,7 @@ fn room(free_bytes: u64, reserve_bytes: u64) -> Room {
     if free_bytes >= reserve_bytes {
         Room::Enough
     } else if free_bytes >= reserve_bytes / 2 {
-        Room::OnlyToMakeRoom
+        Room::OnlyToShrink
     } else {
         Room::Nothing
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn half_of_the_reserve_is_for_making_room() {
         for (free_bytes, expected) in
-            [(101, Room::Enough), (100, Room::Enough), (99, Room::OnlyToMakeRoom), (50, Room::OnlyToMakeRoom)]
+            [(101, Room::Enough), (100, Room::Enough), (99, Room::OnlyToShrink), (50, Room::OnlyToShrink)]
         {
             assert_eq!(room(free_bytes, 100), expected, "{free_bytes}");
         }

@@ -107,7 +107,7 @@ impl Job {
     fn fits(&self, room: Room) -> bool {
         match room {
             Room::Enough => true,
-            Room::OnlyToMakeRoom => self.makes_room(),
+            Room::OnlyToShrink => self.makes_room(),
             Room::Nothing => matches!(self, Self::Probe),
         }
     }

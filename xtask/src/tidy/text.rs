@@ -39,7 +39,7 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
 }
 
 fn is_recorded(path: &str) -> bool {
-    path.split('/').any(|folder| matches!(folder, "fixtures" | "vectors" | "test_data"))
+    path.split('/').any(|folder| matches!(folder, "corpus" | "fixtures" | "vectors" | "test_data"))
 }
 
 fn check_length(file: &SourceFile) -> Option<Finding> {

@@ -344,7 +344,7 @@ async fn little_room_is_left_to_what_makes_room() {
     let write = |operations| commits.commit(user_table, group("p", operations), Timestamp::MIN);
     let any = || Precondition::Exists;
     write(vec![insert("a", number(1)), insert("b", number(1))]).await.unwrap().unwrap();
-    *disk.room.lock().unwrap() = Room::OnlyToMakeRoom;
+    *disk.room.lock().unwrap() = Room::OnlyToShrink;
     let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));

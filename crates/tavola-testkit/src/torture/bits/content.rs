@@ -150,7 +150,7 @@ impl Content {
                 None => read.errors += 1,
                 Some(rows) => {
                     read.rows += rows.len() as u64;
-                    let rows: BTreeMap<&Key, &(i32, String)> = rows.iter().map(|(key, value)| (key, value)).collect();
+                    let rows: BTreeMap<&Key, &(i32, String)> = rows.iter().collect();
                     if rows != expected {
                         return Err(difference(table, &expected, &rows));
                     }

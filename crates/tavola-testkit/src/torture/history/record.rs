@@ -159,7 +159,7 @@ impl Page {
             let end = if partition == to.0 { to.1 } else { rows };
             let seen = self.entities.iter().filter(|((of, _), _)| *of == partition);
             let seen: Vec<(u8, Entity)> = seen.map(|((_, row), entity)| (*row, *entity)).collect();
-            (first < end || !seen.is_empty()).then(|| Call {
+            (first < end || !seen.is_empty()).then_some(Call {
                 client,
                 partition,
                 ask: Ask::Page(first..end),

@@ -63,8 +63,8 @@ fn check_page(page: &Page, partitions: &[Vec<Call>]) -> Result<(), String> {
             return Err(format!("{place} had been changed before, by\n  {after}"));
         }
     }
-    let batches = partitions.iter().flatten().filter(|call| call.possible_writes().len() > 1);
-    batches.map(|batch| check_batch(page, batch, &partitions[usize::from(batch.partition)])).collect()
+    let mut batches = partitions.iter().flatten().filter(|call| call.possible_writes().len() > 1);
+    batches.try_for_each(|batch| check_batch(page, batch, &partitions[usize::from(batch.partition)]))
 }
 
 /// A page that shows one row of a batch shows no other of its rows as it was before.

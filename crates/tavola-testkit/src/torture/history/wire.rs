@@ -111,10 +111,13 @@ pub(super) fn answer(ask: &Ask, reply: &Reply) -> Result<Answer, Violation> {
 }
 
 /// The entities of a page, and where to go on.
+pub(super) type Page = (Vec<(Place, Entity)>, Option<(Place, NextPage)>);
+
+/// Reads a page.
 ///
 /// # Errors
 /// If a healthy server does not say such things.
-pub(super) fn page(reply: &Reply) -> Result<(Vec<(Place, Entity)>, Option<(Place, NextPage)>), Violation> {
+pub(super) fn page(reply: &Reply) -> Result<Page, Violation> {
     let Ok(Decoded::Entities(entities, next)) = reply else {
         return Err(Violation::new(format!("a page was answered with {reply:?}")));
     };
