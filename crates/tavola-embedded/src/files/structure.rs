@@ -292,3 +292,6 @@ impl TableForm {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,9 @@ const PARTITIONS: usize = 4;
 const ROWS_PER_PARTITION: usize = 100;
 /// Rounds of writing, so that rows have older versions in deeper levels.
 const ROUNDS: i32 = 6;
+const ROUNDS_MAX: i32 = 14;
+/// Table files on more than one level: those of level 0 are compacted when there are four.
+const LIVE_FILES_MIN: usize = 3;
 /// One base serves so many seeds: making it takes longer than attacking it.
 const SEEDS_PER_BASE: u64 = 50;
 /// Rows that are also read one by one.
@@ -68,18 +71,30 @@ fn make(arena: &Arena, number: u64) -> Result<Base, Violation> {
     let mut dice = fastrand::Rng::with_seed(number ^ 0xb175);
     let mut content = Content::default();
     for round in 0..ROUNDS {
-        // The smallest memtables make table files on several levels; large ones leave the last round in the log.
+        // The smallest memtables make the engine flush and compact; large ones leave the round in the log.
         let memtable_kb = if round + 1 < ROUNDS { "64" } else { "65536" };
-        let server = arena.start(|command| command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb))?;
-        let mut client = Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
-        content.write(&mut client, round, &mut dice)?;
-        server.kill();
+        content.write_and_kill(arena, round, memtable_kb, &mut dice)?;
+    }
+    let mut obsolete = obsolete_files(arena)?;
+    // Each start makes a table file of what the last one left in the log, until there are enough to be compacted.
+    for round in ROUNDS..ROUNDS_MAX {
+        let live = table_files(arena)?.difference(&obsolete).count();
+        if live >= LIVE_FILES_MIN {
+            break;
+        }
+        content.write_and_kill(arena, round, "65536", &mut dice)?;
+        obsolete = obsolete_files(arena)?;
     }
     let folder = arena.folder.with_file_name("bits-base");
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(failed)?;
     }
-    folder::copy(&arena.data(), &folder)?;
+    fs::rename(arena.data(), &folder).map_err(failed)?;
+    Ok(Base { number, folder, content, obsolete })
+}
+
+/// Table files that are there and not part of the data any more. The folder must be sound.
+fn obsolete_files(arena: &Arena) -> Result<BTreeSet<String>, Violation> {
     let checked = run(arena, &["check", "data", "-o", "json"])?;
     let report: serde_json::Value = serde_json::from_slice(&checked.stdout)
         .map_err(|error| Violation::new(format!("`tavola check -o json` prints no JSON: {error}")))?;
@@ -88,12 +103,30 @@ fn make(arena: &Arena, number: u64) -> Result<Base, Violation> {
     }
     let notes = report["findings"].as_array().into_iter().flatten();
     let noted = notes.filter_map(|note| Some(note["file"].as_str()?.trim_start_matches("store/").to_owned()));
-    let obsolete = noted.filter(|file| file.ends_with(".sst")).collect();
-    fs::remove_dir_all(arena.data()).map_err(failed)?;
-    Ok(Base { number, folder, content, obsolete })
+    Ok(noted.filter(|file| file.ends_with(".sst")).collect())
+}
+
+fn table_files(arena: &Arena) -> Result<BTreeSet<String>, Violation> {
+    let files = folder::files(&arena.data())?.into_iter();
+    let names = files.filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
+    Ok(names.filter(|name| name.ends_with(".sst")).collect())
 }
 
 impl Content {
+    fn write_and_kill(
+        &mut self,
+        arena: &Arena,
+        round: i32,
+        memtable_kb: &str,
+        dice: &mut fastrand::Rng,
+    ) -> Result<(), Violation> {
+        let server = arena.start(|command| command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb))?;
+        let mut client = Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
+        self.write(&mut client, round, dice)?;
+        server.kill();
+        Ok(())
+    }
+
     /// One round: batches that write rows anew, a few rows one by one, a few deletions.
     fn write(&mut self, client: &mut Client, round: i32, dice: &mut fastrand::Rng) -> Result<(), Violation> {
         for table in TABLES {
