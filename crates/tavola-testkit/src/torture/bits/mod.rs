@@ -26,7 +26,7 @@ use damage::Damage;
 pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "bits",
     about: "flips, zeroes, cuts and removes bytes of every kind of file; then nothing may be wrong or silently missing",
-    short_seeds: 40,
+    short_seeds: 60,
     attack,
 };
 
