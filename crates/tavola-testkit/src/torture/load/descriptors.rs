@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::fill::{Filling, fill};
 use super::memory::{Guests, resident_mb_max};
-use super::scene::{Neighbour, Scene, as_it_is, nothing_more};
+use super::scene::{Neighbour, Scene, TABLE, as_it_is, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
 
@@ -44,7 +44,7 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         return Err(Violation::new(format!("{served} connections were served and {refused} refused; both should be")));
     }
     // Enough for flushes and compactions, which need descriptors of their own.
-    fill(scene, Filling { entities: 20_000, payload_bytes: 2_000 })?;
+    fill(scene, Filling { table: TABLE, entities: 20_000, payload_bytes: 2_000 })?;
     scene.runtime.block_on(is_served_again(scene))
 }
 

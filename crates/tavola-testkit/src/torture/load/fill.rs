@@ -1,10 +1,10 @@
-//! Fills the neighbours' table quickly: batches of a hundred over a few connections.
+//! Fills a table quickly: batches of a hundred over a few connections.
 
 use std::fmt::Write as _;
 
 use tokio::task::JoinSet;
 
-use super::scene::{Scene, TABLE};
+use super::scene::Scene;
 use super::wire::{Connection, Wire};
 use crate::server_process::ACCOUNT;
 use crate::torture::Violation;
@@ -17,6 +17,7 @@ const MEDIA_TYPE: &str = "multipart/mixed; boundary=batch_1";
 /// What the table is filled with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filling {
+    pub(super) table: &'static str,
     /// A multiple of a hundred.
     pub(super) entities: u64,
     /// Bytes of each entity beside its keys.
@@ -25,7 +26,7 @@ pub(super) struct Filling {
 
 /// Fills the table; every entity is there when this returns. What is there from before may stay.
 pub(super) fn fill(scene: &Scene<'_>, filling: Filling) -> Result<(), Violation> {
-    scene.client()?;
+    scene.client()?.create_table(filling.table);
     let result = scene.runtime.block_on(async {
         let mut fillers = JoinSet::new();
         for number in 0..CONNECTIONS {
@@ -41,7 +42,7 @@ async fn fill_share(wire: Wire, filling: Filling, share: u64) -> Result<(), Stri
     let mut connection = Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
     let payload = "x".repeat(filling.payload_bytes);
     for batch in (share..filling.entities / BATCH_ENTITIES).step_by(CONNECTIONS as usize) {
-        let request = batch_request(&wire, batch, &payload);
+        let request = batch_request(&wire, filling.table, batch, &payload);
         let answer = connection.ask(&request).await.map_err(|error| error.to_string())?;
         let body = String::from_utf8_lossy(&answer.body);
         let done = body.matches("HTTP/1.1 204").count() as u64;
@@ -53,7 +54,7 @@ async fn fill_share(wire: Wire, filling: Filling, share: u64) -> Result<(), Stri
 }
 
 /// Upserts, so that a folder that was filled before can be filled again.
-fn batch_request(wire: &Wire, batch: u64, payload: &str) -> Vec<u8> {
+fn batch_request(wire: &Wire, table: &str, batch: u64, payload: &str) -> Vec<u8> {
     let first = batch * BATCH_ENTITIES;
     let partition = first / PARTITION_ENTITIES;
     let mut body = String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
@@ -62,7 +63,7 @@ fn batch_request(wire: &Wire, batch: u64, payload: &str) -> Vec<u8> {
         let _infallible = write!(
             body,
             "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             PUT http://{}/{ACCOUNT}/{TABLE}(PartitionKey='p{partition:06}',RowKey='r{number:09}') HTTP/1.1\r\n\
+             PUT http://{}/{ACCOUNT}/{table}(PartitionKey='p{partition:06}',RowKey='r{number:09}') HTTP/1.1\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{entity}\r\n",
             wire.authority,
             entity.len()

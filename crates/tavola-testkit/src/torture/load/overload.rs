@@ -22,7 +22,7 @@ const FEW: u64 = 16;
 /// Each always has requests under way: hundreds of times what keeps the server busy.
 const MANY: u64 = 4_000;
 const MANY_SHORT: u64 = 1_500;
-const FILLING: Filling = Filling { entities: 20_000, payload_bytes: 200 };
+const FILLING: Filling = Filling { table: TABLE, entities: 20_000, payload_bytes: 200 };
 /// What is asked ahead of the answers.
 const PIPELINED: usize = 8;
 /// The time that the server has to be as fast as before.

@@ -27,7 +27,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 };
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
-    fill(scene, Filling { entities: PAGE_ENTITIES, payload_bytes: 1000 })?;
+    fill(scene, Filling { table: TABLE, entities: PAGE_ENTITIES, payload_bytes: 1000 })?;
     let before = super::unread::descriptors(scene);
     let end = Instant::now() + scene.lasting(Duration::from_secs(3), Duration::from_secs(30));
     let page = scene.wire.page(TABLE, "");

@@ -11,11 +11,13 @@ use super::fill::{Filling, fill};
 use super::latency::{Latencies, micros, percent};
 use super::memory::{Guests, resident_mb_max};
 use super::polite::{Experience, Phase};
-use super::scene::{Neighbour, Scene, TABLE, as_it_is};
+use super::scene::{Neighbour, Scene, as_it_is};
 use super::wire::{Connection, Wire};
 use crate::client::Client;
 use crate::torture::Violation;
 
+/// Its own, because what is in it is counted.
+const TABLE: &str = "scanned";
 const SCANS: u64 = 8;
 const ENTITIES_SHORT: u64 = 50_000;
 const ENTITIES_LONG: u64 = 1_000_000;
@@ -36,7 +38,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let entities = if scene.arena.is_short { ENTITIES_SHORT } else { ENTITIES_LONG };
-    fill(scene, Filling { entities, payload_bytes: PAYLOAD_BYTES })?;
+    fill(scene, Filling { table: TABLE, entities, payload_bytes: PAYLOAD_BYTES })?;
     // Compactions of what was filled in are no part of the quiet.
     thread::sleep(scene.lasting(Duration::from_millis(500), Duration::from_secs(20)));
     let mut probe = Probe::new(scene, entities)?;

@@ -16,7 +16,7 @@ use crate::torture::Violation;
 const CONNECTIONS: u64 = 300;
 /// Pages of four megabytes each, asked for ahead of any answer.
 const PIPELINED: usize = 4;
-const FILLING: Filling = Filling { entities: 1000, payload_bytes: 4000 };
+const FILLING: Filling = Filling { table: TABLE, entities: 1000, payload_bytes: 4000 };
 /// What the server gives a client to take an answer; the same bound as in production, only shorter.
 const PATIENCE: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(30);
