@@ -39,7 +39,7 @@ const HEADS: [(&[u8], &[u8]); 4] = [
 ];
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
-    let rounds = if scene.arena.is_short { 1 } else { 20 };
+    let rounds = if scene.arena.is_short { 1 } else { 5 };
     for _ in 0..rounds {
         let results = scene.runtime.block_on(async {
             let mut heads = JoinSet::new();
