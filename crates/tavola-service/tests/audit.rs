@@ -82,7 +82,7 @@ async fn rows_of_an_unknown_table() {
 async fn what_does_not_fit_is_named() {
     use EdmValue::{Int64, String as Text};
     let name = |text: &str| ("Name", Text(text.to_owned()));
-    let cases: [(TableId, &str, Vec<(&str, EdmValue)>, &str); 7] = [
+    for (table, row_key, values, expected) in [
         (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(256))], "its id 256 is also that of"),
         (TableId::CATALOG, "t:second", vec![name("Other"), ("Id", Int64(258))], "under another name"),
         (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(99_999))], "not below 1280"),
@@ -90,8 +90,7 @@ async fn what_does_not_fit_is_named() {
         (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(258)), ("Policy1", Int64(1))], "Policy1"),
         (TableId::SERVICE_PROPERTIES, "table", vec![], "the service properties of shop"),
         (TableId::SEQUENCES, "id", vec![("Next", Int64(256))], "table 256 of shop is not below 256"),
-    ];
-    for (table, row_key, values, expected) in cases {
+    ] {
         let store = written().await;
         put(&store, table, row_key, &values).await;
         let (_, findings) = audit(&store, &[]).await;
