@@ -57,7 +57,7 @@ impl Engine {
         let engine_path = folder.engine_path();
         let new = is_new(&folder, &engine_path)?;
         let synced = mark::read(path).map_err(|error| mark_error(&folder, error))?;
-        let logs = if new { LogState::Whole } else { check_logs(&folder, &engine_path, synced)? };
+        let logs = if new { LogState::Whole } else { prepare_logs(&folder, &engine_path, synced)? };
         if logs == LogState::TornTail {
             tracing::warn!(folder = %path.display(), "the last write was torn by a crash; it was never acknowledged");
         }
@@ -246,11 +246,13 @@ fn mark_error(folder: &DataFolder, error: MarkError) -> OpenError {
     }
 }
 
-fn check_logs(folder: &DataFolder, engine_path: &Path, synced: Option<u64>) -> Result<LogState, OpenError> {
-    log_check::check(engine_path, synced).map_err(|error| match error {
+fn prepare_logs(folder: &DataFolder, engine_path: &Path, synced: Option<u64>) -> Result<LogState, OpenError> {
+    let checked = log_check::check(engine_path, synced).map_err(|error| match error {
         LogError::Damaged(what) => folder.damaged(what),
         LogError::Io(path, source) => OpenError::Io { action: "read", path, source },
-    })
+    })?;
+    checked.torn_edit.map_or(Ok(()), |torn_edit| torn_edit.cut_off())?;
+    Ok(checked.logs)
 }
 
 fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {

@@ -9,13 +9,18 @@
 //! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
 //! count of changes (4 bytes), from which the next one's sequence number follows.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::OpenError;
 use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
 use crate::files::manifest::{self, Manifest};
 use crate::files::{name_of, numbered};
 use crate::mark;
+
+/// Of a write: its sequence number and its count of changes.
+const HEAD_BYTES: usize = 12;
 
 /// What the logs of a folder that may be opened look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +39,37 @@ pub(crate) enum LogError {
     Io(PathBuf, io::Error),
 }
 
+/// A folder that may be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Checked {
+    pub(crate) logs: LogState,
+    /// The record of files ends with an edit that was torn by a crash.
+    pub(crate) torn_edit: Option<TornEdit>,
+}
+
+/// An edit of the record of files that never reached the disk whole, so that nothing relied on it. The engine takes one
+/// that is cut off for what it is, and one with sectors that were never written for damage; so it is cut off for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TornEdit {
+    path: PathBuf,
+    offset: u64,
+}
+
+impl TornEdit {
+    pub(crate) fn cut_off(&self) -> Result<(), OpenError> {
+        let cut = || {
+            let file = File::options().write(true).open(&self.path)?;
+            file.set_len(self.offset)?;
+            file.sync_all()
+        };
+        cut().map_err(OpenError::io("cut off the torn end of", &self.path))
+    }
+}
+
 /// Checks the write-ahead logs and the record of files in an engine's folder. `synced` is the sequence number of the last
 /// write that is known to have been acknowledged, if one is.
-pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<LogState, LogError> {
-    let manifest = check_manifest(folder)?;
+pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<Checked, LogError> {
+    let (manifest, torn_edit) = check_manifest(folder)?;
     let logs = numbered(folder, "log").map_err(|error| LogError::Io(folder.to_owned(), error))?;
     // The engine always has one; only a crash while it was created leaves none, and then there is no table file either.
     if logs.is_empty() && !numbered(folder, "sst").map_err(|error| LogError::Io(folder.to_owned(), error))?.is_empty() {
@@ -50,12 +82,12 @@ pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<LogState, LogE
     for (_, log) in logs.iter().filter(|(number, _)| *number >= log_number) {
         walk.file(log)?;
     }
-    walk.verdict(synced)
+    walk.verdict(synced).map(|logs| Checked { logs, torn_edit })
 }
 
 /// The file that names all others. Its records have no sequence numbers; each is synced before the next as well. `None`
 /// if it holds something that only the engine understands.
-pub(crate) fn check_manifest(folder: &Path) -> Result<Option<Manifest>, LogError> {
+pub(crate) fn check_manifest(folder: &Path) -> Result<(Option<Manifest>, Option<TornEdit>), LogError> {
     let current = folder.join("CURRENT");
     let name = manifest::current(folder).map_err(|error| LogError::Io(current, error))?;
     let path = match &name {
@@ -67,6 +99,7 @@ pub(crate) fn check_manifest(folder: &Path) -> Result<Option<Manifest>, LogError
     };
     let mut walk = Walk::new(Kind::Files);
     walk.file(&path)?;
+    let torn_edit = walk.flaw.as_ref().map(|flaw| TornEdit { path: path.clone(), offset: flaw.record });
     walk.verdict(None)?;
     let (manifest, flaws) = Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
     if manifest.records == 0 {
@@ -74,7 +107,7 @@ pub(crate) fn check_manifest(folder: &Path) -> Result<Option<Manifest>, LogError
     }
     // A torn last edit was never relied on.
     let understood = manifest.edits == manifest.records && flaws.len() <= 1;
-    Ok(Some(manifest).filter(|_| understood))
+    Ok((Some(manifest).filter(|_| understood), torn_edit))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,17 +120,29 @@ enum Kind {
 struct Flaw {
     file: String,
     offset: u64,
+    /// Where the record begins in which it lies.
+    record: u64,
     what: &'static str,
     /// It looks like bytes that never reached the disk.
     unwritten: bool,
+}
+
+/// A record that has begun.
+struct Open {
+    start: u64,
+    /// Its first bytes, as many as its sequence number and count take. The first fragment may hold fewer, at the end of a
+    /// block.
+    head: Vec<u8>,
+    /// The sequence number of the next write, once the head is whole.
+    after: Option<u64>,
 }
 
 /// A walk over the records of some logs, in their order.
 struct Walk {
     kind: Kind,
     file: String,
-    /// The record whose first fragment was read and whose last was not: where it began, and the sequence after it.
-    open: Option<(u64, Option<u64>)>,
+    /// The record whose first fragment was read and whose last was not.
+    open: Option<Open>,
     /// The sequence number of the next write, known once one was read.
     sequence_next: Option<u64>,
     /// Up to this sequence number everything is in table files, if that is known.
@@ -119,37 +164,50 @@ impl Walk {
         pieces(path, failed, &mut |piece| match piece {
             Piece::Fragment { kind, payload, offset } => self.fragment(kind, payload, offset),
             Piece::Flaw { offset, what, unwritten } => {
-                self.open = None;
-                self.found(offset, what, unwritten);
+                let record = self.open.take().map_or(offset, |open| open.start);
+                self.found(offset, record, what, unwritten);
                 Ok(())
             }
         })?;
-        if let Some((start, _)) = self.open.take() {
-            self.found(start, "a record has no end", true);
+        if let Some(Open { start, .. }) = self.open.take() {
+            self.found(start, start, "a record has no end", true);
         }
         Ok(())
     }
 
     fn fragment(&mut self, kind: u8, payload: &[u8], offset: u64) -> Result<(), LogError> {
-        match kind {
-            WHOLE | FIRST => {
-                if let Some((start, _)) = self.open.take() {
-                    self.found(start, "a record has no end", false);
+        match (kind, self.open.take()) {
+            (WHOLE | FIRST, open) => {
+                if let Some(Open { start, .. }) = open {
+                    self.found(start, start, "a record has no end", false);
                 }
-                let after = self.record_begins(payload, offset)?;
-                if kind == FIRST {
-                    self.open = Some((offset, after));
-                } else {
-                    self.sequence_next = after;
-                }
+                self.go_on(Open { start: offset, head: Vec::new(), after: None }, payload, kind == WHOLE)
             }
             // Without its first fragment it belongs to the record at the flaw.
-            MIDDLE if self.open.is_none() => self.found(offset, "a record has no beginning", false),
-            LAST => match self.open.take() {
-                Some((_, after)) => self.sequence_next = after,
-                None => self.found(offset, "a record has no beginning", false),
-            },
-            _ => {}
+            (MIDDLE | LAST, None) => {
+                self.found(offset, offset, "a record has no beginning", false);
+                Ok(())
+            }
+            (MIDDLE | LAST, Some(open)) => self.go_on(open, payload, kind == LAST),
+            (_, open) => {
+                self.open = open;
+                Ok(())
+            }
+        }
+    }
+
+    /// A record has one more fragment.
+    fn go_on(&mut self, mut open: Open, payload: &[u8], is_last: bool) -> Result<(), LogError> {
+        let missing = HEAD_BYTES - open.head.len();
+        open.head.extend_from_slice(&payload[..missing.min(payload.len())]);
+        // The record is judged once, as soon as its head is whole; one that is shorter, at its end.
+        if missing > 0 && (open.head.len() == HEAD_BYTES || is_last) {
+            open.after = self.record_begins(&open.head, open.start)?;
+        }
+        if is_last {
+            self.sequence_next = open.after;
+        } else {
+            self.open = Some(open);
         }
         Ok(())
     }
@@ -171,7 +229,7 @@ impl Walk {
             Some(_) => self.recovered_before = true,
             None if goes_on == Some(false) && self.flushed.is_some() => {
                 let what = "writes before this one are missing";
-                let flaw = Flaw { file: self.file.clone(), offset, what, unwritten: false };
+                let flaw = Flaw { file: self.file.clone(), offset, record: offset, what, unwritten: false };
                 return Err(LogError::Damaged(flaw.to_string()));
             }
             None => {}
@@ -179,9 +237,9 @@ impl Walk {
         Ok(after)
     }
 
-    fn found(&mut self, offset: u64, what: &'static str, unwritten: bool) {
+    fn found(&mut self, offset: u64, record: u64, what: &'static str, unwritten: bool) {
         let file = &self.file;
-        self.flaw.get_or_insert_with(|| Flaw { file: file.clone(), offset, what, unwritten });
+        self.flaw.get_or_insert_with(|| Flaw { file: file.clone(), offset, record, what, unwritten });
     }
 
     fn verdict(self, synced: Option<u64>) -> Result<LogState, LogError> {

@@ -230,3 +230,14 @@ fn who_cannot_be_checked() {
     fs::write(folder.path().join("TAVOLA"), "tavola-format: 2\n").unwrap();
     assert!(matches!(refusal(folder.path()), OpenError::NewerFormat { .. }));
 }
+
+/// What the next start cuts off is no damage, although the engine says so before.
+#[test]
+fn a_torn_edit_of_the_record_of_files_is_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    common::put_numbers(&common::open(folder.path()), 0..10);
+    common::tear_an_edit(folder.path());
+    let report = check(folder.path(), &mut Quiet, &mut |_, _| {}).unwrap();
+    assert!(!report.is_damaged(), "{report:?}");
+    assert!(report.findings.iter().any(|finding| finding.what.contains("torn by a crash")), "{report:?}");
+}

@@ -9,7 +9,7 @@ use crate::error::OpenError;
 use crate::files::manifest::{LiveFile, Manifest, current};
 use crate::files::{name_of, numbered};
 use crate::folder::DataFolder;
-use crate::log_check::{self, LogError, LogState};
+use crate::log_check::{self, Checked, LogError};
 use crate::mark::{self, MarkError};
 
 /// The engine's files that hold data.
@@ -20,7 +20,7 @@ pub(crate) struct Inventory {
     /// The logs whose writes may not be in table files, oldest first.
     pub(crate) logs: Vec<PathBuf>,
     /// What the engine may be opened with; `None` if it must not be.
-    pub(crate) log_state: Option<LogState>,
+    pub(crate) checked: Option<Checked>,
 }
 
 /// A table file, and what the record of files says about it.
@@ -50,9 +50,9 @@ impl Inventory {
         };
         let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).map(|(_, path)| path).collect();
-        let log_state = if manifest.is_some() { check_logs(folder, report)? } else { None };
+        let checked = if manifest.is_some() { check_logs(folder, report)? } else { None };
         check_texts(engine_path, report)?;
-        Ok(Self { engine_path: engine_path.to_owned(), tables, logs, log_state })
+        Ok(Self { engine_path: engine_path.to_owned(), tables, logs, checked })
     }
 
     /// Bytes that a look at everything reads.
@@ -133,7 +133,7 @@ fn recorded_tables(
 }
 
 /// The same question as at every start. What is wrong with single records is found when they are read.
-fn check_logs(folder: &DataFolder, report: &mut Report) -> Result<Option<LogState>, OpenError> {
+fn check_logs(folder: &DataFolder, report: &mut Report) -> Result<Option<Checked>, OpenError> {
     let synced = match mark::read(folder.path()) {
         Ok(synced) => synced,
         Err(MarkError::Damaged(what)) => {
@@ -143,7 +143,7 @@ fn check_logs(folder: &DataFolder, report: &mut Report) -> Result<Option<LogStat
         Err(MarkError::Io(path, error)) => return Err(OpenError::io("read", &path)(error)),
     };
     match log_check::check(&folder.engine_path(), synced) {
-        Ok(state) => Ok(Some(state)),
+        Ok(checked) => Ok(Some(checked)),
         Err(LogError::Damaged(what)) => {
             let place = Place::File { name: "store".to_owned(), offset: None };
             report.damage(place, format!("the folder does not open: {what}"));

@@ -43,7 +43,7 @@ pub(super) fn read_logs(
         report.counts.files += 1;
         report.counts.log_records += log.records;
         sequence_next = log.sequence_next;
-        log.report(inventory.log_state.is_some(), index == last, report);
+        log.report(inventory.checked.is_some(), index == last, report);
     }
     writes.sort_by(|one, other| one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence)));
     writes

@@ -18,7 +18,7 @@ use tavola_store::RowRef;
 use crate::engine::Engine;
 use crate::error::OpenError;
 use crate::folder::DataFolder;
-use crate::log_check::LogState;
+use crate::log_check::{Checked, LogState};
 use inventory::Inventory;
 use rows::RowCheck;
 
@@ -55,8 +55,9 @@ pub fn check(
     let folder = DataFolder::existing(path, &mut report)?;
     let inventory = Inventory::take(&folder, &mut report)?;
     let rows = read(&inventory, &mut report, progress, &mut |table, decoded, _| row(table, decoded));
-    if let Some(logs) = inventory.log_state.filter(|_| !report.is_damaged()) {
-        compare_with_engine(&inventory, logs, &rows, &mut report, progress);
+    // A torn edit is cut off by the next start; before, the engine may not read the folder.
+    if let Some(Checked { logs, torn_edit: None }) = inventory.checked.filter(|_| !report.is_damaged()) {
+        compare_with_engine(&inventory.engine_path, logs, &rows, &mut report, progress);
     }
     Ok(report)
 }
@@ -94,7 +95,7 @@ fn read(
 
 /// What was read here must be what the engine reads.
 fn compare_with_engine(
-    inventory: &Inventory,
+    engine_path: &Path,
     logs: LogState,
     rows: &RowCheck,
     report: &mut Report,
@@ -103,7 +104,7 @@ fn compare_with_engine(
     let place = Place::File { name: "store".to_owned(), offset: None };
     progress.begin("asking the engine", rows.seen, Unit::Rows);
     let mut found = rows::Fingerprint::default();
-    let read = Engine::read_only(&inventory.engine_path, logs, &mut |key, value| {
+    let read = Engine::read_only(engine_path, logs, &mut |key, value| {
         found.add(key, value);
         progress.advance(1);
     });

@@ -4,7 +4,7 @@ use std::path::Path;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{LogError, LogState, check};
+use super::{Checked, LogError, LogState, check};
 use crate::files::log::{BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, WHOLE};
 use crate::files::masked_crc32c as checksum;
 
@@ -48,6 +48,10 @@ fn log(records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn verdict(folder: &Path) -> Result<LogState, String> {
+    checked(folder).map(|checked| checked.logs)
+}
+
+fn checked(folder: &Path) -> Result<Checked, String> {
     check(folder, None).map_err(|error| match error {
         LogError::Damaged(what) => what,
         LogError::Io(path, error) => panic!("{path:?}: {error}"),
@@ -196,6 +200,23 @@ fn the_record_of_files_is_checked_too() {
     assert_eq!(verdict(folder), Ok(LogState::Whole), "a torn tail of it says nothing about the writes");
     fs::write(folder.join("CURRENT"), [0xff, 0xfe]).unwrap();
     assert!(verdict(folder).is_err());
+}
+
+/// The cut comes before the whole edit, not before the fragment that was torn.
+#[test]
+fn a_torn_edit_is_cut_off_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    let manifest = folder.join("MANIFEST-000001");
+    let sound = log(&[vec![1; 50], vec![2; 20]]);
+    fs::write(&manifest, &sound).unwrap();
+    assert_eq!(checked(folder).unwrap().torn_edit, None);
+    let mut torn = log(&[vec![1; 50], vec![2; 20], vec![3; 40_000]]);
+    torn[BLOCK_BYTES + 1024..BLOCK_BYTES + 2048].fill(0);
+    fs::write(&manifest, &torn).unwrap();
+    checked(folder).unwrap().torn_edit.unwrap().cut_off().unwrap();
+    assert_eq!(fs::read(&manifest).unwrap(), sound);
 }
 
 #[test]

@@ -92,3 +92,16 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
         }
     }
 }
+
+/// Adds an edit to the record of files of which some sectors never reached the disk.
+pub(crate) fn tear_an_edit(folder: &Path) {
+    let manifest = data_files(folder, "MANIFEST").pop().expect("the engine has one");
+    let mut bytes = fs::read(&manifest).expect("the file is there");
+    bytes.extend_from_slice(&[1, 2, 3, 4]);
+    bytes.extend_from_slice(&1500_u16.to_le_bytes());
+    bytes.push(1);
+    for (length, byte) in [(300, 7), (1000, 0), (200, 7)] {
+        bytes.resize(bytes.len() + length, byte);
+    }
+    fs::write(&manifest, bytes).expect("the file can be written");
+}
