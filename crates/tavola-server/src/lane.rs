@@ -9,7 +9,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
 /// A third of the weight of a thread that serves sockets, while both want the processor; all of it otherwise. More would
-/// also put queries behind everything else that the machine does: with 10 they starved on a busy one.
+/// also put queries behind everything else that the machine does: with 10 a busy one served 29 and 45 a second, with 5
+/// 55 and 63.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 5;
 
