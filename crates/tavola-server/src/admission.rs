@@ -22,7 +22,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Admission {
     requests: Arc<Semaphore>,
-    requests_max: usize,
     queries: Arc<Semaphore>,
 }
 
@@ -35,14 +34,8 @@ pub(crate) struct Admitted {
 
 impl Admission {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let requests_max = limits.requests_in_flight;
-        let requests = Arc::new(Semaphore::new(requests_max));
-        Self { requests, requests_max, queries: Arc::new(Semaphore::new(limits.queries)) }
-    }
-
-    /// How many requests have a place, those that wait for their turn included.
-    pub(crate) fn requests_in_flight(&self) -> usize {
-        self.requests_max - self.requests.available_permits()
+        let (requests, queries) = (limits.requests_in_flight, limits.queries);
+        Self { requests: Arc::new(Semaphore::new(requests)), queries: Arc::new(Semaphore::new(queries)) }
     }
 
     /// A place for this request.
@@ -83,9 +76,8 @@ mod tests {
 
     use super::*;
 
-    fn admission(requests_max: usize, queries: usize) -> Admission {
-        let (requests, queries) = (Arc::new(Semaphore::new(requests_max)), Arc::new(Semaphore::new(queries)));
-        Admission { requests, requests_max, queries }
+    fn admission(requests: usize, queries: usize) -> Admission {
+        Admission { requests: Arc::new(Semaphore::new(requests)), queries: Arc::new(Semaphore::new(queries)) }
     }
 
     fn get() -> TableRequest {
@@ -102,7 +94,6 @@ mod tests {
         let admission = admission(2, 1);
         let first = admission.admit(&get()).await.unwrap();
         let _second = admission.admit(&get()).await.unwrap();
-        assert_eq!(admission.requests_in_flight(), 2);
         assert!(matches!(admission.admit(&get()).await, Err(Rejection::ServerBusy { retry_after_seconds: 1 })));
         drop(first);
         admission.admit(&get()).await.unwrap();
@@ -124,6 +115,6 @@ mod tests {
         tokio::time::sleep(PATIENCE / 2).await;
         drop(running);
         waiting.await.unwrap().unwrap();
-        assert_eq!(admission.requests_in_flight(), 0, "who was refused or has gone holds nothing");
+        assert_eq!(admission.requests.available_permits(), 10, "who was refused or has gone holds nothing");
     }
 }

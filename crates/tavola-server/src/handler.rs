@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -88,6 +89,23 @@ struct RequestInHand<'a> {
     permitted: bool,
     /// What telemetry is told, as far as it is known.
     subject: Subject,
+    _open: OpenRequest<'a>,
+}
+
+/// Counts a request for as long as it is in hand.
+struct OpenRequest<'a>(&'a AtomicUsize);
+
+impl<'a> OpenRequest<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl<'a> RequestInHand<'a> {
@@ -110,6 +128,7 @@ impl<'a> RequestInHand<'a> {
             parts,
             account,
             subject: Subject::default(),
+            _open: OpenRequest::begin(&node.open_requests),
         }
     }
 

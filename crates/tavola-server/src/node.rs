@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tavola_service::TableService;
@@ -78,6 +78,8 @@ pub struct Node {
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     configuration: Box<dyn Configuration>,
+    /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
+    pub(crate) open_requests: AtomicUsize,
     pub(crate) admission: Admission,
     pub(crate) body_memory: BodyMemory,
     pub(crate) query_lane: QueryLane,
@@ -107,6 +109,7 @@ impl Node {
             account_folder: config.account_folder.clone(),
             admin_names: config.admin_names.clone(),
             configuration: Box::new(config.clone()),
+            open_requests: AtomicUsize::new(0),
             admission: Admission::new(&config.limits),
             body_memory: BodyMemory::new(config.limits.body_memory_bytes),
             query_lane: QueryLane::start()

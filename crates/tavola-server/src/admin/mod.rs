@@ -7,6 +7,7 @@ mod guard;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -106,7 +107,7 @@ fn status(node: &Node) -> Response<Bytes> {
         Err(reason) => (false, reason.replace(['"', '\\', '\n'], " ")),
     };
     let version = env!("CARGO_PKG_VERSION");
-    let in_flight = node.admission.requests_in_flight();
+    let in_flight = node.open_requests.load(Ordering::Relaxed);
     let accounts = node.accounts().names().count();
     let body = format!(
         "{{\"version\":\"{version}\",\"ready\":{ready},\"reason\":\"{reason}\",\"accounts\":{accounts},\
