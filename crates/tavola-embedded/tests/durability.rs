@@ -350,3 +350,20 @@ fn an_edit_of_the_record_of_files_torn_in_its_middle_opens() {
     common::tear_an_edit(folder.path());
     assert_eq!(read_numbers(&open(folder.path())), (0..10).collect::<Vec<i32>>());
 }
+
+/// Found by changed bits, seed 541: a start on such a log never ended.
+#[test]
+fn garbage_behind_the_last_record_never_hangs() {
+    for kind in [0, 1, 4, 5, 6, 8, 9, 10, 11, 130, 131, 200] {
+        let folder = TempDir::new().unwrap();
+        put_numbers(&open(folder.path()), 0..20);
+        let log = the_log(folder.path());
+        let mut bytes = fs::read(&log).unwrap();
+        bytes.extend_from_slice(&[1, 2, 3, 4, 0xff, 0x7f, kind, 7, 7, 7, 9, 9, 9, 9]);
+        fs::write(&log, bytes).unwrap();
+        match EmbeddedStore::open(folder.path(), Options::default()) {
+            Ok(store) => assert_eq!(read_numbers(&store).len(), 20, "kind {kind}"),
+            Err(error) => assert!(matches!(error, OpenError::Damaged { .. }), "kind {kind}: {error}"),
+        }
+    }
+}

@@ -19,6 +19,10 @@ pub(crate) struct Inventory {
     pub(crate) tables: Vec<TableEntry>,
     /// The logs whose writes may not be in table files, oldest first.
     pub(crate) logs: Vec<PathBuf>,
+    /// Up to this sequence number everything is in table files, if that is known.
+    pub(crate) flushed: Option<u64>,
+    /// Up to this one writes were acknowledged, if that is known.
+    pub(crate) synced: Option<u64>,
     /// What the engine may be opened with; `None` if it must not be.
     pub(crate) checked: Option<Checked>,
 }
@@ -50,9 +54,11 @@ impl Inventory {
         };
         let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).map(|(_, path)| path).collect();
-        let checked = if manifest.is_some() { check_logs(folder, report)? } else { None };
+        let synced = read_mark(folder, report)?;
+        let checked = if manifest.is_some() { check_logs(engine_path, synced, report)? } else { None };
         check_texts(engine_path, report)?;
-        Ok(Self { engine_path: engine_path.to_owned(), tables, logs, checked })
+        let flushed = manifest.map(|manifest| manifest.flushed);
+        Ok(Self { engine_path: engine_path.to_owned(), tables, logs, flushed, synced, checked })
     }
 
     /// Bytes that a look at everything reads.
@@ -132,17 +138,21 @@ fn recorded_tables(
     tables
 }
 
-/// The same question as at every start. What is wrong with single records is found when they are read.
-fn check_logs(folder: &DataFolder, report: &mut Report) -> Result<Option<Checked>, OpenError> {
-    let synced = match mark::read(folder.path()) {
-        Ok(synced) => synced,
+/// How far writes were acknowledged; `None` if nothing says.
+fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
+    match mark::read(folder.path()) {
+        Ok(synced) => Ok(synced),
         Err(MarkError::Damaged(what)) => {
             report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
-            None
+            Ok(None)
         }
-        Err(MarkError::Io(path, error)) => return Err(OpenError::io("read", &path)(error)),
-    };
-    match log_check::check(&folder.engine_path(), synced) {
+        Err(MarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),
+    }
+}
+
+/// The same question as at every start. What is wrong with single records, and what is lost, is found when they are read.
+fn check_logs(engine_path: &Path, synced: Option<u64>, report: &mut Report) -> Result<Option<Checked>, OpenError> {
+    match log_check::check(engine_path, synced) {
         Ok(checked) => Ok(Some(checked)),
         Err(LogError::Damaged(what)) => {
             let place = Place::File { name: "store".to_owned(), offset: None };

@@ -1,11 +1,14 @@
 //! The writes of the logs that may not be in table files yet.
 
+use std::fs;
+
 use crate::check::Progress;
 use crate::check::inventory::{Inventory, engine_file};
 use crate::check::report::{Loss, Report};
 use crate::files::batch::{Batch, Entry, RangeDeletion};
 use crate::files::log::{Record, records};
 use crate::files::name_of;
+use crate::mark;
 
 /// The writes of the logs, by key and newest first.
 pub(super) fn read_logs(
@@ -15,7 +18,7 @@ pub(super) fn read_logs(
     progress: &mut dyn Progress,
 ) -> Vec<Entry> {
     let mut writes = Vec::new();
-    let mut sequence_next: Option<u64> = None;
+    let mut sequence_next = inventory.flushed.map(|flushed| flushed.saturating_add(1));
     let last = inventory.logs.len().saturating_sub(1);
     for (index, path) in inventory.logs.iter().enumerate() {
         let mut log = Log { name: name_of(path), flaws: Vec::new(), sequence_next, records: 0, undecoded: Vec::new() };
@@ -45,8 +48,23 @@ pub(super) fn read_logs(
         sequence_next = log.sequence_next;
         log.report(inventory.checked.is_some(), index == last, report);
     }
+    report_lost_end(inventory, sequence_next, report);
     writes.sort_by(|one, other| one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence)));
     writes
+}
+
+/// A log that was cut between two records is whole in itself; only the mark tells how much is missing.
+fn report_lost_end(inventory: &Inventory, sequence_next: Option<u64>, report: &mut Report) {
+    let (Some(synced), Some(next)) = (inventory.synced, sequence_next) else { return };
+    let missing = synced.saturating_add(1).saturating_sub(next);
+    if missing > 0 {
+        let place = match inventory.logs.last() {
+            Some(path) => engine_file(&name_of(path), fs::metadata(path).ok().map(|file| file.len())),
+            None => engine_file("000000.log", None),
+        };
+        let what = format!("{} says that more writes were acknowledged than are here", mark::NAME);
+        report.lost(place, what, Loss { rows: Some(missing), ..Loss::default() });
+    }
 }
 
 /// What was noticed in one log.

@@ -103,6 +103,8 @@ fn is_fragment(bytes: &[u8]) -> bool {
 /// bytes that a crash kept from the disk look like this; a flipped byte does not.
 fn looks_unwritten(block: &[u8], at: usize) -> bool {
     let length = match block[at..].first_chunk::<HEADER_BYTES>() {
+        // A crash leaves the kind as it was written, or zero. The engine never ends reading some of the others.
+        Some([.., kind]) if *kind > LAST => return false,
         Some([.., low, high, _]) => usize::from(u16::from_le_bytes([*low, *high])),
         None => return true,
     };
