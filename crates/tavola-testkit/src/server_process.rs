@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::record;
@@ -41,6 +42,30 @@ pub fn serve_command(binary: impl AsRef<OsStr>, location: &Path) -> Command {
     command
 }
 
+/// A start that takes longer never ends.
+const START_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// Kills a process that takes too long; until it goes out of scope.
+#[derive(Debug)]
+pub struct Watchdog {
+    _in_time: mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    /// Kills the process with this id after this time.
+    #[must_use]
+    pub fn new(pid: u32, time_max: Duration) -> Self {
+        let (in_time, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(time_max) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // It may have ended by itself just now.
+                let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            }
+        });
+        Self { _in_time: in_time }
+    }
+}
+
 /// A running server, killed when it goes out of scope.
 #[derive(Debug)]
 pub struct ServerProcess {
@@ -69,6 +94,7 @@ impl ServerProcess {
     /// If it ended before.
     pub fn spawn(command: &mut Command) -> Result<Self, EndedEarly> {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
+        let _watchdog = Watchdog::new(child.id(), START_TIME_MAX);
         let mut lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let mut server = Self { child, start_up: Vec::new(), table: String::new(), admin: String::new() };
         if !server.wait_until_announced(&mut lines) {

@@ -15,11 +15,12 @@ mod damage;
 mod folder;
 
 use std::fs::{self, File};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use super::{Arena, Campaign, Tally, Violation};
 use crate::client::Client;
-use crate::server_process::{self, ServerProcess};
+use crate::server_process::{self, ServerProcess, Watchdog};
 use content::{Content, Read};
 use damage::Damage;
 
@@ -32,6 +33,9 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
 
 /// `tavola serve` and `tavola check` for a folder that must be looked at.
 const DATA_EXIT: i32 = 3;
+
+/// A command that takes longer on so little data never ends.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(180);
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let mut dice = arena.dice(0);
@@ -69,8 +73,16 @@ fn run(arena: &Arena, arguments: &[&str]) -> Result<Output, Violation> {
     let before = folder::hash(&arena.data())?;
     let mut command = server_process::command(&arena.server);
     // Nobody is there to be asked.
-    let output = command.current_dir(&arena.folder).args(arguments).stdin(File::open("/dev/null").map_err(io_error)?);
-    let output = output.output().map_err(io_error)?;
+    command
+        .current_dir(&arena.folder)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().map_err(io_error)?;
+    let watchdog = Watchdog::new(child.id(), COMMAND_TIME_MAX);
+    let output = child.wait_with_output().map_err(io_error)?;
+    drop(watchdog);
     if folder::hash(&arena.data())? != before {
         return Err(Violation::new(format!("`tavola {}` changed the damaged folder", arguments.join(" "))));
     }
