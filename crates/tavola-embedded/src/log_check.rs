@@ -222,12 +222,14 @@ impl Walk {
             (None, Some(flushed)) => Some(first <= flushed.saturating_add(1)),
             (None, None) => None,
         });
+        // A number that comes again is not one that is missing: after a failed write the engine uses it once more.
+        let is_gap = goes_on == Some(false) && self.flushed.is_some() && first > self.sequence_next;
         match self.flaw.take() {
             Some(flaw) if goes_on != Some(true) => {
                 return Err(LogError::Damaged(format!("{flaw}, and whole records follow it")));
             }
             Some(_) => self.recovered_before = true,
-            None if goes_on == Some(false) && self.flushed.is_some() => {
+            None if is_gap => {
                 let what = "writes before this one are missing";
                 let flaw = Flaw { file: self.file.clone(), offset, record: offset, what, unwritten: false };
                 return Err(LogError::Damaged(flaw.to_string()));

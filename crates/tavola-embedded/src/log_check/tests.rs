@@ -182,6 +182,57 @@ fn a_torn_log_that_was_recovered_before_may_still_lie_there() {
     assert!(is_damaged(&[&bytes[..3], &log(&[write(1, 5)])]), "nothing tells that nothing is missing");
 }
 
+/// A record of files as the engine writes it: its last sequence number, and the oldest log that counts.
+fn manifest(last_sequence: u8, log_number: u8) -> Vec<u8> {
+    log(&[vec![2, log_number, 3, 9, 4, last_sequence]])
+}
+
+/// What is said about these logs if table files hold everything up to number 99, and this much was acknowledged.
+fn judge_after_99(logs: &[&[u8]], synced: Option<u64>) -> Result<LogState, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    fs::write(folder.join("MANIFEST-000001"), manifest(99, 5)).unwrap();
+    // An older log, which the engine does not look at any more.
+    fs::write(folder.join("000004.log"), log(&[write(1, 5)])).unwrap();
+    for (number, bytes) in logs.iter().enumerate() {
+        fs::write(folder.join(format!("{:06}.log", number + 5)), bytes).unwrap();
+    }
+    check(folder, synced).map_err(|error| format!("{error:?}"))
+}
+
+#[test]
+fn numbers_go_on_without_a_gap() {
+    let (first, second) = (log(&[write(100, 5), write(101, 5)]), log(&[write(102, 5)]));
+    assert_eq!(judge_after_99(&[&first, &second], None), Ok(LogState::Whole));
+    assert_eq!(judge_after_99(&[&log(&[write(90, 5)])], None), Ok(LogState::Whole), "some are in table files as well");
+    for missing in [&[&second[..]][..], &[&first, &log(&[write(103, 5)])], &[&log(&[write(100, 5), write(102, 5)])]] {
+        assert!(judge_after_99(missing, None).unwrap_err().contains("are missing"));
+    }
+    // A write that failed, and whose number was given to the next.
+    assert_eq!(judge_after_99(&[&first, &log(&[write(101, 9)])], None), Ok(LogState::Whole));
+}
+
+#[test]
+fn a_torn_first_record_that_was_recovered_before() {
+    let torn = log(&[write(100, 50)]);
+    assert_eq!(judge_after_99(&[&torn[..20], &log(&[write(100, 5)])], None), Ok(LogState::TornTail));
+}
+
+#[test]
+fn what_was_acknowledged_is_there() {
+    let logs = log(&[write(100, 5), write(101, 5)]);
+    for synced in [None, Some(0), Some(99), Some(101)] {
+        assert_eq!(judge_after_99(&[&logs], synced), Ok(LogState::Whole), "{synced:?}");
+    }
+    assert!(judge_after_99(&[&logs], Some(102)).unwrap_err().contains("SYNCED"));
+    assert_eq!(judge_after_99(&[&[]], Some(99)), Ok(LogState::Whole));
+    assert!(judge_after_99(&[&[]], Some(100)).unwrap_err().contains("SYNCED"));
+    let torn = &logs[..logs.len() - 3];
+    assert_eq!(judge_after_99(&[torn], Some(100)), Ok(LogState::TornTail), "the second was not acknowledged");
+    assert!(judge_after_99(&[torn], Some(101)).unwrap_err().contains("SYNCED"), "it was");
+}
+
 #[test]
 fn the_record_of_files_is_checked_too() {
     let folder = tempfile::tempdir().unwrap();
