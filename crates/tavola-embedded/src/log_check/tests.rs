@@ -198,7 +198,7 @@ fn judge_after_99(logs: &[&[u8]], synced: Option<u64>) -> Result<LogState, Strin
     for (number, bytes) in logs.iter().enumerate() {
         fs::write(folder.join(format!("{:06}.log", number + 5)), bytes).unwrap();
     }
-    check(folder, synced).map_err(|error| format!("{error:?}"))
+    check(folder, synced).map(|checked| checked.logs).map_err(|error| format!("{error:?}"))
 }
 
 #[test]
