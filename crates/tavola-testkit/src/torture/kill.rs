@@ -19,7 +19,7 @@ const ANSWERS_TIME_MAX: Duration = Duration::from_secs(5);
 pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "kill",
     about: "SIGKILL under load, in recovery, in flushes and compactions, in drops; then every answer is compared",
-    short_seeds: 4,
+    short_seeds: 2,
     attack,
 };
 
