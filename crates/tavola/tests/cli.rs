@@ -324,7 +324,8 @@ fn whoever_sends_too_much_is_told() {
         let mut answer = [0; 12];
         endless.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 413");
-        endless.shutdown(std::net::Shutdown::Both).unwrap();
+        // The server may have closed the connection already: then there is nothing left to shut down.
+        endless.shutdown(std::net::Shutdown::Both).ok();
         sender.join().unwrap();
     }
 }
