@@ -7,12 +7,15 @@
 //! It is never ahead of the log, because it is written after the sync, whatever the disk does with it later. So a log that
 //! ends before it has lost something; that is never a false alarm. It may lag behind by what the system had not yet
 //! written when the power failed; a lost tail of that size stays unseen.
+//!
+//! There are two lines, written in turn. A disk that fails in the middle of one leaves the other, and that its number was
+//! followed by another write: the log must then hold at least one more.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::OpenError;
 use crate::folder::sync_folder;
@@ -33,11 +36,15 @@ pub(crate) enum MarkError {
 #[derive(Debug)]
 pub(crate) struct Mark {
     file: File,
+    /// The line that is written next. One that could not be written stays next, so that the other one stays whole.
+    next: AtomicUsize,
     /// It could not be written once; that is said once.
     failed: AtomicBool,
 }
 
-/// One line of always the same length, so that it is changed in place; a disk writes it whole or not at all.
+const LINE_BYTES: usize = 45;
+
+/// A line is always as long, so that it is changed in place.
 fn line(sequence: u64) -> String {
     let number = format!("{sequence:020}");
     format!("{PREFIX}{number} {:08x}\n", crc32c::crc32c(number.as_bytes()))
@@ -49,12 +56,29 @@ fn parse(text: &[u8]) -> Option<u64> {
     (text == line(number)).then_some(number)
 }
 
-/// The sequence number of the last write that is known to have been acknowledged; `None` in a folder of a version that
-/// did not write it.
+/// The numbers of the two lines; `None` is a line that is not whole. No numbers at all if it is not such a file.
+fn lines(text: &[u8]) -> Option<[Option<u64>; 2]> {
+    let (first, second) = text.split_at_checked(LINE_BYTES)?;
+    let numbers = [parse(first), parse(second)];
+    (second.len() == LINE_BYTES && numbers != [None, None]).then_some(numbers)
+}
+
+/// Up to this sequence number writes were acknowledged.
+fn acknowledged(numbers: [Option<u64>; 2]) -> u64 {
+    match numbers {
+        [Some(one), Some(other)] => one.max(other),
+        // The line that is not whole was being written for a later one.
+        [Some(one), None] | [None, Some(one)] => one.saturating_add(1),
+        [None, None] => 0,
+    }
+}
+
+/// The sequence number up to which writes are known to have been acknowledged; `None` in a folder of a version that did not
+/// write it.
 pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
     let path = folder.join(NAME);
     match fs::read(&path) {
-        Ok(text) => parse(&text).map(Some).ok_or_else(|| {
+        Ok(text) => lines(&text).map(|numbers| Some(acknowledged(numbers))).ok_or_else(|| {
             MarkError::Damaged(format!(
                 "its file {NAME}, which says how far writes were acknowledged, is not one that this software writes; \
                  without the file the folder opens, and a log that lost its end is not noticed"
@@ -72,18 +96,23 @@ impl Mark {
         if !path.try_exists().map_err(OpenError::io("look for", &path))? {
             create(folder, sequence)?;
         }
+        let text = fs::read(&path).map_err(OpenError::io("read", &path))?;
         let file = File::options().write(true).open(&path).map_err(OpenError::io("open", &path))?;
-        Ok(Self { file, failed: AtomicBool::new(false) })
+        // The line that is not whole, or the older one: `None` is less than every number.
+        let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
+        Ok(Self { file, next: AtomicUsize::new(next), failed: AtomicBool::new(false) })
     }
 
     /// Writes up to this sequence number are on disk. That the file says so is not what makes them so: a failure leaves
-    /// an older number, which is true as well.
+    /// an older number, which is true as well. Only the leader of the group commit calls this.
     pub(crate) fn set(&self, sequence: u64) {
-        let written = self.file.write_all_at(line(sequence).as_bytes(), 0);
-        if let Err(error) = written
-            && !self.failed.swap(true, Ordering::Relaxed)
-        {
-            tracing::warn!(%error, "cannot write {NAME}; a log that loses its end will not be noticed");
+        let next = self.next.load(Ordering::Relaxed);
+        match self.file.write_all_at(line(sequence).as_bytes(), (next * LINE_BYTES) as u64) {
+            Ok(()) => self.next.store(1 - next, Ordering::Relaxed),
+            Err(error) if !self.failed.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(%error, "cannot write {NAME}; a log that loses its end will not be noticed");
+            }
+            Err(_) => {}
         }
     }
 
@@ -100,7 +129,7 @@ fn create(folder: &Path, sequence: u64) -> Result<(), OpenError> {
     let unfinished = folder.join(UNFINISHED);
     let write = || {
         let mut file = File::create(&unfinished)?;
-        file.write_all(line(sequence).as_bytes())?;
+        file.write_all(line(sequence).repeat(2).as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, folder.join(NAME))
     };
@@ -134,12 +163,39 @@ mod tests {
     #[test]
     fn it_is_made_once_and_changed_in_place() {
         let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(NAME);
         assert_eq!(read(folder.path()).unwrap(), None);
         Mark::open(folder.path(), 5).unwrap();
         assert_eq!(read(folder.path()).unwrap(), Some(5));
-        Mark::open(folder.path(), 9).unwrap().set(8);
-        assert_eq!(read(folder.path()).unwrap(), Some(8));
-        fs::write(folder.path().join(NAME), "x").unwrap();
-        assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))));
+        for number in 6..12 {
+            // Opened again it goes on with the older line.
+            Mark::open(folder.path(), 99).unwrap().set(number);
+            assert_eq!(read(folder.path()).unwrap(), Some(number));
+            assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
+        }
+        for damage in ["x", "", &line(1), &line(1).repeat(3)] {
+            fs::write(&file, damage).unwrap();
+            assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))), "{damage:?}");
+        }
+    }
+
+    /// A disk that fails in the middle of a line must not make a sound folder look damaged, and nothing may hide behind it.
+    #[test]
+    fn a_torn_line_leaves_the_other_and_says_that_there_was_one_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(NAME);
+        for torn_line in [0, 1] {
+            let text = [line(7), line(8)];
+            for cut in 1..LINE_BYTES - 1 {
+                let mut bytes = text.concat().into_bytes();
+                bytes[torn_line * LINE_BYTES + cut] = b'x';
+                fs::write(&file, &bytes).unwrap();
+                let whole = [8, 7][torn_line];
+                assert_eq!(read(folder.path()).unwrap(), Some(whole + 1));
+                Mark::open(folder.path(), whole + 1).unwrap().set(whole + 5);
+                assert_eq!(read(folder.path()).unwrap(), Some(whole + 5), "the torn line is the next to be written");
+                assert_eq!(lines(&fs::read(&file).unwrap()).unwrap()[1 - torn_line], Some(whole));
+            }
+        }
     }
 }
