@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-use crate::failure::{Failure, Result};
 use crate::series::Series;
-use crate::source::PAGE_ENTITIES;
+use tavola_load::source::PAGE_ENTITIES;
+use tavola_load::{Failure, Result};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -16,16 +16,26 @@ pub(crate) enum Workload {
     Get,
     /// What checking a credential costs, as a share of a point GET
     Auth,
-    /// Durable inserts of new entities, spread over many partitions
+    /// One page of 1,000 and one point GET, each on one connection: their cost must not grow with the table
+    Page,
+    /// The whole table by pages of 1,000, following continuation
+    Scan,
+    /// A scan of a large partition for the 1 % of its entities that match a filter on a property
+    Filter,
+    /// 90 % point GET, 5 % insert, 5 % query of ten rows; then the same at half of that rate, for its latencies
+    Mixed,
+    /// Durable inserts of new entities: over many partitions, one at a time, all into one partition
     Insert,
     /// Inserts, 100 per entity group transaction
     Batch,
-    /// The whole table by pages of 1,000, following continuation
-    Scan,
-    /// One page of 1,000 and one point GET, each on one connection: their cost must not grow with the table
-    Page,
     /// From the start of the process on an empty folder to the first reply
     Start,
+    /// The same on a folder of the largest size, after a kill
+    Recovery,
+    /// Bytes on disk per byte of JSON, once merging has come to rest
+    Space,
+    /// Drop of a table of a million entities: its reply, its space, and what others notice
+    Drop,
     /// Resident memory: idle, after loading, at the end
     Rss,
 }
@@ -33,8 +43,16 @@ pub(crate) enum Workload {
 /// Something to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rival {
+    /// hyper and tokio as we use them, answering the same bytes with no work
+    Null,
+    /// RocksDB alone with our options and rows
+    Engine,
     /// Microsoft's emulator, installed from npm
     Azurite,
+    /// PostgreSQL, a Debian package: one table with a composite key, `synchronous_commit=on`, by pgbench
+    Postgres,
+    /// Redis, a Debian package: `appendfsync always`, by redis-benchmark
+    Redis,
 }
 
 /// Measures Tavola on this machine, side by side with others.
@@ -54,7 +72,7 @@ pub(crate) struct Args {
     pub(crate) against: Vec<Rival>,
 
     /// Sizes of the tables, multiples of 1,000; one server runs for each
-    #[arg(long, value_delimiter = ',', default_value = "10000,1000000", value_name = "N")]
+    #[arg(long, value_delimiter = ',', default_value = "1000000", value_name = "N")]
     pub(crate) entities: Vec<u64>,
 
     /// Size of Azurite's table: it reads all of it for every page
@@ -77,7 +95,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// File for a picture of the ratios to Azurite
+    /// File for a picture of the ratios
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
@@ -88,16 +106,14 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bench get --against azurite --entities 10000
-      Point reads beside Azurite, with a table of 10,000 entities each
-  cargo xtask bench page --entities 10000,1000000
+  cargo xtask bench get --against null,azurite
+      Point reads beside a server that does no work, and beside Azurite
+  cargo xtask bench page --entities 10000,10000000
       Does a page cost more when the table is larger?
-  cargo xtask bench auth --entities 10000
-      The share of signatures in the cost of a point read
-  cargo xtask bench insert batch --connections 16 --seconds 10
+  cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
-  cargo xtask bench --against azurite --svg docs/bench.svg
-      Everything, and the picture; about ten minutes";
+  cargo xtask bench --against null,engine,azurite --svg docs/bench.svg
+      Everything, and the picture; about a quarter of an hour";
 
 impl Args {
     /// Refuses what no workload could do.

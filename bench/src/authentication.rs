@@ -20,13 +20,14 @@ use tavola_server::config::{Layers, Origin, TokenConfig};
 use tavola_server::tokens::TokenAuthority;
 use tavola_testkit::tokens::{SigningKey, key_set};
 
-use crate::failure::{Context, Failure, Result};
 use crate::folders::Scratch;
 use crate::report::Record;
-use crate::request::{ACCOUNT, KEY};
+use crate::round::Round;
 use crate::series::Series;
-use crate::stats::Spread;
 use crate::target::TABLE;
+use tavola_load::Spread;
+use tavola_load::{Context, Failure, Result};
+use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT as ACCOUNT, DEVELOPMENT_KEY as KEY};
 
 /// Long enough that the clock's own cost does not count.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -49,7 +50,7 @@ pub(crate) struct Authentication {
 pub(crate) fn measure(record: &Record) -> Result<Vec<Authentication>> {
     let target = record.targets_of(Series::Get.name()).into_iter().next().ok_or("no point reads were measured")?;
     let rounds = record.rounds_of(Series::Get.name(), &target);
-    let reads: Vec<f64> = rounds.map(|round| round.server_cpu_seconds * 1e6 / round.requests as f64).collect();
+    let reads: Vec<f64> = rounds.filter_map(Round::cpu_per_request).map(|seconds| seconds * 1e6).collect();
     let mut costs = Vec::new();
     for (kind, request) in requests()? {
         let bench = Bench::new(request)?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
-use crate::failure::{Context, Result};
+use tavola_load::{Context, Result};
 
 const PREFIX: &str = "tavola-bench-";
 

@@ -6,41 +6,56 @@
 
 mod args;
 mod authentication;
-mod client;
-mod entity;
-mod failure;
+mod contestant;
+mod drop_table;
+mod engine;
 mod folders;
-mod generator;
 mod machine;
+mod null_server;
+mod packages;
+mod postgres;
 mod process;
 mod progress;
-mod random;
-mod reply;
+mod recovery;
+mod redis;
 mod report;
-mod request;
 mod round;
 mod run;
 mod series;
 mod server;
-mod source;
+mod space;
 mod start;
-mod stats;
 mod target;
-mod text;
 
+use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tavola_load::Result;
 
 use crate::args::Args;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match args.check().and_then(|()| run::run(&args)) {
+    match dispatch() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Two of the yardsticks are this program under another name.
+fn dispatch() -> Result {
+    let words: Vec<String> = env::args().skip(1).take(2).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [null_server::WORD, recorded] => null_server::main(Path::new(recorded)),
+        [engine::WORD, folder] => engine::main(Path::new(folder)),
+        _ => {
+            let args = Args::parse();
+            args.check()?;
+            run::run(&args)
         }
     }
 }

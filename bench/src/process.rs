@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::failure::{Context, Result};
+use tavola_load::{Context, Result};
 
 /// `USER_HZ`: 100 on every architecture that Rust's Linux targets have, whatever the kernel's own tick.
 const TICKS_PER_SECOND: u32 = 100;
@@ -23,6 +23,17 @@ fn cpu_ticks(stat: &str) -> Option<u32> {
     let user: u32 = times.next()?.parse().ok()?;
     let system: u32 = times.next()?.parse().ok()?;
     Some(user + system)
+}
+
+/// Bytes that the process has caused to be written to disks so far.
+pub(crate) fn written_bytes(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/io");
+    let text = fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+    Ok(written(&text).ok_or("no bytes written in /proc/PID/io")?)
+}
+
+fn written(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
 }
 
 /// CPU time of the whole machine so far, all that is not idle.
@@ -80,6 +91,11 @@ mod tests {
         let text = "Name:\ttavola\nVmHWM:\t   21504 kB\nVmRSS:\t   20480 kB\n";
         assert_eq!(kilobytes(text, "VmRSS:"), Some(20480));
         assert_eq!(kilobytes(text, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn written_bytes_are_those_of_the_disk() {
+        assert_eq!(written("wchar: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 1\n"), Some(4096));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use crate::text;
+use tavola_load::text;
 
 /// Into a file or a pipe a line goes only this often.
 const QUIET_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,21 +1,25 @@
-//! A whole run: servers, tables, rounds, in an order that is fair to all.
+//! A whole run: contestants, rounds, in an order that is fair to all.
 
 use std::env;
 
+use tavola_load::{EntityTemplate, Result, Spread};
+
 use crate::args::{Args, Rival, Workload};
 use crate::authentication;
-use crate::entity::EntityTemplate;
-use crate::failure::Result;
+use crate::contestant::{Contestant, Shape};
+use crate::engine::EngineProcess;
 use crate::folders::Scratch;
 use crate::machine::{self, Machine};
+use crate::postgres::Postgres;
 use crate::process;
 use crate::progress::Progress;
+use crate::redis::Redis;
 use crate::report::{self, Record};
-use crate::round::{self, Round, Shape};
+use crate::round::{self, Round};
 use crate::series::Series;
-use crate::server::{Azurite, BenchServer, Tavola};
-use crate::start;
+use crate::server::{Azurite, BenchServer, Tavola, null};
 use crate::target::{Target, settle};
+use crate::{drop_table, recovery, space, start};
 
 /// Number of the round that does not count; it also seeds the choice of entities, so it is none of the others.
 const WARM_UP: u32 = 0;
@@ -32,6 +36,20 @@ pub(crate) fn run(args: &Args) -> Result {
     if needs_tables(args) {
         measure_tables(args, &servers, &scratch, &mut record)?;
     }
+    let template = EntityTemplate::new();
+    let largest = args.entities.iter().max().copied().unwrap_or_default();
+    if args.wants(Workload::Recovery) {
+        record.recovery = Some(recovery::measure(&*servers[0], largest, &template, &scratch)?);
+        report::print_recovery(&record);
+    }
+    if args.wants(Workload::Space) {
+        record.space = Some(space::measure(&*servers[0], largest, &template, &scratch)?);
+        report::print_space(&record);
+    }
+    if args.wants(Workload::Drop) {
+        record.drop = Some(drop_table::measure(&*servers[0], largest, args, &template, &scratch)?);
+        report::print_drop(&record);
+    }
     report::save(args, &record)
 }
 
@@ -41,6 +59,7 @@ fn command() -> String {
     format!("cargo xtask bench {}", words.join(" ")).trim_end().to_owned()
 }
 
+/// Servers that are started as a user would; ours is the first.
 fn servers(args: &Args) -> Result<Vec<Box<dyn BenchServer>>> {
     let mut servers: Vec<Box<dyn BenchServer>> = vec![Box::new(Tavola::find(args.server.as_deref())?)];
     if args.against.contains(&Rival::Azurite) {
@@ -53,12 +72,33 @@ fn needs_tables(args: &Args) -> bool {
     args.wants(Workload::Rss) || Series::ALL.iter().any(|series| args.wants_series(*series))
 }
 
+/// Everybody who takes part in rounds.
+struct Field {
+    targets: Vec<Target>,
+    others: Vec<Box<dyn Contestant>>,
+}
+
+impl Field {
+    fn those_who_take(&mut self, series: Series) -> Vec<&mut dyn Contestant> {
+        let targets = self.targets.iter_mut().map(|target| target as &mut dyn Contestant);
+        // Not `map(AsMut)`: the trait object's own bound would have to outlive the box.
+        let others = self.others.iter_mut().map(|other| &mut **other as &mut dyn Contestant);
+        targets.chain(others).filter(|contestant| contestant.takes(series)).collect()
+    }
+}
+
 fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scratch, record: &mut Record) -> Result {
     let template = EntityTemplate::new();
-    let mut targets = prepare(args, servers, &template, scratch)?;
+    let mut field = prepare(args, servers, &template, scratch)?;
     for series in Series::ALL.into_iter().filter(|series| args.wants_series(*series)) {
-        let shape = Shape { series, connections: series.connections(args), duration: args.duration() };
-        record.rounds.extend(measure_series(shape, args.rounds, &mut targets, &template)?);
+        let top_rate = top_rate(record);
+        let shape = Shape {
+            series,
+            connections: series.connections(args),
+            duration: args.duration(),
+            pace: series.pace(top_rate),
+        };
+        record.rounds.extend(measure_series(shape, args.rounds, field.those_who_take(series), &template)?);
         record.compare(series);
         report::print_series(record, shape);
         if series == Series::Get && args.wants(Workload::Auth) {
@@ -66,12 +106,18 @@ fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scrat
             report::print_authentication(record);
         }
     }
-    for target in &mut targets {
+    for target in &mut field.targets {
         target.memory.end = process::memory(target.server.process())?;
     }
-    record.note_targets(&targets);
+    record.note_targets(&field.targets);
     report::print_targets(record);
     Ok(())
+}
+
+/// What our largest table reached in the closed loop of the mixed load.
+fn top_rate(record: &Record) -> Option<f64> {
+    let ours = record.targets_of(Series::Mixed.name()).into_iter().rfind(|target| report::is_ours(target))?;
+    Spread::of(record.rounds_of(Series::Mixed.name(), &ours).map(|round| round.per_second)).map(|rate| rate.median)
 }
 
 fn prepare(
@@ -79,30 +125,51 @@ fn prepare(
     servers: &[Box<dyn BenchServer>],
     template: &EntityTemplate,
     scratch: &Scratch,
-) -> Result<Vec<Target>> {
+) -> Result<Field> {
     let mut targets = Vec::new();
     for server in servers {
         let sizes =
             if server.name() == "azurite" { std::slice::from_ref(&args.azurite_entities) } else { &args.entities };
         for entities in sizes {
-            targets.push(Target::prepare(&**server, *entities, template, scratch)?);
+            let with_wide_table = args.wants_series(Series::Filter);
+            targets.push(Target::prepare(&**server, *entities, with_wide_table, template, scratch)?);
         }
     }
-    Ok(targets)
+    if args.against.contains(&Rival::Null) {
+        // Ours is the first.
+        targets.push(null::start(&targets[0], template, scratch)?);
+    }
+    let largest = args.entities.iter().max().copied().unwrap_or_default();
+    let mut others: Vec<Box<dyn Contestant>> = Vec::new();
+    for rival in &args.against {
+        match rival {
+            Rival::Engine => others.push(Box::new(EngineProcess::start(largest, scratch)?)),
+            Rival::Postgres => others.push(Box::new(Postgres::start(largest, template, scratch)?)),
+            Rival::Redis => others.push(Box::new(Redis::start(largest, scratch)?)),
+            Rival::Null | Rival::Azurite => {}
+        }
+    }
+    Ok(Field { targets, others })
 }
 
-/// Rounds alternate between the servers, and each round begins with another one: whatever slows the machine for a while
-/// meets them all.
-fn measure_series(shape: Shape, rounds: u32, targets: &mut [Target], template: &EntityTemplate) -> Result<Vec<Round>> {
-    let processes: Vec<u32> = targets.iter().map(|target| target.server.process()).collect();
+/// Rounds alternate between the contestants, and each round begins with another one: whatever slows the machine for a
+/// while meets them all.
+fn measure_series(
+    shape: Shape,
+    rounds: u32,
+    mut contestants: Vec<&mut dyn Contestant>,
+    template: &EntityTemplate,
+) -> Result<Vec<Round>> {
+    let processes: Vec<u32> = contestants.iter().filter_map(|contestant| contestant.process()).collect();
+    let count = contestants.len();
     let mut progress = Progress::new();
     let mut measured = Vec::new();
     for number in WARM_UP..=rounds {
-        for turn in 0..targets.len() {
-            let target = &mut targets[(turn + number as usize) % processes.len()];
-            progress.show(&format!("{}: round {number} of {rounds}, {}", shape.series.name(), target.label()));
+        for turn in 0..count {
+            let contestant = &mut *contestants[(turn + number as usize) % count];
+            progress.show(&format!("{}: round {number} of {rounds}, {}", shape.series.name(), contestant.label()));
             settle(&processes)?;
-            let round = round::measure(shape, target, template, number)?;
+            let round = round::measure(shape, contestant, template, number)?;
             measured.extend((number != WARM_UP).then_some(round));
         }
     }

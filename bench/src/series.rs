@@ -1,5 +1,7 @@
 //! The figures that come from rounds of load. One workload may have several.
 
+use tavola_load::Pace;
+
 use crate::args::{Args, Workload};
 
 /// Connections of `batch`: 800 entities in flight keep any of the servers busy.
@@ -11,7 +13,13 @@ pub(crate) enum Series {
     Point,
     Page,
     Scan,
+    Filter,
+    Mixed,
+    /// The mixed load at half of the rate that the closed loop reached.
+    MixedHalf,
     Insert,
+    InsertAlone,
+    InsertHot,
     Batch,
 }
 
@@ -20,43 +28,54 @@ pub(crate) enum Series {
 pub(crate) enum Unit {
     Requests,
     Entities,
+    /// That were looked at, whether or not they were sent.
+    Rows,
 }
 
 impl Series {
     /// In the order of measuring: reads first, because writes make the tables larger.
-    pub(crate) const ALL: [Self; 6] = [Self::Get, Self::Point, Self::Page, Self::Scan, Self::Insert, Self::Batch];
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Get,
+        Self::Point,
+        Self::Page,
+        Self::Scan,
+        Self::Filter,
+        Self::Mixed,
+        Self::MixedHalf,
+        Self::Insert,
+        Self::InsertAlone,
+        Self::InsertHot,
+        Self::Batch,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Point => "page-point",
-            Self::Page => "page",
-            Self::Scan => "scan",
-            Self::Insert => "insert",
-            Self::Batch => "batch",
-        }
+        self.words().0
     }
 
     pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Get => "point GET of a random entity",
-            Self::Point => "point GET, one at a time",
-            Self::Page => "page of 1,000 from a random place, one at a time",
-            Self::Scan => "full scan by pages of 1,000",
-            Self::Insert => "insert of a new entity",
-            Self::Batch => "batch of 100 inserts",
-        }
+        self.words().1
     }
 
     /// For a picture, where room is short.
     pub(crate) const fn short_title(self) -> &'static str {
+        self.words().2
+    }
+
+    const fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Get => "point GET",
-            Self::Point => "point GET, 1 connection",
-            Self::Page => "page of 1,000",
-            Self::Scan => "full scan",
-            Self::Insert => "durable insert",
-            Self::Batch => "batch of 100",
+            Self::Get => ("get", "point GET of a random entity", "point GET"),
+            Self::Point => ("page-point", "point GET, one at a time", "point GET, 1 connection"),
+            Self::Page => ("page", "page of 1,000 from a random place, one at a time", "page of 1,000"),
+            Self::Scan => ("scan", "full scan by pages of 1,000", "full scan"),
+            Self::Filter => {
+                ("filter", "scan of a large partition for the 1 % that match a property", "filter, 1 % match")
+            }
+            Self::Mixed => ("mixed", "90 % point GET, 5 % insert, 5 % query of ten rows", "mixed"),
+            Self::MixedHalf => ("mixed-half", "the same, open loop at half of that rate", "mixed, half rate"),
+            Self::Insert => ("insert", "insert of a new entity", "durable insert"),
+            Self::InsertAlone => ("insert-alone", "insert of a new entity, one at a time", "insert, 1 connection"),
+            Self::InsertHot => ("insert-hot", "insert of a new entity, all into one partition", "insert, 1 partition"),
+            Self::Batch => ("batch", "batch of 100 inserts", "batch of 100"),
         }
     }
 
@@ -65,28 +84,41 @@ impl Series {
             Self::Get => Workload::Get,
             Self::Point | Self::Page => Workload::Page,
             Self::Scan => Workload::Scan,
-            Self::Insert => Workload::Insert,
+            Self::Filter => Workload::Filter,
+            Self::Mixed | Self::MixedHalf => Workload::Mixed,
+            Self::Insert | Self::InsertAlone | Self::InsertHot => Workload::Insert,
             Self::Batch => Workload::Batch,
         }
     }
 
     pub(crate) fn connections(self, args: &Args) -> usize {
         match self {
-            Self::Get | Self::Insert => usize::from(args.connections),
-            Self::Point | Self::Page | Self::Scan => 1,
+            Self::Get | Self::Insert | Self::InsertHot | Self::Mixed | Self::MixedHalf => usize::from(args.connections),
+            Self::Point | Self::Page | Self::Scan | Self::InsertAlone => 1,
+            // As many as there are cores: each is one thread's work.
+            Self::Filter => 2,
             Self::Batch => BATCH_CONNECTIONS,
+        }
+    }
+
+    /// `top_rate` is what the closed loop of the same load reached.
+    pub(crate) fn pace(self, top_rate: Option<f64>) -> Pace {
+        match (self, top_rate) {
+            (Self::MixedHalf, Some(rate)) => Pace::PerSecond(rate / 2.0),
+            _ => Pace::Closed,
         }
     }
 
     pub(crate) const fn unit(self) -> Unit {
         match self {
-            Self::Get | Self::Point | Self::Page | Self::Insert => Unit::Requests,
             Self::Scan | Self::Batch => Unit::Entities,
+            Self::Filter => Unit::Rows,
+            _ => Unit::Requests,
         }
     }
 
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Insert | Self::Batch)
+        matches!(self, Self::Insert | Self::InsertAlone | Self::InsertHot | Self::Batch)
     }
 }
 
@@ -95,6 +127,7 @@ impl Unit {
         match self {
             Self::Requests => "requests/s",
             Self::Entities => "entities/s",
+            Self::Rows => "rows/s",
         }
     }
 }

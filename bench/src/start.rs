@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::failure::Result;
 use crate::folders::Scratch;
 use crate::process;
 use crate::progress::Progress;
 use crate::server::{BenchServer, RunningServer};
 use crate::target::settle;
+use tavola_load::Result;
 
 pub(crate) const STARTS: u32 = 10;
 

@@ -1,25 +1,31 @@
-//! A running server with a table of known size: what rounds are measured on.
+//! A running server with tables of known size: what rounds over the wire are measured on.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tavola_load::source::{BatchSource, InsertSource, MixedSource, PAGE_ENTITIES, PoolSource, ScanSource, Source};
+use tavola_load::{
+    Context, EntityTemplate, Failure, Family, Load, Pace, Result, Signer, WIDE_PARTITION, create_table, metric, pages,
+    text,
+};
 
-use crate::client;
-use crate::entity::EntityTemplate;
-use crate::failure::{Context, Failure, Result};
+use crate::contestant::{Contestant, Reached, Shape};
 use crate::folders::Scratch;
-use crate::generator::{self, Load};
 use crate::process::{self, Memory};
 use crate::progress::{self, Progress};
-use crate::request::Signer;
+use crate::series::Series;
 use crate::server::{BenchServer, RunningServer};
-use crate::source::BatchSource;
-use crate::text;
 
-/// The only table of each server.
+/// What most rounds ask.
 pub(crate) const TABLE: &str = "Bench";
+/// One large partition.
+pub(crate) const WIDE_TABLE: &str = "Wide";
+pub(crate) const WIDE_ENTITIES: u64 = 100_000;
+/// So that Azurite, which walks over the table for each page, gets to an end.
+const WIDE_ENTITIES_OF_RIVALS: u64 = 10_000;
 
+const SYNCS: &str = "tavola_store_syncs_total";
 const LOAD_CONNECTIONS: usize = 8;
 /// Nothing takes so long; the bound is the generator's silence.
 const LOAD_MAX: Duration = Duration::from_secs(6 * 3600);
@@ -46,71 +52,157 @@ pub(crate) struct Target {
     pub(crate) load_seconds: f64,
     /// The queries of all pages.
     pub(crate) pages: Vec<String>,
-    /// How many entities earlier rounds have written.
-    pub(crate) inserted: u64,
-    pub(crate) batched: u64,
+    has_wide_table: bool,
+    written: Written,
+}
+
+/// How many entities earlier rounds have written: an entity can be inserted once.
+#[derive(Debug, Default)]
+struct Written {
+    inserted: u64,
+    hot: u64,
+    batched: u64,
 }
 
 impl Target {
-    /// `tavola 10k`
-    pub(crate) fn label(&self) -> String {
-        format!("{} {}", self.name, text::size(self.entities))
-    }
-
     /// Starts a server and fills its table.
     pub(crate) fn prepare(
         server: &dyn BenchServer,
         entities: u64,
+        with_wide_table: bool,
         template: &EntityTemplate,
         scratch: &Scratch,
     ) -> Result<Self> {
         let name = server.name();
         let folder = scratch.folder(&format!("{name}-{entities}"))?;
-        let running = RunningServer::start(server, &folder)?;
-        let mut target = Self {
-            server: running,
+        let mut target = Self::on(RunningServer::start(server, &folder)?, name, entities);
+        settle(&[target.server.process()])?;
+        target.memory.idle = process::memory(target.server.process())?;
+        let filled = target.fill_all(with_wide_table, template);
+        filled.context(|| format!("loading {}: {}", target.label(), target.server.last_errors()))?;
+        target.memory.loaded = process::memory(target.server.process())?;
+        Ok(target)
+    }
+
+    /// A server that is not filled by us.
+    pub(crate) fn on(server: RunningServer, name: &'static str, entities: u64) -> Self {
+        Self {
+            server,
             name,
             entities,
             memory: MemoryStages::default(),
             load_seconds: 0.0,
             pages: Vec::new(),
-            inserted: 0,
-            batched: 0,
-        };
-        settle(&[target.server.process()])?;
-        target.memory.idle = process::memory(target.server.process())?;
-        let filled = target.fill(template);
-        filled.context(|| format!("loading {}: {}", target.label(), target.server.last_errors()))?;
-        Ok(target)
+            has_wide_table: false,
+            written: Written::default(),
+        }
     }
 
-    fn fill(&mut self, template: &EntityTemplate) -> Result {
-        let address = self.server.address;
-        client::create_table(address, TABLE)?;
-        let (mut done, started, mut progress) = (0, Instant::now(), Progress::new());
-        while done < self.entities {
-            let (signer, before) = (Signer::new(address)?, done);
-            let end = (done + LOAD_PART_ENTITIES).min(self.entities);
-            let mut source = BatchSource::new(&signer, TABLE, template, &mut done).load(end);
-            let load = Load { address, connections: LOAD_CONNECTIONS, duration: LOAD_MAX };
-            generator::run(load, &mut source, &mut |outcome| {
-                let share = progress::share(before + outcome.entities, self.entities, started.elapsed());
-                progress.show(&format!("Loading {}: {share}", self.label()));
-            })?;
-        }
+    fn fill_all(&mut self, with_wide_table: bool, template: &EntityTemplate) -> Result {
+        let started = Instant::now();
+        self.fill(TABLE, Family::Loaded, self.entities, template)?;
         self.load_seconds = started.elapsed().as_secs_f64();
-        progress.done(&format!("Loaded {} in {}", self.label(), text::seconds(started.elapsed())));
-        self.memory.loaded = process::memory(self.server.process())?;
-        self.pages = client::pages(address, TABLE)?;
+        if with_wide_table {
+            let entities = if self.name == "tavola" { WIDE_ENTITIES } else { WIDE_ENTITIES_OF_RIVALS };
+            self.fill(WIDE_TABLE, Family::Wide, entities, template)?;
+            self.has_wide_table = true;
+        }
+        self.pages = pages(&self.server.site, TABLE)?;
         self.check_pages()
     }
 
+    /// Creates and fills a table.
+    pub(crate) fn fill(&mut self, table: &str, family: Family, entities: u64, template: &EntityTemplate) -> Result {
+        let site = &self.server.site;
+        create_table(site, table)?;
+        let (mut done, started, mut progress) = (0, Instant::now(), Progress::new());
+        while done < entities {
+            let (signer, before) = (Signer::new(site), done);
+            let end = (done + LOAD_PART_ENTITIES).min(entities);
+            let mut source = BatchSource::new(&signer, table, template, &mut done).load(family, end);
+            let load = Load { connections: LOAD_CONNECTIONS, duration: LOAD_MAX, pace: Pace::Closed };
+            tavola_load::run(site, load, &mut source, &mut |outcome| {
+                let share = progress::share(before + outcome.entities, entities, started.elapsed());
+                progress.show(&format!("Loading {} into {table} of {}: {share}", text::size(entities), self.name));
+            })?;
+        }
+        let (size, time) = (text::size(entities), text::seconds(started.elapsed()));
+        progress.done(&format!("Loaded {size} into {table} of {} in {time}", self.name));
+        Ok(())
+    }
+
     fn check_pages(&self) -> Result {
-        let expected = self.entities / crate::source::PAGE_ENTITIES;
+        let expected = self.entities / PAGE_ENTITIES;
         if self.pages.len() as u64 == expected {
             return Ok(());
         }
         Err(Failure::new(format!("{} pages instead of {expected}", self.pages.len())))
+    }
+}
+
+impl Contestant for Target {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn entities(&self) -> u64 {
+        self.entities
+    }
+
+    fn process(&self) -> Option<u32> {
+        Some(self.server.process())
+    }
+
+    fn takes(&self, series: Series) -> bool {
+        match (self.name, series) {
+            ("null", _) => matches!(series, Series::Get | Series::Point | Series::Page | Series::Scan | Series::Insert),
+            (_, Series::Filter) => self.has_wide_table,
+            // Half of our own top rate is for us.
+            (name, Series::MixedHalf) => name == "tavola",
+            _ => true,
+        }
+    }
+
+    /// Signs, then runs the round.
+    fn press(&mut self, shape: Shape, template: &EntityTemplate, round: u32) -> Result<Reached> {
+        let (site, entities) = (&self.server.site, self.entities);
+        let signer = Signer::new(site);
+        let seed = u64::from(round);
+        let points = || PoolSource::points(&signer, TABLE, entities, seed);
+        let Written { inserted, hot, batched } = &mut self.written;
+        let mut source: Box<dyn Source + '_> = match shape.series {
+            Series::Get | Series::Point => Box::new(points()),
+            Series::Page => Box::new(PoolSource::pages(&signer, TABLE, &self.pages, seed)),
+            Series::Scan => Box::new(ScanSource::new(&signer, TABLE)),
+            Series::Filter => {
+                let filter = format!("PartitionKey eq '{WIDE_PARTITION}' and Count eq 100042");
+                Box::new(ScanSource::filtered(&signer, WIDE_TABLE, &filter))
+            }
+            Series::Mixed | Series::MixedHalf => {
+                let queries = PoolSource::row_ranges(&signer, TABLE, entities, seed);
+                let inserts = InsertSource::new(&signer, TABLE, Family::Inserted, template, inserted);
+                Box::new(MixedSource::new(points(), queries, inserts, seed))
+            }
+            Series::Insert | Series::InsertAlone => {
+                Box::new(InsertSource::new(&signer, TABLE, Family::Inserted, template, inserted))
+            }
+            Series::InsertHot => Box::new(InsertSource::new(&signer, TABLE, Family::Hot, template, hot)),
+            Series::Batch => Box::new(BatchSource::new(&signer, TABLE, template, batched)),
+        };
+        let load = Load { connections: shape.connections, duration: shape.duration, pace: shape.pace };
+        let outcome = tavola_load::run(site, load, &mut *source, &mut |_| {})?;
+        if shape.series == Series::Scan && !outcome.entities.is_multiple_of(entities) {
+            return Err(Failure::new(format!("scans of {entities} entities met {}", outcome.entities)));
+        }
+        Ok(outcome.into())
+    }
+
+    fn syncs(&self) -> Result<Option<f64>> {
+        self.server.admin.map_or(Ok(None), |admin| metric(admin, SYNCS))
+    }
+
+    fn last_errors(&self) -> String {
+        self.server.last_errors()
     }
 }
 

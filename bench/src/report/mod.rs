@@ -8,11 +8,14 @@ mod tables;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(crate) use record::Record;
-pub(crate) use tables::{print_authentication, print_opening, print_series, print_starts, print_targets};
+pub(crate) use record::{Record, is_ours};
+pub(crate) use tables::{
+    print_authentication, print_drop, print_opening, print_recovery, print_series, print_space, print_starts,
+    print_targets,
+};
 
 use crate::args::Args;
-use crate::failure::{Context, Result};
+use tavola_load::{Context, Result};
 
 /// Writes the raw figures, and the picture if one is wanted.
 pub(crate) fn save(args: &Args, record: &Record) -> Result {

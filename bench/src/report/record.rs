@@ -7,14 +7,18 @@ use time::OffsetDateTime;
 
 use crate::args::Args;
 use crate::authentication::Authentication;
-use crate::entity::ENTITY_BYTES;
+use crate::contestant::Contestant as _;
+use crate::drop_table::Drop;
 use crate::machine::Machine;
+use crate::recovery::Recovery;
 use crate::round::Round;
 use crate::series::Series;
 use crate::server::BenchServer;
+use crate::space::Space;
 use crate::start::Start;
-use crate::stats::Spread;
 use crate::target::{MemoryStages, Target};
+use tavola_load::ENTITY_BYTES;
+use tavola_load::Spread;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
@@ -29,6 +33,9 @@ pub(crate) struct Record {
     pub(crate) rounds: Vec<Round>,
     pub(crate) ratios: Vec<Ratio>,
     pub(crate) authentication: Vec<Authentication>,
+    pub(crate) recovery: Option<Recovery>,
+    pub(crate) space: Option<Space>,
+    pub(crate) drop: Option<Drop>,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,6 +102,9 @@ impl Record {
             rounds: Vec::new(),
             ratios: Vec::new(),
             authentication: Vec::new(),
+            recovery: None,
+            space: None,
+            drop: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::record::{Ratio, Record, is_ours};
 use crate::series::Series;
-use crate::text;
+use tavola_load::text;
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 330.0;

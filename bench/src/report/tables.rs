@@ -3,9 +3,10 @@
 use super::grid::align;
 use super::record::{Loaded, Ratio, Record};
 use crate::authentication::Authentication;
-use crate::round::{Round, Shape};
-use crate::stats::Spread;
-use crate::text;
+use crate::contestant::Shape;
+use crate::round::Round;
+use tavola_load::Spread;
+use tavola_load::text;
 
 /// The kernel's own threads need a few percent of a core; more than this is somebody else at work.
 const BUSY_SHARE: f64 = 0.25;
@@ -20,7 +21,7 @@ pub(crate) fn print_opening(record: &Record) {
     if machine.forgets() {
         println!("Attention: data folders are in memory, where a sync costs nothing; set TMPDIR to a folder on a disk");
     }
-    if record.servers.len() > 1 {
+    if record.servers.iter().any(|server| server.name == "azurite") {
         let size = text::size(record.settings.azurite_entities);
         println!("Azurite's table has {size} entities whatever ours have, and its writes are not durable");
     }
@@ -61,7 +62,9 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
     let unit = series.unit().name();
     let mut heading =
         row(["", unit, "(min–max)", "p50", "p99", "p99.9", "CPU/request", "server CPU", "generator", "others", "RSS"]);
-    heading.extend(series.writes().then(|| "syncs/s".to_owned()));
+    if series.writes() {
+        heading.extend(["syncs/s", "written/stored"].map(str::to_owned));
+    }
     let mut rows = vec![heading];
     for target in record.targets_of(series.name()) {
         let rounds: Vec<&Round> = record.rounds_of(series.name(), &target).collect();
@@ -71,8 +74,9 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
     for ratio in record.ratios.iter().filter(|ratio| ratio.series == series.name()) {
         println!("  {}", ratio_line(ratio));
     }
-    let others = record.rounds.iter().filter(|round| round.series == series.name());
-    let others = Spread::of(others.map(|round| round.others_cpu_seconds / round.seconds));
+    // Others are counted as others where the contestant is no single process.
+    let others = record.rounds.iter().filter(|round| round.series == series.name() && round.resident_bytes.is_some());
+    let others = Spread::of(others.map(|round| round.others_cpu_seconds / round.reached.seconds));
     if let Some(others) = others.filter(|others| others.median > BUSY_SHARE) {
         println!("  Attention: other programs used {} of a core meanwhile", text::percent(others.median));
     }
@@ -80,25 +84,30 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
 }
 
 fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<String>> {
-    let of = |value: fn(&Round) -> f64| Spread::of(rounds.iter().map(|round| value(round)));
-    let median = |value: fn(&Round) -> f64| of(value).map_or(f64::NAN, |spread| spread.median);
-    let rate = of(|round| round.per_second)?;
+    // What a contestant does not know is a gap.
+    let of = |value: fn(&Round) -> Option<f64>| Spread::of(rounds.iter().filter_map(|round| value(round)));
+    let cell = |value: fn(&Round) -> Option<f64>, show: fn(f64) -> String| {
+        of(value)
+            .filter(|spread| spread.median.is_finite())
+            .map_or_else(|| "–".to_owned(), |spread| show(spread.median))
+    };
+    let rate = of(|round| Some(round.per_second))?;
     let mut cells = vec![
         target.to_owned(),
         text::number(rate.median),
         format!("({}–{})", text::number(rate.min), text::number(rate.max)),
-        text::latency(median(|round| round.p50_us)),
-        text::latency(median(|round| round.p99_us)),
-        text::latency(median(|round| round.p999_us)),
-        text::latency(median(|round| round.server_cpu_seconds * 1e6 / round.requests as f64)),
-        text::percent(median(|round| round.server_cpu_seconds / round.seconds)),
-        text::percent(median(|round| round.generator_cpu_seconds / round.seconds)),
-        text::percent(median(|round| round.others_cpu_seconds / round.seconds)),
-        text::megabytes(median(|round| round.resident_bytes as f64)),
+        cell(|round| Some(round.reached.p50_us), text::latency),
+        cell(|round| Some(round.reached.p99_us), text::latency),
+        cell(|round| Some(round.reached.p999_us), text::latency),
+        cell(|round| Some(round.cpu_per_request()? * 1e6), text::latency),
+        cell(|round| Some(round.server_cpu_seconds? / round.reached.seconds), text::percent),
+        cell(|round| Some(round.generator_cpu_seconds / round.reached.seconds), text::percent),
+        cell(|round| Some(round.others_cpu_seconds / round.reached.seconds), text::percent),
+        cell(|round| Some(round.resident_bytes? as f64), text::megabytes),
     ];
     if writes {
-        let syncs = Spread::of(rounds.iter().filter_map(|round| Some(round.syncs? / round.seconds)));
-        cells.push(syncs.map_or_else(|| "–".to_owned(), |spread| text::number(spread.median)));
+        cells.push(cell(|round| Some(round.syncs? / round.reached.seconds), text::number));
+        cells.push(cell(|round| round.written_per_stored, text::number));
     }
     Some(cells)
 }
@@ -129,6 +138,41 @@ pub(crate) fn print_targets(record: &Record) {
     }
     println!("rss: resident memory of each server through the run");
     println!("{}", align(&rows));
+}
+
+pub(crate) fn print_recovery(record: &Record) {
+    let Some(recovery) = &record.recovery else { return };
+    println!("recovery: from the start of the process to the first reply, {} entities", text::size(recovery.entities));
+    for (after, times) in [("kill -9", &recovery.after_kill_ms), ("a clean stop", &recovery.after_stop_ms)] {
+        let Some(spread) = Spread::of(times.iter().copied()) else { continue };
+        let [median, min, max] = [spread.median, spread.min, spread.max].map(text::number);
+        println!("  after {after}: {median} ms ({min}–{max})");
+    }
+    println!();
+}
+
+pub(crate) fn print_space(record: &Record) {
+    let Some(space) = &record.space else { return };
+    let per_byte = |bytes: u64| text::number(bytes as f64 / space.json_bytes as f64);
+    println!("space: {} entities, merged and closed", text::size(space.entities));
+    println!("  on disk per byte of JSON: {}", per_byte(space.disk_bytes));
+    println!("  written until then per byte of JSON: {}\n", per_byte(space.written_bytes));
+}
+
+pub(crate) fn print_drop(record: &Record) {
+    let Some(drop) = &record.drop else { return };
+    println!("drop: a table of {} entities, {} on disk", text::size(drop.entities), megabytes(drop.bytes_before));
+    println!("  reply: {} ms", text::number(drop.reply_ms));
+    let seconds = text::number(drop.space_back_seconds);
+    println!("  space back (less than a tenth left): {seconds} s, {} left", megabytes(drop.bytes_after));
+    let (quiet, meanwhile) = (drop.quiet.p99_us, drop.meanwhile.p99_us);
+    let ratio = text::number(meanwhile / quiet);
+    let [quiet, meanwhile] = [quiet, meanwhile].map(text::latency);
+    println!("  p99 of point reads of another table: {meanwhile} meanwhile, {quiet} quiet: {ratio} ×\n");
+}
+
+fn megabytes(bytes: u64) -> String {
+    text::megabytes(bytes as f64)
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

@@ -10,8 +10,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::BenchServer;
-use crate::failure::{Context, Failure, Result};
 use crate::folders;
+use tavola_load::{Context, Failure, Result};
 
 #[derive(Debug)]
 pub(crate) struct Azurite {

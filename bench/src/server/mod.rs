@@ -1,6 +1,7 @@
 //! The servers that are measured: how each is started, and one that runs.
 
 mod azurite;
+pub(crate) mod null;
 mod tavola;
 
 use std::fs::{self, File};
@@ -15,8 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) use azurite::Azurite;
 pub(crate) use tavola::Tavola;
 
-use crate::client;
-use crate::failure::{Context, Result};
+use tavola_load::{Context, Result, Site, list_tables};
 
 const START_MAX: Duration = Duration::from_secs(60);
 
@@ -37,7 +37,7 @@ pub(crate) trait BenchServer {
 pub(crate) struct RunningServer {
     process: Process,
     error_log: PathBuf,
-    pub(crate) address: SocketAddr,
+    pub(crate) site: Site,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) times: StartTimes,
 }
@@ -63,9 +63,23 @@ impl RunningServer {
         let stdout = process.0.stdout.take().ok_or("the server has no output")?;
         let found = first_lines(stdout, server, started);
         let found = found.context(|| format!("{} did not start: {}", server.name(), tail(&error_log)))?;
-        client::list_tables(found.address).context(|| format!("{} does not answer", server.name()))?;
+        let site = Site::development(found.address)?;
+        list_tables(&site).context(|| format!("{} does not answer", server.name()))?;
         let times = StartTimes { listening: found.after, first_reply: started.elapsed() };
-        Ok(Self { process, error_log, address: found.address, admin: found.admin, times })
+        Ok(Self { process, error_log, site, admin: found.admin, times })
+    }
+
+    /// With SIGKILL.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+
+    /// As a user would, and waits for it.
+    pub(crate) fn stop(mut self) -> Result {
+        let process = rustix::process::Pid::from_child(&self.process.0);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).context(|| "cannot stop".into())?;
+        self.process.0.wait().context(|| "cannot wait".into())?;
+        Ok(())
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -128,6 +142,11 @@ fn address_after(line: &str, words: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(words)?;
     let rest = rest.trim_start_matches("http://");
     rest.split(['/', ' ']).next()?.parse().ok()
+}
+
+/// This program, to be started again as something else.
+pub(crate) fn this_program() -> Result<Command> {
+    Ok(Command::new(std::env::current_exe().context(|| "cannot find this program".into())?))
 }
 
 fn tail(log: &Path) -> String {

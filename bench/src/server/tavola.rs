@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::BenchServer;
-use crate::failure::{Context, Failure, Result};
+use tavola_load::{Context, Failure, Result};
 
 #[derive(Debug)]
 pub(crate) struct Tavola {

@@ -45,7 +45,7 @@ use crate::trouble::{Trouble, Troubles};
 /// Two: one leads while the other wakes.
 const THREADS: usize = 2;
 /// A group: large enough to keep a disk busy, small enough that its first transaction does not wait long.
-const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
+pub(crate) const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
 
 /// An engine that met the end of the disk looks for room every five seconds. One that has not recovered after this time
 /// with room met something worse on its way, and has given up.

@@ -27,6 +27,8 @@ mod scans;
 mod stats;
 mod store;
 mod trouble;
+#[cfg(feature = "yardstick")]
+pub mod yardstick;
 
 pub use error::OpenError;
 pub use options::Options;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("tavola-core", &[]),
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
@@ -16,14 +16,25 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-core"]),
     (
         "tavola",
-        &["tavola-server", "tavola-embedded", "tavola-store", "tavola-core", "tavola-protocol", "tavola-service"],
+        &[
+            "tavola-server",
+            "tavola-embedded",
+            "tavola-store",
+            "tavola-core",
+            "tavola-protocol",
+            "tavola-service",
+            "tavola-load",
+        ],
     ),
+    // It knows servers over the wire only.
+    ("tavola-load", &["tavola-protocol", "tavola-core"]),
     // Anything below the server.
     ("tavola-testkit", &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"]),
     // Whatever is worth a figure.
     (
         "tavola-bench",
         &[
+            "tavola-load",
             "tavola-testkit",
             "tavola-server",
             "tavola-embedded",

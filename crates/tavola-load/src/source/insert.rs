@@ -7,17 +7,25 @@ use crate::reply::Reply;
 use crate::request::{Content, Signer};
 
 #[derive(Debug)]
-pub(crate) struct InsertSource<'a> {
+pub struct InsertSource<'a> {
     head: Vec<u8>,
+    family: Family,
     template: &'a EntityTemplate,
     /// Kept by the caller from round to round: an entity can be inserted once.
     next_index: &'a mut u64,
 }
 
 impl<'a> InsertSource<'a> {
-    pub(crate) fn new(signer: &Signer, table: &str, template: &'a EntityTemplate, next_index: &'a mut u64) -> Self {
+    /// To many partitions in turn, or to one, as the family says.
+    pub fn new(
+        signer: &Signer<'_>,
+        table: &str,
+        family: Family,
+        template: &'a EntityTemplate,
+        next_index: &'a mut u64,
+    ) -> Self {
         let head = signer.post(table, Content { media_type: "application/json", bytes: ENTITY_BYTES });
-        Self { head, template, next_index }
+        Self { head, family, template, next_index }
     }
 }
 
@@ -27,7 +35,7 @@ impl Source for InsertSource<'_> {
             return false;
         }
         out.extend_from_slice(&self.head);
-        self.template.render(Family::Inserted.key(*self.next_index), out);
+        self.template.render(self.family.key(*self.next_index), out);
         *self.next_index += 1;
         true
     }

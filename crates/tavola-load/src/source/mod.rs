@@ -2,21 +2,23 @@
 
 mod batch;
 mod insert;
+mod mixed;
 mod pool;
 mod scan;
 
 use memchr::memmem;
 
-pub(crate) use batch::BatchSource;
-pub(crate) use insert::InsertSource;
-pub(crate) use pool::{PAGE_ENTITIES, PoolSource};
-pub(crate) use scan::{ScanSource, next_page};
+pub use batch::BatchSource;
+pub use insert::InsertSource;
+pub use mixed::{MixedSource, QUERY_ENTITIES};
+pub use pool::{PAGE_ENTITIES, PoolSource};
+pub use scan::{ScanSource, next_page};
 
 use crate::failure::{Failure, Result};
 use crate::reply::Reply;
 
 /// Requests for one server, one round, all connections.
-pub(crate) trait Source {
+pub trait Source {
     /// Appends the next request of a connection to `out`, after `previous` on the same one; false if there is none.
     /// `is_over` says that the round's time has passed: a source may finish what it began, and then ends.
     fn next(&mut self, previous: Option<Reply<'_>>, is_over: bool, out: &mut Vec<u8>) -> bool;

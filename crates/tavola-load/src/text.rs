@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Three digits are as many as a noisy machine can vouch for; above a thousand all are shown, in groups.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         v if v >= 999.5 => group(v.round() as u64),
         v if v >= 99.5 => format!("{v:.0}"),
@@ -25,7 +25,7 @@ fn group(number: u64) -> String {
 }
 
 /// `10k`, `1M`.
-pub(crate) fn size(entities: u64) -> String {
+pub fn size(entities: u64) -> String {
     match entities {
         n if n >= 1_000_000 && n.is_multiple_of(1_000_000) => format!("{}M", n / 1_000_000),
         n if n >= 1_000 && n.is_multiple_of(1_000) => format!("{}k", n / 1_000),
@@ -34,7 +34,7 @@ pub(crate) fn size(entities: u64) -> String {
 }
 
 /// A latency from microseconds.
-pub(crate) fn latency(microseconds: f64) -> String {
+pub fn latency(microseconds: f64) -> String {
     match microseconds {
         us if us < 999.5 => format!("{} µs", number(us)),
         us if us < 999_500.0 => format!("{} ms", number(us / 1e3)),
@@ -42,16 +42,16 @@ pub(crate) fn latency(microseconds: f64) -> String {
     }
 }
 
-pub(crate) fn megabytes(bytes: f64) -> String {
+pub fn megabytes(bytes: f64) -> String {
     format!("{} MB", number(bytes / 1e6))
 }
 
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
 /// `4.2 s` below ten seconds, `48 s` below two minutes, then `6 min 03 s`.
-pub(crate) fn seconds(duration: Duration) -> String {
+pub fn seconds(duration: Duration) -> String {
     let whole = duration.as_secs();
     match whole {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),

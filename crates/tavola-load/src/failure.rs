@@ -5,12 +5,12 @@ use std::fmt;
 
 /// What went wrong, in words for the person at the terminal.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub struct Failure(String);
 
-pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+pub type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
@@ -28,7 +28,7 @@ impl From<&str> for Failure {
 }
 
 /// Says what was being done when something failed.
-pub(crate) trait Context<T> {
+pub trait Context<T> {
     fn context(self, doing: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -16,27 +16,39 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The part of a reply that comes before its body.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
+pub struct Head {
+    pub status: u16,
     /// `x-ms-continuation-NextPartitionKey` and `-NextRowKey`, as sent.
-    pub(crate) next_partition_key: Option<String>,
-    pub(crate) next_row_key: Option<String>,
+    pub next_partition_key: Option<String>,
+    pub next_row_key: Option<String>,
     length: Option<usize>,
     is_chunked: bool,
 }
 
 /// A whole reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reply<'a> {
-    pub(crate) head: &'a Head,
-    pub(crate) body: &'a [u8],
+pub struct Reply<'a> {
+    pub head: &'a Head,
+    head_bytes: &'a [u8],
+    pub body: &'a [u8],
+}
+
+impl Reply<'_> {
+    /// All headers, as sent. For whoever wants to repeat the reply.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let head = String::from_utf8_lossy(self.head_bytes);
+        let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+        head.split("\r\n").skip(1).filter_map(pair).collect()
+    }
 }
 
 /// Collects bytes until they are a reply. Buffers are kept from reply to reply.
 #[derive(Debug, Default)]
-pub(crate) struct ReplyReader {
+pub struct ReplyReader {
     raw: Vec<u8>,
     head: Option<Head>,
+    /// In `raw`: where the head ends.
+    head_end: usize,
     /// In `raw`: where the body begins, then where the next chunk begins.
     at: usize,
     /// The body so far, when it comes in chunks.
@@ -45,7 +57,7 @@ pub(crate) struct ReplyReader {
 
 impl ReplyReader {
     /// Forgets the last reply.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.raw.clear();
         self.unchunked.clear();
         self.head = None;
@@ -53,7 +65,7 @@ impl ReplyReader {
     }
 
     /// Takes more bytes; true when the reply is whole.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<bool> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<bool> {
         self.raw.extend_from_slice(bytes);
         if self.head.is_none() && !self.read_head()? {
             return Ok(false);
@@ -70,10 +82,10 @@ impl ReplyReader {
     }
 
     /// The reply, once [`ReplyReader::feed`] said that it is whole.
-    pub(crate) fn reply(&self) -> Option<Reply<'_>> {
+    pub fn reply(&self) -> Option<Reply<'_>> {
         let head = self.head.as_ref()?;
         let body = if head.is_chunked { &self.unchunked } else { self.raw.get(self.at..)? };
-        Some(Reply { head, body })
+        Some(Reply { head, head_bytes: &self.raw[..self.head_end], body })
     }
 
     fn read_head(&mut self) -> Result<bool> {
@@ -88,6 +100,7 @@ impl ReplyReader {
             return Err(Failure::new("a reply of unreasonable length"));
         }
         self.at = end + 4;
+        self.head_end = end;
         self.head = Some(head);
         Ok(true)
     }
@@ -201,6 +214,15 @@ mod tests {
     fn a_body_of_known_length() {
         let (head, body) = read("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx: y\r\n\r\nhello");
         assert_eq!((head.status, body.as_str()), (200, "hello"));
+    }
+
+    #[test]
+    fn headers_can_be_repeated() {
+        let mut reader = ReplyReader::default();
+        reader.feed(b"HTTP/1.1 204 No Content\r\nETag: W/\"a:b\"\r\nDate: x\r\n\r\n").unwrap();
+        let headers = reader.reply().unwrap().headers();
+        let expected = [("ETag", "W/\"a:b\""), ("Date", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(headers, expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Source, count, expect_status};
 use crate::entity::{BATCH_ENTITIES, ENTITY_BYTES, EntityTemplate, Family};
 use crate::failure::{Failure, Result};
 use crate::reply::Reply;
-use crate::request::{ACCOUNT, Content, Signer};
+use crate::request::{Content, Signer};
 
 const MEDIA_TYPE: &str = "multipart/mixed; boundary=batch_5e5f2a5e-0d0c-4b9c-8e4e-6a1f6b3c2d10";
 const OPENING: &str = "--batch_5e5f2a5e-0d0c-4b9c-8e4e-6a1f6b3c2d10\r\n\
@@ -13,7 +13,7 @@ const CLOSING: &str = "--changeset_77a9f4ae-3d34-4c5a-9c4a-0f2d2b1c7e11--\r\n\
     --batch_5e5f2a5e-0d0c-4b9c-8e4e-6a1f6b3c2d10--\r\n";
 
 #[derive(Debug)]
-pub(crate) struct BatchSource<'a> {
+pub struct BatchSource<'a> {
     family: Family,
     head: Vec<u8>,
     part: String,
@@ -26,7 +26,7 @@ pub(crate) struct BatchSource<'a> {
 
 impl<'a> BatchSource<'a> {
     /// Batches for as long as the round lasts.
-    pub(crate) fn new(signer: &Signer, table: &str, template: &'a EntityTemplate, next_index: &'a mut u64) -> Self {
+    pub fn new(signer: &Signer<'_>, table: &str, template: &'a EntityTemplate, next_index: &'a mut u64) -> Self {
         let part = part(signer, table);
         let entity_bytes = part.len() + ENTITY_BYTES + "\r\n".len();
         let bytes = OPENING.len() + BATCH_ENTITIES as usize * entity_bytes + CLOSING.len();
@@ -34,21 +34,21 @@ impl<'a> BatchSource<'a> {
         Self { family: Family::Batched, head, part, template, next_index, end_index: u64::MAX }
     }
 
-    /// Fills a table up to `entities`, which is a multiple of 100.
-    pub(crate) fn load(self, entities: u64) -> Self {
-        Self { family: Family::Loaded, end_index: entities, ..self }
+    /// Fills a table with a family, up to `entities`, which is a multiple of 100.
+    pub fn load(self, family: Family, entities: u64) -> Self {
+        Self { family, end_index: entities, ..self }
     }
 }
 
 /// What stands before each entity.
-fn part(signer: &Signer, table: &str) -> String {
+fn part(signer: &Signer<'_>, table: &str) -> String {
     format!(
         "--changeset_77a9f4ae-3d34-4c5a-9c4a-0f2d2b1c7e11\r\n\
          Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-         POST http://{}/{ACCOUNT}/{table} HTTP/1.1\r\nContent-Type: application/json\r\n\
+         POST {}/{table} HTTP/1.1\r\nContent-Type: application/json\r\n\
          Accept: application/json;odata=minimalmetadata\r\nPrefer: return-no-content\r\nDataServiceVersion: 3.0\r\n\
          Content-Length: {ENTITY_BYTES}\r\n\r\n",
-        signer.address()
+        signer.site().url()
     )
 }
 

@@ -4,15 +4,15 @@ use serde::Serialize;
 
 /// The middle of several rounds, and how far they lie apart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
 }
 
 impl Spread {
     /// None without values.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -21,7 +21,7 @@ impl Spread {
     }
 
     /// The spread of the ratios of each round, which is not the ratio of the medians.
-    pub(crate) fn of_ratios(ours: &[f64], theirs: &[f64]) -> Option<Self> {
+    pub fn of_ratios(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         Self::of(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
     }
 }

@@ -1,22 +1,24 @@
 //! Reads that were signed beforehand: point reads of random entities, pages from random places.
 
-use super::{Source, count_entities, expect_status};
-use crate::entity::Family;
+use super::scan::encode;
+use super::{QUERY_ENTITIES, Source, count_entities, expect_status};
+use crate::entity::{Family, ROWS_PER_LOADED_PARTITION};
 use crate::failure::{Failure, Result};
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::request::Signer;
 
 /// The most that the service puts into one page.
-pub(crate) const PAGE_ENTITIES: u64 = 1_000;
+pub const PAGE_ENTITIES: u64 = 1_000;
 
 /// Distinct point reads of a round; a fast server comes round to them again. 100 MB of requests.
 const POINT_READS: usize = 200_000;
 const PAGE_READS: usize = 2_000;
+const ROW_RANGES: usize = 20_000;
 
 /// Requests in one piece of memory, asked in turn.
 #[derive(Debug)]
-pub(crate) struct PoolSource {
+pub struct PoolSource {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     next: usize,
@@ -25,7 +27,7 @@ pub(crate) struct PoolSource {
 
 impl PoolSource {
     /// Point reads of random loaded entities.
-    pub(crate) fn points(signer: &Signer, table: &str, entities: u64, seed: u64) -> Self {
+    pub fn points(signer: &Signer<'_>, table: &str, entities: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut pool = Self::empty(1);
         for _ in 0..POINT_READS {
@@ -36,12 +38,27 @@ impl PoolSource {
     }
 
     /// Whole pages from random places of the table. `pages` are the queries that a scan went through.
-    pub(crate) fn pages(signer: &Signer, table: &str, pages: &[String], seed: u64) -> Self {
+    pub fn pages(signer: &Signer<'_>, table: &str, pages: &[String], seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut pool = Self::empty(PAGE_ENTITIES);
         for _ in 0..PAGE_READS {
             let page = &pages[random.below(pages.len() as u64) as usize];
             pool.push(&signer.get(&format!("{table}()"), page));
+        }
+        pool
+    }
+
+    /// Ten neighbours of random loaded entities, by their keys.
+    pub fn row_ranges(signer: &Signer<'_>, table: &str, entities: u64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut pool = Self::empty(QUERY_ENTITIES);
+        let partitions = entities / ROWS_PER_LOADED_PARTITION;
+        for _ in 0..ROW_RANGES {
+            let row = random.below(ROWS_PER_LOADED_PARTITION - QUERY_ENTITIES);
+            let first = Family::Loaded.key(random.below(partitions) * ROWS_PER_LOADED_PARTITION + row);
+            let filter = format!("PartitionKey eq '{}' and RowKey ge '{}'", first.partition_key(), first.row_key());
+            let query = format!("?$filter={}&$top={QUERY_ENTITIES}", encode(&filter));
+            pool.push(&signer.get(&format!("{table}()"), &query));
         }
         pool
     }
