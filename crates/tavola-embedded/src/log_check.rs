@@ -85,8 +85,10 @@ pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<Checked, LogEr
     walk.verdict(synced).map(|logs| Checked { logs, torn_edit })
 }
 
-/// The file that names all others. Its records have no sequence numbers; each is synced before the next as well. `None`
-/// if it holds something that only the engine understands.
+/// The file that names all others. Its records have no sequence numbers. Several may share a sync, so that a crash can tear
+/// one that whole ones follow: then everything from it on was never relied on, and what was is there if all files are that
+/// the rest names; the numbers of writes tell the same of the logs. `None` if it holds something that only the engine
+/// understands.
 pub(crate) fn check_manifest(folder: &Path) -> Result<(Option<Manifest>, Option<TornEdit>), LogError> {
     let current = folder.join("CURRENT");
     let name = manifest::current(folder).map_err(|error| LogError::Io(current, error))?;
@@ -100,14 +102,24 @@ pub(crate) fn check_manifest(folder: &Path) -> Result<(Option<Manifest>, Option<
     let mut walk = Walk::new(Kind::Files);
     walk.file(&path)?;
     let torn_edit = walk.flaw.as_ref().map(|flaw| TornEdit { path: path.clone(), offset: flaw.record });
+    let followed = walk.followed.take();
     walk.verdict(None)?;
-    let (manifest, flaws) = Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
+    let (manifest, _flaws) = Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
+    let understood = manifest.edits == manifest.records;
+    if let Some(followed) = followed
+        && !(understood && manifest.records > 0 && has_all_files(folder, &manifest)?)
+    {
+        return Err(followed);
+    }
     if manifest.records == 0 {
         return Err(LogError::Damaged(format!("its file {} holds no record of files", name_of(&path))));
     }
-    // A torn last edit was never relied on.
-    let understood = manifest.edits == manifest.records && flaws.len() <= 1;
     Ok((Some(manifest).filter(|_| understood), torn_edit))
+}
+
+fn has_all_files(folder: &Path, manifest: &Manifest) -> Result<bool, LogError> {
+    let there = numbered(folder, "sst").map_err(|error| LogError::Io(folder.to_owned(), error))?;
+    Ok(manifest.files.keys().all(|number| there.iter().any(|(there, _)| there == number)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,12 +162,15 @@ struct Walk {
     flaw: Option<Flaw>,
     /// There was a torn tail from which the engine has recovered before.
     recovered_before: bool,
+    /// Edits of the record of files follow the flaw: damage, unless they shared its sync.
+    followed: Option<LogError>,
 }
 
 impl Walk {
     fn new(kind: Kind) -> Self {
         let (open, sequence_next, flushed, flaw) = (None, None, None, None);
-        Self { kind, file: String::new(), open, sequence_next, flushed, flaw, recovered_before: false }
+        let (recovered_before, followed) = (false, None);
+        Self { kind, file: String::new(), open, sequence_next, flushed, flaw, recovered_before, followed }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), LogError> {
@@ -225,6 +240,11 @@ impl Walk {
         // A number that comes again is not one that is missing: after a failed write the engine uses it once more.
         let is_gap = goes_on == Some(false) && self.flushed.is_some() && first > self.sequence_next;
         match self.flaw.take() {
+            Some(flaw) if self.kind == Kind::Files && flaw.unwritten => {
+                let what = format!("{flaw}, and whole records follow it");
+                self.followed.get_or_insert(LogError::Damaged(what));
+                self.flaw = Some(flaw);
+            }
             Some(flaw) if goes_on != Some(true) => {
                 return Err(LogError::Damaged(format!("{flaw}, and whole records follow it")));
             }

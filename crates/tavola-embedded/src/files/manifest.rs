@@ -62,10 +62,11 @@ pub(crate) fn current(folder: &Path) -> io::Result<Result<String, String>> {
 }
 
 impl Manifest {
-    /// Reads the record of files, as far as it is whole.
+    /// Reads the record of files, as far as it is whole: what follows a flaw builds on what is missing.
     pub(crate) fn read(path: &Path) -> io::Result<(Self, Vec<ManifestFlaw>)> {
-        let (mut manifest, mut flaws) = (Self::default(), Vec::new());
+        let (mut manifest, mut flaws, mut is_torn) = (Self::default(), Vec::new(), false);
         records(path, &mut |record| match record {
+            Record::Whole { .. } if is_torn => {}
             Record::Whole { payload, offset } => {
                 manifest.records += 1;
                 if manifest.apply(payload).is_none() {
@@ -73,7 +74,10 @@ impl Manifest {
                     flaws.push(ManifestFlaw { offset, what });
                 }
             }
-            Record::Flaw { offset, what } => flaws.push(ManifestFlaw { offset, what: what.to_owned() }),
+            Record::Flaw { offset, what } => {
+                is_torn = true;
+                flaws.push(ManifestFlaw { offset, what: what.to_owned() });
+            }
         })?;
         Ok((manifest, flaws))
     }

@@ -270,6 +270,40 @@ fn a_torn_edit_is_cut_off_whole() {
     assert_eq!(fs::read(&manifest).unwrap(), sound);
 }
 
+/// A power failure kept a sector of an edit from the disk, and not the next one, which held the rest of it and a second
+/// edit of the same sync. The folder was refused, although nothing had relied on either.
+#[test]
+fn edits_that_shared_a_sync_may_be_torn_in_the_first_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    fs::write(folder.join("000005.log"), log(&[write(100, 5)])).unwrap();
+    let path = folder.join("MANIFEST-000001");
+    // Fields that may be passed over, so that the edits are understood and as long as they need to be.
+    let passed_over = |bytes: u8| [vec![0x80, 0x40, bytes], vec![7; usize::from(bytes)]].concat();
+    let sound = [vec![vec![2, 5, 3, 9, 4, 99]], vec![passed_over(120); 3]].concat();
+    let unsynced = log(&[sound.clone(), vec![passed_over(120), vec![2, 5]]].concat());
+    let sound = log(&sound);
+    let border = 512;
+    assert!(sound.len() < border && border < unsynced.len() - 20, "a border of sectors lies in the first of the two");
+    let mut torn = unsynced.clone();
+    torn[sound.len()..border].fill(0);
+    fs::write(&path, &torn).unwrap();
+    assert_eq!(checked(folder).unwrap().logs, LogState::Whole);
+    checked(folder).unwrap().torn_edit.unwrap().cut_off().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), sound);
+    // With writes missing from the logs the edits had been relied on.
+    fs::write(&path, &torn).unwrap();
+    fs::write(folder.join("000005.log"), log(&[write(102, 5)])).unwrap();
+    assert!(checked(folder).is_err());
+    // What was written and changed since is no torn edit.
+    fs::write(folder.join("000005.log"), log(&[write(100, 5)])).unwrap();
+    let mut flipped = unsynced;
+    flipped[sound.len() + 20] ^= 1;
+    fs::write(&path, &flipped).unwrap();
+    assert!(checked(folder).is_err());
+}
+
 #[test]
 fn the_message_says_where() {
     let (_, mut bytes) = small();
