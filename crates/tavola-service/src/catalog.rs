@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::{Record, date_time, int64, partition_key, require, row_key, text, unread};
+use crate::remembered::RememberedTables;
 
 /// Where living tables stand in an account's partition; what follows is the folded name.
 pub(crate) const TABLE_PREFIX: &str = "t:";
@@ -40,7 +41,7 @@ pub struct TableEntry {
     pub id: TableId,
     /// Its access policies.
     pub policies: Vec<AccessPolicy>,
-    version: Timestamp,
+    pub(crate) version: Timestamp,
 }
 
 /// The tables of all accounts.
@@ -50,20 +51,38 @@ pub struct Catalog {
     clock: Arc<dyn Clock>,
     /// Ids reserved and not given out yet.
     free_ids: Mutex<std::ops::Range<u64>>,
+    remembered: Arc<RememberedTables>,
 }
 
 impl Catalog {
     /// The catalogue kept in `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, free_ids: Mutex::new(0..0) }
+        Self { store, clock, free_ids: Mutex::new(0..0), remembered: Arc::default() }
     }
 
-    /// The table of that name, in whatever case.
+    /// The table of that name, in whatever case, as a request on its entities needs it.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn find(&self, account: &AccountName, name: &TableName) -> Result<Option<TableEntry>, StoreError> {
+    pub async fn find(&self, account: &AccountName, name: &TableName) -> Result<Option<Arc<TableEntry>>, StoreError> {
+        let folded = name.folded();
+        if let Some(entry) = self.remembered.recall(account, &folded) {
+            return Ok(Some(entry));
+        }
+        let look_up = self.remembered.begin_look_up();
+        let entry = self.read(account, name).await?.map(Arc::new);
+        if let Some(entry) = &entry {
+            self.remembered.remember(look_up, account, &folded, entry);
+        }
+        Ok(entry)
+    }
+
+    /// The same as the store has it now, for whoever is going to change it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn read(&self, account: &AccountName, name: &TableName) -> Result<Option<TableEntry>, StoreError> {
         let row = self.store.get(&address(account, table_row_key(name))).await?;
         row.as_ref().map(read_table).transpose()
     }
@@ -88,7 +107,7 @@ impl Catalog {
     /// [`Refusal::ResourceNotFound`], or if the store fails.
     pub async fn drop_table(&self, account: &AccountName, name: &TableName) -> Result<TableId, ServiceError> {
         for _ in 0..ATTEMPTS_MAX {
-            let entry = self.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let entry = self.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
             let operations = vec![
                 EntityOperation::Delete(table_row_key(name), Precondition::Version(ETag::of(entry.version))),
                 self.dropped(account, entry.id)?,
@@ -122,7 +141,7 @@ impl Catalog {
         policies: &[AccessPolicy],
     ) -> Result<(), ServiceError> {
         for _ in 0..ATTEMPTS_MAX {
-            let entry = self.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let entry = self.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
             let key = EntityKey::new(partition_key(account), table_row_key(name));
             let entity = table_record(&entry.name, entry.id, policies).into_entity(key)?;
             let unchanged = Precondition::Version(ETag::of(entry.version));
@@ -157,7 +176,14 @@ impl Catalog {
         let operations = operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
         let transaction =
             EntityGroupTransaction::new(operations).expect("the catalogue changes different rows of one partition");
-        let verdict = self.store.commit(TableId::CATALOG, &transaction, self.clock.now()).await?;
+        let (store, now) = (Arc::clone(&self.store), self.clock.now());
+        let change = self.remembered.begin_change(account);
+        // In a task of its own: a client that goes away must not end the change before its outcome is known.
+        let committed = tokio::spawn(async move {
+            let _under_way = change;
+            store.commit(TableId::CATALOG, &transaction, now).await
+        });
+        let verdict = committed.await.unwrap_or(Err(StoreError::UnknownOutcome))?;
         Ok(verdict.map_err(|failed| failed.refusal))
     }
 

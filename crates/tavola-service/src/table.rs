@@ -75,7 +75,7 @@ impl TableService {
     /// # Errors
     /// If the store fails.
     pub async fn policies(&self, account: &AccountName, table: &TableName) -> Result<Vec<AccessPolicy>, StoreError> {
-        Ok(self.catalog.find(account, table).await?.map(|entry| entry.policies).unwrap_or_default())
+        Ok(self.catalog.find(account, table).await?.map(|entry| entry.policies.clone()).unwrap_or_default())
     }
 
     /// Carries out one request that the grant permits. A query is cut to the grant's keys.
@@ -128,7 +128,7 @@ impl TableService {
     }
 
     async fn get_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
-        let entry = self.catalog.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Table(entry.name)))
     }
 
@@ -139,7 +139,7 @@ impl TableService {
     }
 
     async fn get_policies(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
-        let entry = self.catalog.find(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Policies(entry.policies)))
     }
 
@@ -153,7 +153,7 @@ impl TableService {
         Ok(Answer::free(TableReply::PoliciesSet))
     }
 
-    async fn open(&self, account: &AccountName, name: &TableName) -> Result<TableEntry, ServiceError> {
+    async fn open(&self, account: &AccountName, name: &TableName) -> Result<Arc<TableEntry>, ServiceError> {
         Ok(self.catalog.find(account, name).await?.ok_or(Refusal::TableNotFound)?)
     }
 
@@ -166,7 +166,7 @@ impl TableService {
         let table = self.open(account, name).await?;
         let row = self.store.get(&EntityAddress { table: table.id, key }).await?.ok_or(Refusal::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
-        Ok(Answer { reply: TableReply::Entity(table.name, Box::new(row)), cost })
+        Ok(Answer { reply: TableReply::Entity(table.name.clone(), Box::new(row)), cost })
     }
 
     async fn query_entities(
@@ -180,7 +180,7 @@ impl TableService {
         let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref()).await?;
         let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
-        Ok(Answer { reply: TableReply::Entities { table: table.name, entities, next }, cost: page.cost })
+        Ok(Answer { reply: TableReply::Entities { table: table.name.clone(), entities, next }, cost: page.cost })
     }
 
     async fn write(
@@ -227,7 +227,7 @@ impl TableService {
                 (_, Outcome::Deleted) => OperationReply::Deleted,
             }
         });
-        Ok((table.name, replies.collect()))
+        Ok((table.name.clone(), replies.collect()))
     }
 
     async fn get_properties(&self, account: &AccountName) -> Result<Answer, ServiceError> {
