@@ -137,7 +137,7 @@ fn prepare(
     }
     if args.against.contains(&Rival::Null) {
         // Ours is the first.
-        targets.push(null::start(&targets[0], template, scratch)?);
+        targets.push(null::start(&targets[0], scratch)?);
     }
     let largest = args.entities.iter().max().copied().unwrap_or_default();
     let mut others: Vec<Box<dyn Contestant>> = Vec::new();

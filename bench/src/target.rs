@@ -155,7 +155,7 @@ impl Contestant for Target {
 
     fn takes(&self, series: Series) -> bool {
         match (self.name, series) {
-            ("null", _) => matches!(series, Series::Get | Series::Point | Series::Page | Series::Scan | Series::Insert),
+            ("null", _) => matches!(series, Series::Get | Series::Point | Series::Page | Series::Scan),
             (_, Series::Filter) => self.has_wide_table,
             // Half of our own top rate is for us.
             (name, Series::MixedHalf) => name == "tavola",

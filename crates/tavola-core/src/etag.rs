@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::date_text::DateText;
 use crate::time::DateTime;
 
 /// When an entity was last written, as the store decided: strictly increasing in a partition whatever the clock does.
@@ -72,7 +73,9 @@ impl ETag {
     /// The tag of the version written at `timestamp`: `W/"datetime'…'"` with the colons escaped.
     #[must_use]
     pub fn of(timestamp: Timestamp) -> Self {
-        Self(format!("W/\"datetime'{}'\"", timestamp.to_string().replace(':', "%3A")))
+        let mut tag = String::with_capacity(BYTES_MAX);
+        push_tag(&mut tag, timestamp);
+        Self(tag)
     }
 
     /// The text as it stands in a header.
@@ -86,7 +89,28 @@ impl ETag {
     pub fn names(&self, timestamp: Timestamp) -> bool {
         *self == Self::of(timestamp)
     }
+
+    /// The text, for whoever needs it as its own.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
 }
+
+/// Every point read answers with a tag, so it is put together by hand.
+fn push_tag(tag: &mut String, timestamp: Timestamp) {
+    let text = DateText::of(timestamp.date_time());
+    let [hours, minutes, seconds] = text.between_colons();
+    for piece in [OPENING, hours, COLON, minutes, COLON, seconds, CLOSING] {
+        tag.push_str(piece);
+    }
+}
+
+const OPENING: &str = "W/\"datetime'";
+const COLON: &str = "%3A";
+const CLOSING: &str = "'\"";
+/// Of a tag with a fraction of seven digits.
+const BYTES_MAX: usize = 46;
 
 impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod cors;
+pub mod date_text;
 pub mod edm;
 pub mod entity;
 pub mod etag;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use time::{Date, Month};
 
+use crate::date_text::DateText;
+
 /// Ticks of 100 ns in one second.
 pub const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -102,16 +104,7 @@ impl DateTime {
 /// The text with trailing zeros of the fraction removed, and no dot if it is zero.
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (date_and_time, mut fraction) = self.split();
-        if fraction == 0 {
-            return write!(f, "{date_and_time}Z");
-        }
-        let mut digits = 7;
-        while fraction % 10 == 0 {
-            fraction /= 10;
-            digits -= 1;
-        }
-        write!(f, "{date_and_time}.{fraction:0digits$}Z")
+        f.write_str(DateText::of(*self).as_str())
     }
 }
 

@@ -44,12 +44,12 @@ pub fn locate(parts: &Parts, rules: &AddressRules, is_account: &dyn Fn(&str) -> 
     if !rules.path_style_only
         && let Some((account, secondary)) = account_in_host(host, is_account)
     {
-        let base = format!("{}://{host}", rules.scheme);
+        let base = [rules.scheme, "://", host].concat();
         return Ok(Address { account, secondary, base, resource_path: rooted(path) });
     }
     let (segment, rest) = first_segment(path);
     let (account, secondary) = account_named(segment, is_account).ok_or(Rejection::AccountNotFound)?;
-    let base = format!("{}://{host}/{segment}", rules.scheme);
+    let base = [rules.scheme, "://", host, "/", segment].concat();
     let rest = if secondary { without_repeated_account(rest, &account, parts.uri.query()) } else { rest };
     Ok(Address { account, secondary, base, resource_path: rooted(rest) })
 }

@@ -1,11 +1,12 @@
 //! How an answer is to be written, and the headers that every answer has.
 
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, DATE, SERVER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tavola_core::DateTime;
 use tavola_core::request::Select;
 
@@ -34,7 +35,7 @@ impl Prefer {
     /// What a request's headers ask for; anything unknown asks for nothing.
     #[must_use]
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
-        match headers.get("prefer")?.to_str().ok()?.trim() {
+        match headers.get(&name::PREFER)?.to_str().ok()?.trim() {
             "return-content" => Some(Self::ReturnContent),
             "return-no-content" => Some(Self::ReturnNoContent),
             _ => None,
@@ -63,22 +64,13 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What can be read of it, with the usual where it cannot.
-    pub(crate) fn lenient(headers: &HeaderMap, query: &Query<'_>) -> Self {
-        let level = negotiate(headers, query.get(Parameter::Format)).unwrap_or(MetadataLevel::Minimal);
-        Self { level, prefer: Prefer::of(headers), select: query.select().unwrap_or_default() }
-    }
-
-    /// All of it.
-    ///
-    /// # Errors
-    /// If only formats are wanted that we do not write, or `$select` is too long.
-    pub(crate) fn of(headers: &HeaderMap, query: &Query<'_>) -> Result<Self, Rejection> {
-        Ok(Self {
-            level: negotiate(headers, query.get(Parameter::Format))?,
-            prefer: Prefer::of(headers),
-            select: query.select()?,
-        })
+    /// What can be read of it, with the usual where it cannot; and why it cannot: only formats are wanted that we do not
+    /// write, or `$select` is too long.
+    pub(crate) fn read(headers: &HeaderMap, query: &Query<'_>) -> (Self, Option<Rejection>) {
+        let (level, select) = (negotiate(headers, query.get(Parameter::Format)), query.select());
+        let refused = level.as_ref().err().or(select.as_ref().err()).cloned();
+        let level = level.unwrap_or(MetadataLevel::Minimal);
+        (Self { level, prefer: Prefer::of(headers), select: select.unwrap_or_default() }, refused)
     }
 }
 
@@ -103,6 +95,8 @@ pub struct Presentation {
     /// Bodies are XML, errors too, and none of the headers of OData are sent.
     pub(crate) is_xml: bool,
     pub(crate) wish: Wish,
+    /// Why the wish cannot be granted.
+    refused_wish: Option<Rejection>,
     pub(crate) envelope: Envelope,
     pub(crate) timeout: Option<Duration>,
 }
@@ -112,13 +106,8 @@ impl Presentation {
     #[must_use]
     pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
         let query = Query::parse(parts.uri.query());
-        let level = negotiate(&parts.headers, query.get(Parameter::Format));
-        let only_xml_is_wanted = level == Err(Rejection::AtomFormatNotSupported);
-        let wish = Wish {
-            level: level.unwrap_or(MetadataLevel::Minimal),
-            prefer: Prefer::of(&parts.headers),
-            select: query.select().unwrap_or_default(),
-        };
+        let (wish, refused_wish) = Wish::read(&parts.headers, &query);
+        let only_xml_is_wanted = refused_wish == Some(Rejection::AtomFormatNotSupported);
         Self {
             version: Version::of(parts).unwrap_or(Version::NEWEST),
             client_request_id: client_request_id(&parts.headers),
@@ -126,9 +115,16 @@ impl Presentation {
             account: address.map(|address| address.account.to_string()).unwrap_or_default(),
             is_xml: query.is_xml_operation() || only_xml_is_wanted,
             wish,
+            refused_wish,
             envelope: Envelope::Plain,
             timeout: None,
         }
+    }
+
+    /// # Errors
+    /// If the answer cannot be as the request wants it.
+    pub(crate) fn check_wish(&self) -> Result<(), Rejection> {
+        self.refused_wish.clone().map_or(Ok(()), Err)
     }
 
     /// How long the client is willing to wait, once the request is parsed; at most 30 s.
@@ -152,7 +148,7 @@ impl Presentation {
 
 /// Echoed only if it is visible ASCII of bounded length.
 fn client_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
-    let id = headers.get("x-ms-client-request-id")?;
+    let id = headers.get(&name::CLIENT_REQUEST_ID)?;
     let visible = |byte: &u8| (0x20..0x7f).contains(byte);
     let echoed = !id.is_empty() && id.len() <= CLIENT_REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(visible);
     echoed.then(|| id.clone())
@@ -178,16 +174,42 @@ impl Exchange<'_> {
         let all = response.headers_mut();
         *all = headers;
         all.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
-        all.insert(DATE, text_value(http_date(self.now)));
-        all.insert(HeaderName::from_static("x-ms-request-id"), text_value(self.request_id.to_owned()));
-        let version = self.presentation.version.as_str().to_owned();
-        all.insert(HeaderName::from_static("x-ms-version"), text_value(version));
+        all.insert(DATE, date_value(self.now));
+        all.insert(name::REQUEST_ID.clone(), text_value(self.request_id.to_owned()));
+        all.insert(name::VERSION.clone(), text_value(self.presentation.version.as_str().to_owned()));
         if let Some(id) = &self.presentation.client_request_id {
-            all.insert(HeaderName::from_static("x-ms-client-request-id"), id.clone());
+            all.insert(name::CLIENT_REQUEST_ID.clone(), id.clone());
         }
         all.insert(CONTENT_LENGTH, HeaderValue::from(length));
         response
     }
+}
+
+/// Names of headers that HTTP does not know, ready to be looked up.
+pub(crate) mod name {
+    use http::HeaderName;
+
+    pub(crate) static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+    pub(crate) static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+    pub(crate) static DATE: HeaderName = HeaderName::from_static("x-ms-date");
+    pub(crate) static METHOD: HeaderName = HeaderName::from_static("x-http-method");
+    pub(crate) static PREFER: HeaderName = HeaderName::from_static("prefer");
+    pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+    pub(crate) static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+}
+
+/// The date of an answer. Many answers of a second share it.
+fn date_value(at: DateTime) -> HeaderValue {
+    thread_local! {
+        static LAST: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+    }
+    LAST.with_borrow_mut(|(seconds, value)| {
+        if *seconds != at.unix_seconds() {
+            *value = text_value(http_date(at));
+            *seconds = at.unix_seconds();
+        }
+        value.clone()
+    })
 }
 
 /// A text as a header; one that cannot be is left empty rather than failing the answer.

@@ -5,6 +5,7 @@ use std::fmt;
 use http::request::Parts;
 
 use crate::auth::SasFields;
+use crate::headers::name;
 use crate::rejection::Rejection;
 
 /// A version, a date. Versions compare as their texts.
@@ -41,7 +42,7 @@ impl Version {
     /// # Errors
     /// If the header is there and is not a version.
     pub fn of(parts: &Parts) -> Result<Self, Rejection> {
-        let Some(value) = parts.headers.get("x-ms-version") else {
+        let Some(value) = parts.headers.get(&name::VERSION) else {
             return Ok(SasFields::version(parts.uri.query()).unwrap_or(Self::NEWEST));
         };
         let text = value.to_str().unwrap_or_default();

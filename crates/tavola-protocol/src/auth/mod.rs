@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName};
 use tavola_core::{AccountName, Grant};
 
 use crate::address::Address;
+use crate::headers::name;
 use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
@@ -158,7 +159,7 @@ fn check_signature(
     let query = Query::parse(parts.uri.query());
     let signed = SignedParts {
         method: parts.method.as_str(),
-        content_md5: text_of(&parts.headers, &HeaderName::from_static("content-md5")).unwrap_or_default(),
+        content_md5: text_of(&parts.headers, &name::CONTENT_MD5).unwrap_or_default(),
         content_type: text_of(&parts.headers, &CONTENT_TYPE).unwrap_or_default(),
         date: date_text(&parts.headers).ok_or_else(|| failed("The request has no date."))?,
         account: account.as_str(),
@@ -193,7 +194,7 @@ fn path_before_rewriting<'a>(path: &'a str, account: &AccountName) -> Option<&'a
 
 /// The date that is signed: `x-ms-date` wins, because many clients cannot set `Date`.
 fn date_text(headers: &HeaderMap) -> Option<&str> {
-    text_of(headers, &HeaderName::from_static("x-ms-date")).or_else(|| text_of(headers, &DATE))
+    text_of(headers, &name::DATE).or_else(|| text_of(headers, &DATE))
 }
 
 fn check_date(headers: &HeaderMap, now: SystemTime) -> Result<(), Rejection> {

@@ -62,14 +62,16 @@ pub struct SignedParts<'a> {
 pub fn string_to_sign(scheme: Scheme, parts: &SignedParts<'_>) -> String {
     let SignedParts { method, content_md5, content_type, date, account, comp, .. } = parts;
     let path = if parts.path.is_empty() { "/" } else { parts.path };
-    let mut text = match scheme {
-        Scheme::SharedKey => format!("{method}\n{content_md5}\n{content_type}\n{date}\n/{account}{path}"),
-        Scheme::SharedKeyLite => format!("{date}\n/{account}{path}"),
+    let before_date = match scheme {
+        Scheme::SharedKey => [*method, "\n", *content_md5, "\n", *content_type, "\n"],
+        Scheme::SharedKeyLite => [""; 6],
     };
-    if let Some(comp) = comp {
-        text.push_str("?comp=");
-        text.push_str(comp);
-    }
+    let (question, comp) = comp.map_or(("", ""), |comp| ("?comp=", comp));
+    let from_date = [*date, "\n/", *account, path, question, comp];
+    let pieces = || before_date.iter().chain(&from_date);
+    // Every request is signed, so the text is put together by hand and without growing.
+    let mut text = String::with_capacity(pieces().map(|piece| piece.len()).sum());
+    pieces().for_each(|piece| text.push_str(piece));
     text
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{self, ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tavola_core::reply::OperationReply;
@@ -19,8 +19,9 @@ use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish, json_conten
 use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
-/// Names the code of an error, which clients of other languages read rather than the body.
-const ERROR_CODE: &str = "x-ms-error-code";
+/// Headers of most answers, and those that all have: room for both, so that nothing grows.
+const HEADERS_USUAL: usize = 6;
+const COMMON_HEADERS: usize = 8;
 /// How long a client waits before it asks a store again that was unavailable.
 const STORE_RETRY_SECONDS: u32 = 1;
 
@@ -73,7 +74,7 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
         _ => {
             let rejection = rejection.innermost();
             let code = status_code_text(rejection).code;
-            let answer = rejection_answer(rejection, None, exchange).header(ERROR_CODE, code);
+            let answer = rejection_answer(rejection, None, exchange).header(&ERROR_CODE, code);
             let mut response = answer.into_response(exchange);
             add_advice(rejection, response.headers_mut());
             response
@@ -81,11 +82,39 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
     }
 }
 
+/// The name of a header as the service spells it, which counts in the parts of a batch, and ready for a response.
+struct Name {
+    spelled: &'static str,
+    name: HeaderName,
+}
+
+impl Name {
+    const fn new(spelled: &'static str, name: HeaderName) -> Self {
+        Self { spelled, name }
+    }
+}
+
+static CACHE_CONTROL: Name = Name::new("Cache-Control", header::CACHE_CONTROL);
+static CONTENT_TYPE: Name = Name::new("Content-Type", header::CONTENT_TYPE);
+static DATA_SERVICE_ID: Name = Name::new("DataServiceId", HeaderName::from_static("dataserviceid"));
+static ENTITY_TAG: Name = Name::new("ETag", header::ETAG);
+/// Names the code of an error, which clients of other languages read rather than the body.
+static ERROR_CODE: Name = Name::new("x-ms-error-code", HeaderName::from_static("x-ms-error-code"));
+static LOCATION: Name = Name::new("Location", header::LOCATION);
+static NEXT_PARTITION_KEY: Name =
+    Name::new("x-ms-continuation-NextPartitionKey", HeaderName::from_static("x-ms-continuation-nextpartitionkey"));
+static NEXT_ROW_KEY: Name =
+    Name::new("x-ms-continuation-NextRowKey", HeaderName::from_static("x-ms-continuation-nextrowkey"));
+static NEXT_TABLE_NAME: Name =
+    Name::new("x-ms-continuation-NextTableName", HeaderName::from_static("x-ms-continuation-nexttablename"));
+static NO_SNIFF: Name = Name::new("X-Content-Type-Options", header::X_CONTENT_TYPE_OPTIONS);
+static PREFERENCE_APPLIED: Name = Name::new("Preference-Applied", HeaderName::from_static("preference-applied"));
+
 /// An answer before it becomes a response or a part of one. Names are spelled as the service spells them, which counts
 /// in the parts of a batch; their order is the service's too.
 struct Answer {
     status: StatusCode,
-    headers: Vec<(&'static str, Cow<'static, str>)>,
+    headers: Vec<(&'static Name, Cow<'static, str>)>,
     body: Option<Vec<u8>>,
     /// The OData version that a part says; whole responses say none.
     version: &'static str,
@@ -94,12 +123,13 @@ struct Answer {
 impl Answer {
     /// An answer of an OData operation.
     fn odata(status: StatusCode) -> Self {
-        let headers = vec![("X-Content-Type-Options", "nosniff".into()), ("Cache-Control", "no-cache".into())];
+        let mut headers = Vec::with_capacity(HEADERS_USUAL);
+        headers.extend([(&NO_SNIFF, "nosniff".into()), (&CACHE_CONTROL, "no-cache".into())]);
         Self { status, headers, body: None, version: "3.0;" }
     }
 
     fn xml(status: StatusCode, body: Vec<u8>) -> Self {
-        let headers = vec![("Content-Type", "application/xml".into())];
+        let headers = vec![(&CONTENT_TYPE, "application/xml".into())];
         Self { status, headers, body: Some(body), version: "3.0;" }
     }
 
@@ -108,12 +138,12 @@ impl Answer {
         Self { status, headers: Vec::new(), body: None, version: "3.0;" }
     }
 
-    fn header(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+    fn header(mut self, name: &'static Name, value: impl Into<Cow<'static, str>>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    fn maybe_header(self, name: &'static str, value: Option<impl Into<Cow<'static, str>>>) -> Self {
+    fn maybe_header(self, name: &'static Name, value: Option<impl Into<Cow<'static, str>>>) -> Self {
         match value {
             Some(value) => self.header(name, value),
             None => self,
@@ -121,7 +151,7 @@ impl Answer {
     }
 
     fn json(self, level: MetadataLevel, write: impl FnOnce(&mut Vec<u8>)) -> Self {
-        let mut answer = self.header("Content-Type", json_content_type(level));
+        let mut answer = self.header(&CONTENT_TYPE, json_content_type(level));
         let mut body = Vec::new();
         write(&mut body);
         answer.body = Some(body);
@@ -129,7 +159,8 @@ impl Answer {
     }
 
     fn into_part(self) -> BatchPart {
-        let mut headers: Vec<_> = self.headers.into_iter().map(|(name, value)| (name, value.into_owned())).collect();
+        let spelled = |(name, value): (&Name, Cow<'static, str>)| (name.spelled, value.into_owned());
+        let mut headers: Vec<_> = self.headers.into_iter().map(spelled).collect();
         let before = |name: &str| matches!(name, "X-Content-Type-Options" | "Cache-Control" | "Preference-Applied");
         let at = headers.iter().take_while(|(name, _)| before(name)).count();
         headers.insert(at, ("DataServiceVersion", self.version.to_owned()));
@@ -137,15 +168,13 @@ impl Answer {
     }
 
     fn into_response(self, exchange: &Exchange<'_>) -> Response<Bytes> {
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + 8);
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + COMMON_HEADERS);
         for (name, value) in self.headers {
             let value = match value {
                 Cow::Borrowed(text) => HeaderValue::from_static(text),
                 Cow::Owned(text) => text_value(text),
             };
-            if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
-                headers.insert(name, value);
-            }
+            headers.insert(name.name.clone(), value);
         }
         exchange.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
     }
@@ -160,13 +189,13 @@ fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
         TableReply::TableCreated(name) => table_created(name, *prefer, level, presentation),
         TableReply::Table(name) => ok().json(level, |out| write_table(out, name, level, &links("Tables"))),
         TableReply::Tables { names, next } => ok()
-            .maybe_header("x-ms-continuation-NextTableName", next.as_deref().map(continuation::encode))
+            .maybe_header(&NEXT_TABLE_NAME, next.as_deref().map(continuation::encode))
             .json(level, |out| write_table_set(out, names, level, &links("Tables"))),
         TableReply::TableDeleted => Answer::odata(StatusCode::NO_CONTENT),
         TableReply::Policies(policies) => Answer::xml(StatusCode::OK, xml::write_policies(policies)),
         TableReply::PoliciesSet => Answer::bare(StatusCode::NO_CONTENT),
         TableReply::Entity(table, entity) => ok()
-            .header("ETag", etag(entity.timestamp()))
+            .header(&ENTITY_TAG, etag(entity.timestamp()))
             .json(level, |out| write_entity(out, entity.as_ref(), level, select, &links(table.as_str()))),
         TableReply::Entities { table, entities, next } => with_continuation(ok(), next.as_ref())
             .json(level, |out| write_entity_set(out, entities, level, select, &links(table.as_str()))),
@@ -188,8 +217,8 @@ fn with_continuation(answer: Answer, next: Option<&Continuation>) -> Answer {
     };
     let row_key = next.row_key.as_ref().map(|row_key| continuation::encode(row_key.as_str()));
     answer
-        .header("x-ms-continuation-NextPartitionKey", continuation::encode(next.partition_key.as_str()))
-        .maybe_header("x-ms-continuation-NextRowKey", row_key)
+        .header(&NEXT_PARTITION_KEY, continuation::encode(next.partition_key.as_str()))
+        .maybe_header(&NEXT_ROW_KEY, row_key)
 }
 
 fn table_created(
@@ -208,10 +237,10 @@ fn created(url: String, prefer: Option<Prefer>, timestamp: Option<Timestamp>) ->
     let echoed = prefer != Some(Prefer::ReturnNoContent);
     let status = if echoed { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let answer = Answer::odata(status)
-        .maybe_header("Preference-Applied", prefer.map(Prefer::name))
-        .header("Location", url.clone())
-        .maybe_header("DataServiceId", (!echoed).then_some(url))
-        .maybe_header("ETag", timestamp.map(etag));
+        .maybe_header(&PREFERENCE_APPLIED, prefer.map(Prefer::name))
+        .header(&LOCATION, url.clone())
+        .maybe_header(&DATA_SERVICE_ID, (!echoed).then_some(url))
+        .maybe_header(&ENTITY_TAG, timestamp.map(etag));
     if echoed { Err(answer) } else { Ok(answer) }
 }
 
@@ -220,19 +249,19 @@ fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, 
     match operation {
         OperationReply::Inserted(entity) => {
             let path = entity_url_path(table.as_str(), entity.partition_key(), entity.row_key());
-            let url = format!("{}/{path}", presentation.base);
+            let url = [&presentation.base, "/", &path].concat();
             let links = Links { base: &presentation.base, account: &presentation.account, table: table.as_str() };
             let write = |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
             let created = created(url, wish.prefer, Some(entity.timestamp));
             created.unwrap_or_else(|answer| answer.json(wish.level, write))
         }
-        OperationReply::Updated(timestamp) => written().header("ETag", etag(*timestamp)),
+        OperationReply::Updated(timestamp) => written().header(&ENTITY_TAG, etag(*timestamp)),
         OperationReply::Deleted => written(),
     }
 }
 
 fn etag(timestamp: Timestamp) -> String {
-    ETag::of(timestamp).to_string()
+    ETag::of(timestamp).into_string()
 }
 
 /// Without the header that names the code: the parts of a batch have none.
@@ -245,7 +274,7 @@ fn rejection_answer(rejection: &Rejection, prefer: Option<Prefer>, exchange: &Ex
         return Answer::xml(error.status, body);
     }
     Answer::odata(error.status)
-        .maybe_header("Preference-Applied", prefer.map(Prefer::name))
+        .maybe_header(&PREFERENCE_APPLIED, prefer.map(Prefer::name))
         // Recordings of errors say this level whatever was asked.
         .json(MetadataLevel::Minimal, |out| {
             *out = error_body::json(&error, rejection, exchange.request_id, exchange.now);
@@ -277,7 +306,7 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
 fn batch_response(parts: &[BatchPart], in_changeset: bool, exchange: &Exchange<'_>) -> Response<Bytes> {
     let ids = ["batch", "changeset"].map(|name| boundary_id(name, exchange.request_id));
     let (content_type, body) = write_batch(parts, in_changeset, [&ids[0], &ids[1]]);
-    let answer = Answer::odata(StatusCode::ACCEPTED).header("Content-Type", content_type);
+    let answer = Answer::odata(StatusCode::ACCEPTED).header(&CONTENT_TYPE, content_type);
     Answer { body: Some(body.into()), ..answer }.into_response(exchange)
 }
 

@@ -16,7 +16,7 @@ use super::query::{Parameter, Query};
 use super::tables_json::read_table_name;
 use super::uri::Resource;
 use crate::address::{Address, resource_path_in_batch};
-use crate::headers::{Envelope, Presentation, Wish};
+use crate::headers::{Envelope, Presentation, Wish, name};
 use crate::rejection::Rejection;
 use crate::xml::{read_policies, read_service_properties};
 
@@ -38,7 +38,7 @@ pub fn parse_request(
         Resource::Batch => parse_batch(&operation, body, address, presentation),
         resource if operation.query.is_xml_operation() => operation.parse_xml(resource, address.secondary),
         resource => {
-            presentation.wish = Wish::of(operation.headers, &operation.query)?;
+            presentation.check_wish()?;
             operation.parse(resource)
         }
     }
@@ -115,7 +115,7 @@ impl Operation<'_> {
     }
 
     fn verb(&self) -> Result<Verb, Rejection> {
-        let mut tunnelled = self.headers.get_all("x-http-method").iter();
+        let mut tunnelled = self.headers.get_all(&name::METHOD).iter();
         let is_post = self.method == Method::POST;
         match (tunnelled.next(), tunnelled.next()) {
             (None, _) => Ok(verb_named(self.method.as_str())),
@@ -229,8 +229,9 @@ fn parse_batch(
         BatchRequest::Query(request) => {
             presentation.envelope = Envelope::BatchedQuery;
             let query = inner_operation(&request);
-            presentation.wish = Wish::lenient(query.headers, &query.query);
-            match parse_inner(&query, request.uri().path(), account)? {
+            let (wish, refused) = Wish::read(query.headers, &query.query);
+            presentation.wish = wish;
+            match parse_inner(&query, refused, request.uri().path(), account)? {
                 query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => Ok(query),
                 _ => Err(Rejection::InvalidInput),
             }
@@ -252,9 +253,10 @@ fn parse_changeset(
     let mut common_table: Option<TableName> = None;
     for (index, request) in requests.iter().enumerate() {
         let inner = inner_operation(request);
-        wishes.push(Wish::lenient(inner.headers, &inner.query));
-        let (table, partition_key, operation) =
-            parse_write(&inner, request.uri().path(), account).map_err(|rejection| rejection.in_operation(index))?;
+        let (wish, refused) = Wish::read(inner.headers, &inner.query);
+        wishes.push(wish);
+        let (table, partition_key, operation) = parse_write(&inner, refused, request.uri().path(), account)
+            .map_err(|rejection| rejection.in_operation(index))?;
         if common_table.get_or_insert_with(|| table.clone()) != &table {
             return Err(Rejection::from(Refusal::DifferentPartitions).in_operation(index));
         }
@@ -269,9 +271,15 @@ fn inner_operation(request: &http::Request<Bytes>) -> Operation<'_> {
     Operation { method: request.method(), headers: request.headers(), query, body: request.body() }
 }
 
-fn parse_inner(operation: &Operation<'_>, path: &str, account: &str) -> Result<TableRequest, Rejection> {
+/// `refused` says why its answer cannot be as it wants it.
+fn parse_inner(
+    operation: &Operation<'_>,
+    refused: Option<Rejection>,
+    path: &str,
+    account: &str,
+) -> Result<TableRequest, Rejection> {
     operation.query.check()?;
-    Wish::of(operation.headers, &operation.query)?;
+    refused.map_or(Ok(()), Err)?;
     let resource = Resource::parse(resource_path_in_batch(path, account))?;
     operation.parse(resource).map_err(|rejection| match rejection {
         // No verb would do: what a batch cannot hold is wrong with the batch.
@@ -282,10 +290,11 @@ fn parse_inner(operation: &Operation<'_>, path: &str, account: &str) -> Result<T
 
 fn parse_write(
     operation: &Operation<'_>,
+    refused: Option<Rejection>,
     path: &str,
     account: &str,
 ) -> Result<(TableName, PartitionKey, EntityOperation), Rejection> {
-    match parse_inner(operation, path, account)? {
+    match parse_inner(operation, refused, path, account)? {
         TableRequest::Write(table, partition_key, operation) => Ok((table, partition_key, operation)),
         _ => Err(Rejection::InvalidInput),
     }

@@ -4,7 +4,6 @@
 //! [`write_entity_set`] (`write.rs`, on the texts of `text.rs` and `date_text.rs`). The client's side of each stands beside
 //! the server's.
 
-mod date_text;
 mod members;
 mod read;
 pub(in crate::table) mod seed;

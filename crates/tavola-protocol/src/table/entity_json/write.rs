@@ -5,14 +5,17 @@ use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tavola_core::date_text::DateText;
 use tavola_core::entity::{EntityView, Properties};
 use tavola_core::reply::BoxedEntity;
 use tavola_core::request::Select;
 use tavola_core::{EdmRef, EntityKey};
 
-use super::date_text::DateText;
 use super::text::{close, push_json, push_text_member, push_url_text};
 use super::{Links, MetadataLevel};
+
+/// Room for a common entity, so that its text is not copied while it grows.
+const ENTITY_BYTES: usize = 1024;
 
 /// Writes one entity as the whole of an answer.
 pub fn write_entity(
@@ -23,6 +26,7 @@ pub fn write_entity(
     links: &Links<'_>,
 ) {
     let page = Page::new(level, select, links);
+    out.reserve(ENTITY_BYTES);
     out.push(b'{');
     page.write_metadata(out, "/@Element");
     page.write_entity(out, entity);
@@ -41,7 +45,12 @@ pub fn write_entity_set(
     out.push(b'{');
     page.write_metadata(out, "");
     out.extend_from_slice(b"\"value\":[");
-    for entity in entities {
+    for (number, entity) in entities.iter().enumerate() {
+        if number == 1 {
+            // Entities of a page are alike: growing by doubling would copy all of them several times.
+            let first = out.len();
+            out.reserve((first + first / 16) * (entities.len() - 1));
+        }
         out.push(b'{');
         page.write_entity(out, entity.as_ref());
         close(out, b'}');
@@ -117,7 +126,7 @@ impl<'a> Page<'a> {
         if self.level == MetadataLevel::None {
             return;
         }
-        let mut url = format!("{}/$metadata#{}{element}", self.links.base, self.links.table);
+        let mut url = [self.links.base, "/$metadata#", self.links.table, element].concat();
         if let Some(names) = &self.names {
             url.push_str("&$select=");
             for (at, name) in names.iter().enumerate() {
@@ -159,7 +168,10 @@ impl<'a> Page<'a> {
         }
         if self.level != MetadataLevel::None {
             out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
-            timestamp.push_escaped(out);
+            let [hours, minutes, seconds] = timestamp.between_colons();
+            for piece in [hours, "%3A", minutes, "%3A", seconds] {
+                out.extend_from_slice(piece.as_bytes());
+            }
             out.extend_from_slice(b"'\\\"\",");
         }
         if let Some(path) = &path {
@@ -172,7 +184,7 @@ impl<'a> Page<'a> {
             out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
         }
         out.extend_from_slice(b"\"Timestamp\":\"");
-        out.extend_from_slice(timestamp.as_bytes());
+        out.extend_from_slice(timestamp.as_str().as_bytes());
         out.extend_from_slice(b"\",");
     }
 
@@ -236,7 +248,7 @@ fn push_value(out: &mut Vec<u8>, value: EdmRef<'_>) {
 fn push_quoted(out: &mut Vec<u8>, value: EdmRef<'_>) {
     match value {
         EdmRef::Int64(number) => push_json(out, &number),
-        EdmRef::DateTime(at) => out.extend_from_slice(DateText::of(at).as_bytes()),
+        EdmRef::DateTime(at) => out.extend_from_slice(DateText::of(at).as_str().as_bytes()),
         EdmRef::Guid(guid) => write!(out, "{guid}").expect("a Vec takes every byte"),
         EdmRef::Binary(bytes) => push_base64(out, bytes),
         EdmRef::Double(number) if number.is_nan() => out.extend_from_slice(b"NaN"),
