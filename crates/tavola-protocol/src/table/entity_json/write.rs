@@ -11,7 +11,7 @@ use tavola_core::reply::BoxedEntity;
 use tavola_core::request::Select;
 use tavola_core::{EdmRef, EntityKey};
 
-use super::text::{close, push_json, push_text_member, push_url_text};
+use super::text::{close, push_json, push_text, push_text_member, push_url_text};
 use super::{Links, MetadataLevel};
 
 /// Room for a common entity, so that its text is not copied while it grows.
@@ -196,7 +196,7 @@ impl<'a> Page<'a> {
             _ => match entity.property(name) {
                 Some(value) => push_property(out, self.level, name, value),
                 None => {
-                    push_json(out, name);
+                    push_text(out, name);
                     out.extend_from_slice(b":null,");
                 }
             },
@@ -207,13 +207,13 @@ impl<'a> Page<'a> {
 /// Appends `"name":value,`, behind `"name@odata.type":…,` if the value's looks do not tell its type.
 fn push_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: EdmRef<'_>) {
     if level != MetadataLevel::None && needs_type(value) {
-        push_json(out, name);
+        push_text(out, name);
         out.pop(); // The closing quote: the annotation's name goes on.
         out.extend_from_slice(b"@odata.type\":\"");
         out.extend_from_slice(value.edm_type().name().as_bytes());
         out.extend_from_slice(b"\",");
     }
-    push_json(out, name);
+    push_text(out, name);
     out.push(b':');
     push_value(out, value);
     out.push(b',');
@@ -229,7 +229,7 @@ fn needs_type(value: EdmRef<'_>) -> bool {
 
 fn push_value(out: &mut Vec<u8>, value: EdmRef<'_>) {
     match value {
-        EdmRef::String(text) => push_json(out, text),
+        EdmRef::String(text) => push_text(out, text),
         EdmRef::Int32(number) => push_json(out, &number),
         EdmRef::Boolean(truth) => push_json(out, &truth),
         EdmRef::Double(number) if number.is_finite() => {
