@@ -51,6 +51,9 @@ pub(crate) const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 *
 /// with room met something worse on its way, and has given up.
 const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
 
+/// Between two questions to the engine about its own failures, unless somebody probes.
+const ERRORS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Between two lines in the log that say that the disk is full.
 const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -161,6 +164,19 @@ struct Leader {
     room_since: Option<Instant>,
     /// When it was last logged that writers are refused because the disk is full.
     full_logged: Option<Instant>,
+    /// When the engine was last asked for its own failures.
+    errors_asked: Option<Instant>,
+}
+
+impl Leader {
+    /// The engine takes its great lock to tell how often it failed, so not every group asks; who probes wants to know.
+    fn is_to_ask(&mut self, is_probe: bool) -> bool {
+        let is_due = self.errors_asked.is_none_or(|asked| asked.elapsed() > ERRORS_INTERVAL);
+        if is_due || is_probe {
+            self.errors_asked = Some(Instant::now());
+        }
+        is_due || is_probe
+    }
 }
 
 impl<J: Journal> GroupCommit<J> {
@@ -176,7 +192,7 @@ impl<J: Journal> GroupCommit<J> {
             journal,
             counters,
             queue: Queue::new(bounds, GROUP),
-            leader: Mutex::new(Leader { last_version, room_since: None, full_logged: None }),
+            leader: Mutex::new(Leader { last_version, room_since: None, full_logged: None, errors_asked: None }),
             troubles: Troubles::default(),
             is_probing: AtomicBool::new(false),
             background_errors_survived: AtomicU64::new(0),
@@ -298,11 +314,11 @@ impl<J: Journal> Shared<J> {
     }
 
     fn commit_group(&self, leader: &mut Leader, group: Vec<Job>) -> Vec<Decided> {
-        self.is_probing.store(false, Ordering::Relaxed);
+        let is_probe = self.is_probing.swap(false, Ordering::Relaxed);
         if let Err(trouble) = self.recover(leader) {
             return group.into_iter().map(|job| Decided::refuse(job, || trouble.refusal())).collect();
         }
-        let background_errors = self.journal.background_errors();
+        let background_errors = leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
         let mut draft = Draft::new(&*self.journal, leader.last_version, group.len());
         let mut decided = self.decide(leader, &mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
@@ -310,7 +326,9 @@ impl<J: Journal> Shared<J> {
             Ok(false) => {}
             Ok(true) => {
                 leader.last_version = last_version;
-                self.background_errors_survived.store(background_errors, Ordering::Relaxed);
+                if let Some(survived) = background_errors {
+                    self.background_errors_survived.store(survived, Ordering::Relaxed);
+                }
                 let writers = decided.iter().filter(|decided| decided.writes).count();
                 self.counters.group_written(writers as u64, bytes);
             }

@@ -42,17 +42,31 @@ pub(crate) struct Mark {
     failed: AtomicBool,
 }
 
-const LINE_BYTES: usize = 45;
+const NUMBER_DIGITS: usize = 20;
+const CHECKSUM_DIGITS: usize = 8;
+const LINE_BYTES: usize = PREFIX.len() + NUMBER_DIGITS + 1 + CHECKSUM_DIGITS + 1;
 
-/// A line is always as long, so that it is changed in place.
-fn line(sequence: u64) -> String {
-    let number = format!("{sequence:020}");
-    format!("{PREFIX}{number} {:08x}\n", crc32c::crc32c(number.as_bytes()))
+/// A line is always as long, so that it is changed in place. Put together by hand: one is written for every group.
+fn line(sequence: u64) -> [u8; LINE_BYTES] {
+    let mut line = [b' '; LINE_BYTES];
+    line[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
+    let (number, rest) = line[PREFIX.len()..].split_at_mut(NUMBER_DIGITS);
+    put_digits(number, sequence, 10);
+    put_digits(&mut rest[1..=CHECKSUM_DIGITS], u64::from(crc32c::crc32c(number)), 16);
+    rest[1 + CHECKSUM_DIGITS] = b'\n';
+    line
+}
+
+fn put_digits(place: &mut [u8], mut number: u64, base: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number % base) as usize];
+        number /= base;
+    }
 }
 
 fn parse(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let number = text.strip_prefix(PREFIX)?.get(..20)?.parse().ok()?;
+    let digits = text.strip_prefix(PREFIX.as_bytes())?.get(..NUMBER_DIGITS)?;
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     (text == line(number)).then_some(number)
 }
 
@@ -107,7 +121,7 @@ impl Mark {
     /// an older number, which is true as well. Only the leader of the group commit calls this.
     pub(crate) fn set(&self, sequence: u64) {
         let next = self.next.load(Ordering::Relaxed);
-        match self.file.write_all_at(line(sequence).as_bytes(), (next * LINE_BYTES) as u64) {
+        match self.file.write_all_at(&line(sequence), (next * LINE_BYTES) as u64) {
             Ok(()) => self.next.store(1 - next, Ordering::Relaxed),
             Err(error) if !self.failed.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(%error, "cannot write {NAME}; a log that loses its end will not be noticed");
@@ -129,7 +143,7 @@ fn create(folder: &Path, sequence: u64) -> Result<(), OpenError> {
     let unfinished = folder.join(UNFINISHED);
     let write = || {
         let mut file = File::create(&unfinished)?;
-        file.write_all(line(sequence).repeat(2).as_bytes())?;
+        file.write_all(&line(sequence).repeat(2))?;
         file.sync_all()?;
         fs::rename(&unfinished, folder.join(NAME))
     };
@@ -143,16 +157,16 @@ mod tests {
 
     #[test]
     fn a_line_of_version_1() {
-        assert_eq!(line(7), "tavola-synced: 00000000000000000007 98116b43\n");
-        assert_eq!(parse(line(u64::MAX).as_bytes()), Some(u64::MAX));
+        assert_eq!(&line(7), b"tavola-synced: 00000000000000000007 98116b43\n");
+        assert_eq!(parse(&line(u64::MAX)), Some(u64::MAX));
     }
 
     #[test]
     fn every_changed_bit_is_noticed() {
-        let sound = line(1_234_567).into_bytes();
+        let sound = line(1_234_567);
         for at in 0..sound.len() {
             for bit in 0..8 {
-                let mut changed = sound.clone();
+                let mut changed = sound;
                 changed[at] ^= 1 << bit;
                 assert_eq!(parse(&changed), None, "bit {bit} of byte {at}");
             }
@@ -173,8 +187,8 @@ mod tests {
             assert_eq!(read(folder.path()).unwrap(), Some(number));
             assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
         }
-        for damage in ["x", "", &line(1), &line(1).repeat(3)] {
-            fs::write(&file, damage).unwrap();
+        for damage in [b"x".to_vec(), Vec::new(), line(1).to_vec(), line(1).repeat(3)] {
+            fs::write(&file, &damage).unwrap();
             assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))), "{damage:?}");
         }
     }
@@ -187,7 +201,7 @@ mod tests {
         for torn_line in [0, 1] {
             let text = [line(7), line(8)];
             for cut in 1..LINE_BYTES - 1 {
-                let mut bytes = text.concat().into_bytes();
+                let mut bytes = text.concat();
                 bytes[torn_line * LINE_BYTES + cut] = b'x';
                 fs::write(&file, &bytes).unwrap();
                 let whole = [8, 7][torn_line];

@@ -15,6 +15,8 @@ const MIB: usize = 1024 * KIB;
 
 /// One that takes writes while one other is flushed; then writers wait. A third would only hide a disk that is too slow.
 const MEMTABLES_MAX: i32 = 2;
+/// Of a memtable's bytes: with rows of some hundred bytes about 16 bits for each.
+const MEMTABLE_FILTER_RATIO: f64 = 0.01;
 /// Memtables grow by blocks of this size. The engine's 1 MiB would be paid by an empty store.
 const ARENA_BLOCK_BYTES: usize = 256 * KIB;
 /// Bounds the disk that logs take and the time of a recovery: each memtable has one log, with room for its overhead.
@@ -97,6 +99,10 @@ impl Options {
         options.set_max_write_buffer_number(MEMTABLES_MAX);
         options.set_db_write_buffer_size(self.memtable_bytes * MEMTABLES_MAX as usize);
         options.set_arena_block_size(ARENA_BLOCK_BYTES.min(self.memtable_bytes / 8));
+        // Almost every key that is looked for is not in the memtable: reads of older rows, and the check of an insert that
+        // its row does not exist. A filter tells so without a walk over its list.
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
         // Flushed memtables are dropped at once; only the engine's own transactions would want them.
         options.set_max_write_buffer_size_to_maintain(0);
         options.set_max_total_wal_size(bytes * LOGS_MEMTABLES_MAX);
