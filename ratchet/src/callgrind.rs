@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use crate::cases::{Case, Work};
-use crate::counted::{CALLS, SYMBOL_PATTERN};
+use crate::cases::{Case, Way};
+use crate::counted::SYMBOL_PATTERN;
 use crate::failure::Result;
 
 /// Instructions per call. What callgrind wrote stays in `folder`.
 pub(crate) fn count(case: &Case, folder: &Path) -> Result<u64> {
-    match case.work {
-        Work::Calls(_) | Work::CallsInFolder(_) => {
+    match case.way {
+        Way::Inside(calls) => {
             let only_counted = ["--collect-atstart=no", &format!("--toggle-collect={SYMBOL_PATTERN}")];
-            Ok(run(case, CALLS, &only_counted, &out_file(folder, case.name))? / CALLS as u64)
+            Ok(run(case, calls, &only_counted, &out_file(folder, case.name))? / calls as u64)
         }
-        Work::Difference { few, many, .. } => {
+        Way::Between { few, many } => {
             let base = run(case, few, &[], &folder.join(format!("{}-base.out", case.name)))?;
             let whole = run(case, many, &[], &out_file(folder, case.name))?;
             let difference = whole.checked_sub(base).ok_or("more calls cost less")?;

@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::fmt::Debug;
 
-pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// A refusal of ours, which is no error by itself: none of the requests here may be refused.
-pub(crate) fn refused(what: &'static str) -> impl Fn(&dyn Debug) -> Box<dyn Error + Send + Sync> {
+pub(crate) fn refused(what: &'static str) -> impl Fn(&dyn Debug) -> Failure {
     move |refusal| format!("{what} was refused: {refusal:?}").into()
 }

@@ -29,7 +29,8 @@ use std::thread;
 
 use clap::{Parser, Subcommand};
 
-use cases::{CASES, Case, Work};
+use cases::{CASES, Case};
+use counted::Run;
 use counts::{ByCase, Counts};
 use failure::Result;
 
@@ -74,7 +75,9 @@ enum Command {
 fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Check { cases, update, counts, output } => check(&cases, update, &counts, &output),
-        Command::Run { case, calls, folder } => run(&case, calls, &folder),
+        Command::Run { case, calls, folder } => {
+            cases::find(&case).and_then(|case| (case.run)(&Run { calls, folder: &folder }))
+        }
         Command::Cpu => {
             println!("{}", machine::cpu_features());
             Ok(())
@@ -86,14 +89,6 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
-    }
-}
-
-fn run(case: &str, calls: usize, folder: &Path) -> Result {
-    match cases::find(case)?.work {
-        Work::Calls(run) => run(),
-        Work::CallsInFolder(run) => run(folder),
-        Work::Difference { run, .. } => run(folder, calls),
     }
 }
 
@@ -167,7 +162,8 @@ mod tests {
     fn every_case_does_its_work() {
         for case in CASES {
             let folder = tempfile::tempdir().unwrap();
-            run(case.name, 3, folder.path()).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            let run = Run { calls: 3, folder: folder.path() };
+            (case.run)(&run).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         }
     }
 }

@@ -10,20 +10,20 @@ use tavola_core::reply::Cost;
 use tavola_server::telemetry::{AccessLog, AccessLogFormat, RequestEvent, Subject, Telemetry};
 
 use super::input;
-use crate::counted::count;
+use crate::counted::Run;
 use crate::failure::Result;
 
 /// Counters and histograms, which are always on.
-pub(super) fn record() -> Result {
-    record_with(&Telemetry::new(None))
+pub(super) fn record(run: &Run<'_>) -> Result {
+    record_with(run, &Telemetry::new(None))
 }
 
 /// With a line of the access log, up to handing it to the thread that writes it.
-pub(super) fn record_logged() -> Result {
-    record_with(&Telemetry::new(Some(AccessLog::start(AccessLogFormat::Text)?)))
+pub(super) fn record_logged(run: &Run<'_>) -> Result {
+    record_with(run, &Telemetry::new(Some(AccessLog::start(AccessLogFormat::Text)?)))
 }
 
-fn record_with(telemetry: &Telemetry) -> Result {
+fn record_with(run: &Run<'_>, telemetry: &Telemetry) -> Result {
     let request = input::get(1, input::MINIMAL_METADATA, input::now())?;
     let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
     let subject = Subject { operation: "QueryEntity", cost, ..Subject::default() };
@@ -40,5 +40,5 @@ fn record_with(telemetry: &Telemetry) -> Result {
         duration: Duration::from_micros(180),
         subject: &subject,
     };
-    count(|| telemetry.record(black_box(&event)))
+    run.count(|| telemetry.record(black_box(&event)))
 }

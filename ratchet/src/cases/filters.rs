@@ -7,7 +7,7 @@ use tavola_core::filter::parse::parse;
 use tavola_core::filter::plan as planner;
 
 use super::input;
-use crate::counted::count;
+use crate::counted::Run;
 use crate::failure::{Result, refused};
 
 /// A range of rows in one partition, with three conditions that each of its rows must be asked about.
@@ -19,18 +19,18 @@ fn planned() -> Result<planner::Plan> {
     Ok(planner::plan(filter.as_ref()))
 }
 
-pub(super) fn plan() -> Result {
+pub(super) fn plan(run: &Run<'_>) -> Result {
     planned()?;
-    count(|| parse(black_box(FILTER)).map(|filter| planner::plan(filter.as_ref())))
+    run.count(|| parse(black_box(FILTER)).map(|filter| planner::plan(filter.as_ref())))
 }
 
 /// The row satisfies all of it, so that nothing is left out.
-pub(super) fn evaluate() -> Result {
+pub(super) fn evaluate(run: &Run<'_>) -> Result {
     let residual = planned()?.residual.ok_or("the plan asks nothing of its rows")?;
     let row = input::row(1_500)?;
     let row = row.as_row_ref();
     if !matches(&residual, &row) {
         return Err("the row does not satisfy the filter".into());
     }
-    count(|| matches(black_box(&residual), black_box(&row)))
+    run.count(|| matches(black_box(&residual), black_box(&row)))
 }

@@ -30,27 +30,19 @@ pub(super) const NOW: Duration = Duration::from_secs(1_794_787_527);
 const ENTITY_BYTES: usize = 500;
 const ROWS_PER_PARTITION: usize = 1_000;
 
-/// A request that was found its account, as the handler has it after its first step.
-#[derive(Debug)]
-pub(super) struct Located {
-    pub(super) parts: Parts,
-    pub(super) body: Bytes,
-    pub(super) address: Address,
+/// What is asked, and how the answer is to be written: all that the handler does from the head and the body on, but for
+/// the credentials.
+pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, Presentation)> {
+    let address = locate_account(parts)?;
+    let mut presentation = Presentation::of(parts, Some(&address));
+    let request = parse_request(parts, body, &address, &mut presentation);
+    Ok((request.map_err(|rejection| refused("a request")(&rejection))?, presentation))
 }
 
-impl Located {
-    pub(super) fn new(request: Request<Bytes>) -> Result<Self> {
-        let (parts, body) = request.into_parts();
-        let address = locate_account(&parts)?;
-        Ok(Self { parts, body, address })
-    }
-
-    /// What is asked, and how the answer is to be written.
-    pub(super) fn parse(&self) -> Result<(TableRequest, Presentation)> {
-        let mut presentation = Presentation::of(&self.parts, Some(&self.address));
-        let request = parse_request(&self.parts, &self.body, &self.address, &mut presentation);
-        Ok((request.map_err(|rejection| refused("a request")(&rejection))?, presentation))
-    }
+/// How the answer to a request is to be written.
+pub(super) fn presentation(request: Request<Bytes>) -> Result<Presentation> {
+    let (parts, body) = request.into_parts();
+    understand(&parts, &body).map(|(_, presentation)| presentation)
 }
 
 pub(super) fn locate_account(parts: &Parts) -> Result<Address> {
@@ -188,9 +180,10 @@ pub(super) fn batch(indexes: std::ops::Range<usize>, at: SystemTime) -> Result<R
 
 /// The entity of an insert, as it is after parsing.
 pub(super) fn new_entity(index: usize) -> Result<(PartitionKey, NewEntity)> {
-    match Located::new(insert(index, now())?)?.parse()? {
-        (TableRequest::Write(_, partition_key, EntityOperation::Insert(new)), _) => Ok((partition_key, new)),
-        (other, _) => Err(format!("an insert was understood as {other:?}").into()),
+    let (parts, body) = insert(index, now())?.into_parts();
+    match understand(&parts, &body)?.0 {
+        TableRequest::Write(_, partition_key, EntityOperation::Insert(new)) => Ok((partition_key, new)),
+        other => Err(format!("an insert was understood as {other:?}").into()),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Whole requests: from the handler, over the service, to the embedded store and back. Only sockets are missing.
 
+use std::future::poll_fn;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::thread;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -19,18 +22,15 @@ use tavola_service::{SystemClock, TableService};
 use tokio::runtime::Runtime;
 
 use super::input;
-use crate::counted::{CALLS, count_all};
-use crate::failure::Result;
+use crate::counted::{Run, counted};
+use crate::failure::{Failure, Result};
 
 /// Rows that a GET searches among: some hundred blocks of the engine.
 const LOADED_ENTITIES: usize = 2_000;
 const BATCH_ENTITIES: usize = 100;
-/// From one key that is read to the next, so that none lies in the block of the one before.
-const KEY_STEP: usize = LOADED_ENTITIES / CALLS;
+const WARM_UP_ROUNDS: usize = 3;
 
-/// The two numbers of inserts whose difference is counted. Opening a store differs a little from run to run: there must
-/// be enough inserts between them to make that small.
-pub(super) const INSERTS_MIN: usize = 200;
+/// Opening a store differs a little from run to run: there must be enough inserts to make that small.
 pub(super) const INSERTS_MAX: usize = 2_200;
 
 /// A server without sockets, on the embedded store.
@@ -54,64 +54,82 @@ impl Server {
         Ok(Self { runtime, store, node: Arc::new(node) })
     }
 
-    /// Answers requests one after another, as one connection does; says how many got the expected status.
-    fn answer_all(&self, requests: impl Iterator<Item = Request<Bytes>>, expected: StatusCode) -> usize {
+    async fn answer(&self, request: Request<Bytes>) -> Option<StatusCode> {
         let connection = Connection { peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), scheme: Scheme::Http };
-        self.runtime.block_on(async {
-            let mut good = 0;
-            for request in requests {
-                let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
-                good += usize::from(answer.is_ok_and(|answer| answer.status() == expected));
-            }
-            good
-        })
+        let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
+        answer.ok().map(|answer| answer.status())
     }
 
-    fn answer_as_expected(&self, requests: Vec<Request<Bytes>>, expected: StatusCode) -> Result {
-        let all = requests.len();
-        let good = self.answer_all(requests.into_iter(), expected);
-        if good == all { Ok(()) } else { Err(format!("{good} of {all} answers were {expected}").into()) }
+    /// The same, with what this thread does for it counted.
+    async fn answer_counted(&self, request: Request<Bytes>) -> Option<StatusCode> {
+        let mut answer = pin!(self.answer(request));
+        poll_fn(|context| counted(|| answer.as_mut().poll(context))).await
+    }
+
+    fn expect(&self, request: Request<Bytes>, expected: StatusCode) -> Result {
+        check(self.runtime.block_on(self.answer(request)), expected)
     }
 
     fn create_table(&self) -> Result {
-        self.answer_as_expected(vec![input::create_table(SystemTime::now())?], StatusCode::CREATED)
-    }
-
-    fn load(&self) -> Result {
-        self.create_table()?;
-        let batches = (0..LOADED_ENTITIES).step_by(BATCH_ENTITIES);
-        let batches = batches.map(|first| input::batch(first..first + BATCH_ENTITIES, SystemTime::now()));
-        self.answer_as_expected(batches.collect::<Result<_>>()?, StatusCode::ACCEPTED)
+        self.expect(input::create_table(SystemTime::now())?, StatusCode::CREATED)
     }
 }
 
-/// Point GETs of rows that lie in a file of the engine, whose blocks are in its cache: nothing leaves this thread.
-pub(super) fn get(folder: &Path) -> Result {
-    let loading = Server::open(folder)?;
-    loading.load()?;
-    loading.store.close()?;
-    drop(loading);
+/// Fills a store and closes it.
+fn load(folder: &Path) -> Result {
     let server = Server::open(folder)?;
-    let indexes = || (0..CALLS).map(|call| call * KEY_STEP);
-    let requests = || indexes().map(|index| input::get(index, input::MINIMAL_METADATA, SystemTime::now()));
-    // Once to bring the blocks into the cache, once more to do all as it will be counted.
-    server.answer_as_expected(requests().collect::<Result<_>>()?, StatusCode::OK)?;
-    server.answer_as_expected(requests().collect::<Result<_>>()?, StatusCode::OK)?;
-    let mut counted = requests().collect::<Result<Vec<_>>>()?.into_iter();
-    let mut good = 0;
-    count_all(|| good = server.answer_all(counted.by_ref(), StatusCode::OK));
-    if good == CALLS { Ok(()) } else { Err(format!("{good} of {CALLS} point GETs were answered with 200").into()) }
+    server.create_table()?;
+    for first in (0..LOADED_ENTITIES).step_by(BATCH_ENTITIES) {
+        let batch = input::batch(first..first + BATCH_ENTITIES, SystemTime::now())?;
+        server.expect(batch, StatusCode::ACCEPTED)?;
+    }
+    Ok(server.store.close()?)
+}
+
+fn check(answered: Option<StatusCode>, expected: StatusCode) -> Result {
+    if answered == Some(expected) {
+        Ok(())
+    } else {
+        Err(format!("{answered:?} was answered instead of {expected}").into())
+    }
+}
+
+/// Point GETs of rows that lie in a file of the engine, whose blocks are in its cache: nothing leaves this thread. Each
+/// request is made right before it is answered, as a connection does, so that its memory is as easily had and given back.
+pub(super) fn get(run: &Run<'_>) -> Result {
+    // The allocator keeps the threads' memory apart: what loading leaves of it must not be searched by what is counted.
+    thread::scope(|scope| scope.spawn(|| load(run.folder)).join()).map_err(|_panic| "loading panicked")??;
+    let server = Server::open(run.folder)?;
+    // Keys far from each other, so that none lies in the block of the one before.
+    let request =
+        |call: usize| input::get(call * LOADED_ENTITIES / run.calls, input::MINIMAL_METADATA, SystemTime::now());
+    // Brings the blocks into the cache, and the allocator to the state in which it stays.
+    for call in 0..WARM_UP_ROUNDS * run.calls {
+        server.expect(request(call % run.calls)?, StatusCode::OK)?;
+    }
+    server.runtime.block_on(async {
+        for call in 0..run.calls {
+            check(server.answer_counted(request(call)?).await, StatusCode::OK)?;
+        }
+        Ok(())
+    })
 }
 
 /// Inserts one after another, each with its own sync, on this thread and those of the group commit.
-pub(super) fn insert(folder: &Path, inserts: usize) -> Result {
-    let server = Server::open(folder)?;
+pub(super) fn insert(run: &Run<'_>) -> Result {
+    let server = Server::open(run.folder)?;
     server.create_table()?;
-    // As many as ever, so that making and signing them is in no difference.
-    let requests = (0..INSERTS_MAX).map(|index| input::insert(index, SystemTime::now()));
-    let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
-    let good = server.answer_all(requests.by_ref().take(inserts), StatusCode::CREATED);
+    server.runtime.block_on(async {
+        // As many requests as ever are made and signed, so that this is in no difference.
+        for index in 0..INSERTS_MAX {
+            let request = input::insert(index, SystemTime::now())?;
+            if index < run.calls {
+                check(server.answer(request).await, StatusCode::CREATED)?;
+            }
+        }
+        Ok::<_, Failure>(())
+    })?;
     // Nor must what is done at the end depend on the number.
-    mem::forget((requests, server));
-    if good == inserts { Ok(()) } else { Err(format!("{good} of {inserts} inserts were answered with 201").into()) }
+    mem::forget(server);
+    Ok(())
 }
