@@ -13,6 +13,7 @@ mod leaks;
 mod ledger;
 mod markdown;
 mod progress;
+mod ratchet;
 mod rocksdb;
 mod sdk;
 mod secured;
@@ -44,6 +45,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   fuzz          readers of bytes against inputs that find their way
   torture       attacks on the server: kills, failing disks, damaged files, races
   bench         the benchmarks
+  ratchet       instructions counted, against those that are stored
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
 struct Subcommand {
@@ -52,7 +54,7 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 10] = [
+const COMMANDS: [Subcommand; 11] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
@@ -62,6 +64,7 @@ const COMMANDS: [Subcommand; 10] = [
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
     Subcommand { name: "torture", help: torture::HELP, run: torture::command },
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
+    Subcommand { name: "ratchet", help: ratchet::HELP, run: ratchet::command },
     Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
 ];
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::{
-    conformance, deny, doc_snippets, fuzz, leaks, progress, rocksdb, sdk, server, shell, tidy, torture, workspace,
+    conformance, deny, doc_snippets, fuzz, leaks, progress, ratchet, rocksdb, sdk, server, shell, tidy, torture,
+    workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -28,7 +29,7 @@ struct Step {
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
@@ -37,6 +38,7 @@ const STEPS: [Step; 14] = [
     Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },
     Step { name: "fuzz", about: "readers of bytes, coverage-guided", run: |_| fuzz::check().map(done) },
     Step { name: "release", about: "the release binary", run: |_| server::build().map(|_| Outcome::Passed) },
+    Step { name: "ratchet", about: "instructions counted, none grown", run: |_| ratchet::check().map(done) },
     Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
     Step { name: "torture", about: "the short form of every attack", run: |_| torture::check().map(done) },

@@ -44,6 +44,10 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "tavola-core",
         ],
     ),
+    (
+        "tavola-ratchet",
+        &["tavola-server", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+    ),
     ("xtask", &[]),
 ];
 

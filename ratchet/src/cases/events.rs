@@ -1,0 +1,44 @@
+//! What every request leaves behind.
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use http::StatusCode;
+use tavola_core::filter::plan::AccessClass;
+use tavola_core::reply::Cost;
+use tavola_server::telemetry::{AccessLog, AccessLogFormat, RequestEvent, Subject, Telemetry};
+
+use super::input;
+use crate::counted::Run;
+use crate::failure::Result;
+
+/// Counters and histograms, which are always on.
+pub(super) fn record(run: &Run<'_>) -> Result {
+    record_with(run, &Telemetry::new(None))
+}
+
+/// With a line of the access log, up to handing it to the thread that writes it.
+pub(super) fn record_logged(run: &Run<'_>) -> Result {
+    record_with(run, &Telemetry::new(Some(AccessLog::start(AccessLogFormat::Text)?)))
+}
+
+fn record_with(run: &Run<'_>, telemetry: &Telemetry) -> Result {
+    let request = input::get(1, input::MINIMAL_METADATA, input::now())?;
+    let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
+    let subject = Subject { operation: "QueryEntity", cost, ..Subject::default() };
+    let event = RequestEvent {
+        arrived: input::now(),
+        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        method: request.method(),
+        version: request.version(),
+        uri: request.uri(),
+        request_id: "0b5f6c1e-7a52-4d7c-9a43-5c1b2f0e6d11",
+        client_request_id: Some("f2e84b70-e1cf-11f1-b04d-02fc00000001"),
+        status: StatusCode::OK,
+        response_bytes: 500,
+        duration: Duration::from_micros(180),
+        subject: &subject,
+    };
+    run.count(|| telemetry.record(black_box(&event)))
+}
