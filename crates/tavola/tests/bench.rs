@@ -135,6 +135,18 @@ fn figures_for_scripts() {
     assert!(house.tables().is_empty());
 }
 
+/// A rate far above the server's had to be worked off to the last request: minutes for a run of a second.
+#[test]
+fn a_rate_that_nobody_can_follow_ends_in_time() {
+    let house = House::new();
+    let done = house.bench("get --rate 1000000 --entities 1000 --connections 1 --seconds 0.3 -o json");
+    let json: Value = serde_json::from_str(&done.text()).unwrap();
+    let get = &json["workloads"][0];
+    assert!(get["requests"].as_u64().unwrap() < 300_000, "{get}");
+    assert!(get["notes"][0].as_str().unwrap().contains("on one connection, did not keep up"), "{get}");
+    assert!(house.tables().is_empty());
+}
+
 #[test]
 fn another_account_over_https() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use tavola_load::source::Source;
 use tavola_load::{Reply, Result};
@@ -46,15 +47,17 @@ async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     }
 }
 
-/// A source that has nothing more when somebody wants it to end.
+/// A source that has nothing more when somebody wants it to end, or when its time is up.
 pub(super) struct Interruptible<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) until: Option<Instant>,
 }
 
 impl Source for Interruptible<'_> {
     fn next(&mut self, previous: Option<Reply<'_>>, is_over: bool, out: &mut Vec<u8>) -> bool {
-        !self.interrupt.is_asked() && self.source.next(previous, is_over, out)
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        !is_late && !self.interrupt.is_asked() && self.source.next(previous, is_over, out)
     }
 
     fn check(&self, reply: Reply<'_>) -> Result<u64> {

@@ -74,7 +74,9 @@ impl Measured {
         {
             let (reached, rate) = (text::number(self.requests_per_second), text::number(rate));
             let cause = if self.connections == 1 { "the server, on one connection," } else { "the server" };
-            notes.push(format!("{name}: {cause} did not keep up: {reached} of {rate} requests/s"));
+            notes.push(format!(
+                "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow until it ends"
+            ));
         }
         notes
     }
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!(measured(0.5, 480.0).notes(Pace::PerSecond(500.0)), Vec::<String>::new());
         let busy = "get: the generator used 97 % of a core: it may be the limit, not the server";
         assert_eq!(measured(0.97, 500.0).notes(Pace::Closed), [busy]);
-        let slow = "get: the server did not keep up: 300 of 500 requests/s";
+        let slow = "get: the server did not keep up: 300 of 500 requests/s; latencies grow until it ends";
         assert_eq!(measured(0.1, 300.0).notes(Pace::PerSecond(500.0)), [slow]);
     }
 }

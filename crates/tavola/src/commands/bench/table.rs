@@ -1,7 +1,7 @@
 //! The table that is measured: made for this run, filled, asked, and dropped whatever happens.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tavola_embedded::check::{Progress as _, Unit};
 use tavola_load::source::{BatchSource, InsertSource, MixedSource, PoolSource, ScanSource, Source};
@@ -20,6 +20,10 @@ const FILL_CONNECTIONS: usize = 8;
 const FILL_MAX: Duration = Duration::from_secs(3600);
 /// Requests carry the date of their making and are refused after 15 minutes, so that a slow server is filled in parts.
 const FILL_PART_ENTITIES: u64 = 10_000;
+/// An open loop that the server cannot follow would last for as long as it takes to answer all that was due. It gets its
+/// own time once more for what is late, within these.
+const BACKLOG_TIME_MIN: Duration = Duration::from_secs(5);
+const BACKLOG_TIME_MAX: Duration = Duration::from_secs(60);
 /// What has one value in each hundred entities.
 const FILTER: &str = "Count eq 100042";
 /// Every run asks the same.
@@ -58,7 +62,7 @@ impl<'a> BenchTable<'a> {
             let end = (next + FILL_PART_ENTITIES).min(entities);
             let mut source = BatchSource::new(&signer, self.name, &self.template, &mut next).load(Family::Loaded, end);
             let load = Load { connections: FILL_CONNECTIONS, duration: FILL_MAX, pace: Pace::Closed };
-            self.run(load, &mut source, &mut |outcome| {
+            self.run(load, &mut source, None, &mut |outcome| {
                 let done = before + outcome.entities;
                 shown.advance(done - told);
                 told = done;
@@ -76,7 +80,9 @@ impl<'a> BenchTable<'a> {
         let (mut inserted, mut batched) = (self.inserted, self.batched);
         let mut source = self.source(workload, &signer, &mut inserted, &mut batched);
         shown.begin_time(workload.name(), duration);
-        let outcome = self.run(load, &mut *source, &mut |outcome| {
+        let backlog = duration.clamp(BACKLOG_TIME_MIN, BACKLOG_TIME_MAX);
+        let until = (pace != Pace::Closed).then(|| Instant::now() + duration + backlog);
+        let outcome = self.run(load, &mut *source, until, &mut |outcome| {
             let rate = text::number(per_second(workload, outcome));
             shown.pass_time(outcome.elapsed, format!("{rate} {}/s", workload.unit()));
         });
@@ -111,8 +117,14 @@ impl<'a> BenchTable<'a> {
         }
     }
 
-    fn run(&self, load: Load, source: &mut dyn Source, tick: &mut dyn FnMut(&Outcome)) -> Result<Outcome> {
-        let mut source = Interruptible { source, interrupt: self.interrupt };
+    fn run(
+        &self,
+        load: Load,
+        source: &mut dyn Source,
+        until: Option<Instant>,
+        tick: &mut dyn FnMut(&Outcome),
+    ) -> Result<Outcome> {
+        let mut source = Interruptible { source, interrupt: self.interrupt, until };
         tavola_load::run(self.site, load, &mut source, tick)
     }
 
