@@ -263,8 +263,8 @@ fn a_reader_who_goes_early_does_not_keep_the_table() {
     assert!(house.tables().is_empty());
 }
 
-/// A server that takes tables, and to everything else says 204, which is no answer to a batch. Tells what it was asked.
-fn careless_server() -> (String, mpsc::Receiver<String>) {
+/// A server that takes tables; to a batch it says 204, which is no answer to one, or nothing at all. Tells what it was asked.
+fn careless_server(answers_batches: bool) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (asked, questions) = mpsc::channel();
@@ -273,14 +273,19 @@ fn careless_server() -> (String, mpsc::Receiver<String>) {
             let asked = asked.clone();
             std::thread::spawn(move || {
                 let mut lines = BufReader::new(stream.try_clone().unwrap());
-                let _hung_up = answer_all(&mut lines, stream, &asked);
+                let _hung_up = answer_all(&mut lines, stream, &asked, answers_batches);
             });
         }
     });
     (address, questions)
 }
 
-fn answer_all(lines: &mut impl BufRead, mut stream: impl Write, asked: &mpsc::Sender<String>) -> std::io::Result<()> {
+fn answer_all(
+    lines: &mut impl BufRead,
+    mut stream: impl Write,
+    asked: &mpsc::Sender<String>,
+    answers_batches: bool,
+) -> std::io::Result<()> {
     loop {
         let (mut first, mut line, mut body_bytes) = (String::new(), String::new(), 0);
         if lines.read_line(&mut first)? == 0 {
@@ -296,14 +301,18 @@ fn answer_all(lines: &mut impl BufRead, mut stream: impl Write, asked: &mpsc::Se
         lines.read_exact(&mut vec![0; body_bytes])?;
         let is_list = first.starts_with("GET ");
         let list = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"value\":[]}";
+        let is_answered = answers_batches || !first.contains("$batch");
         asked.send(first).unwrap();
+        if !is_answered {
+            continue;
+        }
         stream.write_all(if is_list { list.as_bytes() } else { b"HTTP/1.1 204 No Content\r\n\r\n" })?;
     }
 }
 
 #[test]
 fn a_wrong_reply_ends_it_and_the_table_is_dropped() {
-    let (address, questions) = careless_server();
+    let (address, questions) = careless_server(true);
     let folder = tempfile::tempdir().unwrap();
     let endpoint = format!("http://{address}/{ACCOUNT}");
     let done = run(in_folder(folder.path()).args(["bench", "get", "--endpoint", &endpoint]));
@@ -315,6 +324,24 @@ fn a_wrong_reply_ends_it_and_the_table_is_dropped() {
     assert!(asked[1].starts_with("POST /devstoreaccount1/Tables "), "{asked:?}");
     let dropped = asked.iter().any(|line| line.starts_with("DELETE /devstoreaccount1/Tables('tavolabench"));
     assert!(dropped, "{asked:?}");
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait() {
+    let (address, questions) = careless_server(false);
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = format!("http://{address}/{ACCOUNT}");
+    let (child, mut lines) = until(in_folder(folder.path()).args(["bench", "get", "--endpoint", &endpoint]), "filling");
+    // Now it waits for an answer that does not come.
+    assert!(questions.iter().any(|line| line.contains("$batch")));
+    interrupt(&child);
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.starts_with("stopping: ") && line.contains("once more ends at once"), "{line}");
+    interrupt(&child);
+    let done = rest(child, lines);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.starts_with("tavola: stopped; the table tavolabench"), "{done:?}");
 }
 
 #[test]

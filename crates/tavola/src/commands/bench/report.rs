@@ -166,7 +166,7 @@ mod tests {
     fn columns_line_up() {
         let head = row(["workload", "rate", "p50", "p99", "p99.9", "generator"]);
         let line = measured(0.71, 12_345.0).line();
-        assert_eq!(line, "get            12,345 requests/s     812 µs    2.15 ms     1.20 s       71 %");
+        assert_eq!(line, "get          12,345 requests/s     812 µs    2.15 ms     1.20 s       71 %");
         assert_eq!(head.chars().count(), line.chars().count());
     }
 
