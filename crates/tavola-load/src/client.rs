@@ -59,8 +59,7 @@ impl Client {
         }
         let reply = self.reader.reply().ok_or("no reply")?;
         if reply.head.status != expected_status {
-            let body = String::from_utf8_lossy(reply.body);
-            return Err(Failure::new(format!("status {} instead of {expected_status}: {body}", reply.head.status)));
+            return Err(Failure::wrong_status(reply, expected_status));
         }
         Ok(reply)
     }

@@ -12,7 +12,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use rustix::fd::OwnedFd;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
+    timerfd_settime,
 };
 
 use crate::connection::Connection;
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub requests: u64,
     pub entities: u64,
     pub elapsed: Duration,
+    /// CPU time that the generator itself has used: near `elapsed`, it was the limit.
+    pub generator_cpu: Duration,
     /// Nanoseconds from the first byte written, or from when it should have been, to the last byte read.
     pub latency: Histogram<u64>,
 }
@@ -62,6 +65,7 @@ pub fn run(site: &Site, load: Load, source: &mut dyn Source, tick: &mut dyn FnMu
     let connections = (0..load.connections).map(|number| Connection::open(site, &poll, number));
     let mut connections = connections.collect::<Result<Vec<_>>>()?;
     let alarm = Alarm::new(&poll, load)?;
+    let cpu_before = cpu_time();
     let mut round = Round::new(load, source)?;
     round.ask_what_is_due(&mut connections)?;
     let mut events = Events::with_capacity(load.connections + 1);
@@ -79,7 +83,14 @@ pub fn run(site: &Site, load: Load, source: &mut dyn Source, tick: &mut dyn FnMu
             tick(&round.outcome);
         }
     }
+    round.outcome.generator_cpu = cpu_time().saturating_sub(cpu_before);
     Ok(round.outcome)
+}
+
+/// Of this thread, which is the whole generator.
+fn cpu_time() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(tv_sec.unsigned_abs(), u32::try_from(tv_nsec).unwrap_or_default())
 }
 
 fn wait(poll: &mut Poll, events: &mut Events) -> Result {
@@ -149,7 +160,13 @@ impl<'a> Round<'a> {
             open: 0,
             idle: (0..load.connections).rev().collect(),
             is_exhausted: false,
-            outcome: Outcome { requests: 0, entities: 0, elapsed: Duration::ZERO, latency },
+            outcome: Outcome {
+                requests: 0,
+                entities: 0,
+                elapsed: Duration::ZERO,
+                generator_cpu: Duration::ZERO,
+                latency,
+            },
             requests_at_last_tick: 0,
             last_sign_of_life: started,
             buffer: vec![0; READ_BYTES],

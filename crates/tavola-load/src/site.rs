@@ -1,8 +1,9 @@
 //! Whom to ask: where a Table service is, and what opens it.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -12,10 +13,15 @@ use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 use crate::failure::{Context, Failure, Result};
 
+/// Until a connection stands.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
 /// An account of a Table service.
 #[derive(Clone)]
 pub struct Site {
     pub address: SocketAddr,
+    /// All that the host's name has, `address` among them.
+    addresses: Vec<SocketAddr>,
     /// As the `Host` header has it.
     pub(crate) host: String,
     scheme: &'static str,
@@ -47,9 +53,10 @@ impl Site {
         };
         let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path.trim_end_matches('/')));
         let (name, port) = name_and_port(host, scheme)?;
-        let mut addresses =
+        let addresses =
             (name, port).to_socket_addrs().context(|| format!("{url}: cannot find the address of {name}"))?;
-        let address = addresses.next().ok_or_else(|| Failure::new(format!("{url}: {name} has no address")))?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let address = *addresses.first().ok_or_else(|| Failure::new(format!("{url}: {name} has no address")))?;
         let tls = match (scheme, tls) {
             ("https", Some(config)) => {
                 let name = ServerName::try_from(name.to_owned()).context(|| format!("{url}: the host's name"))?;
@@ -60,6 +67,7 @@ impl Site {
         };
         Ok(Self {
             address,
+            addresses,
             host: host.to_owned(),
             scheme,
             path: if path.is_empty() { String::new() } else { format!("/{path}") },
@@ -67,6 +75,29 @@ impl Site {
             key: AccountKey::parse(key).context(|| "the account's key".into())?,
             tls,
         })
+    }
+
+    /// Every address of the host's name. Nobody was asked there yet.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Settles for the first address at which somebody listens: `localhost` has two, and most servers have one of them.
+    ///
+    /// # Errors
+    /// If nobody does.
+    pub fn reach(mut self) -> Result<Self> {
+        let mut last = Failure::new(format!("cannot connect to {}", self.url()));
+        for address in &self.addresses {
+            match TcpStream::connect_timeout(address, CONNECT_TIME) {
+                Ok(_) => {
+                    self.address = *address;
+                    return Ok(self);
+                }
+                Err(error) => last = Failure::new(format!("cannot connect to {address}: {error}")),
+            }
+        }
+        Err(last)
     }
 
     /// What stands before a table's name in the path of a request: `/account`, or nothing.
@@ -118,6 +149,19 @@ mod tests {
             assert_eq!((site.address.to_string().as_str(), site.path.as_str()), (address, path));
             assert_eq!(site.url(), url.trim_end_matches('/'));
         }
+    }
+
+    #[test]
+    fn of_two_addresses_the_one_that_listens_is_taken() {
+        let listener = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (listening, gone) = (listener(), listener());
+        let [open, closed] = [&listening, &gone].map(|listener| listener.local_addr().unwrap());
+        drop(gone);
+        let site = site(&format!("http://{closed}/a")).unwrap();
+        assert_eq!((site.address, site.addresses()), (closed, &[closed][..]));
+        assert!(site.clone().reach().is_err(), "nobody listens any more");
+        let reached = Site { addresses: vec![closed, open], ..site }.reach().unwrap();
+        assert_eq!(reached.address, open);
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub(crate) fn resolve_configured(matches: &ArgMatches) -> Result<AccountAccess, 
 fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAccess, Failure> {
     let string = ConnectionString::parse(text).map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
     let Secret::Key(key) = string.secret() else {
-        let words = "a shared access signature cannot make another one; use a connection string with AccountKey";
+        let words = "a shared access signature does not do here, an account key is needed: AccountKey";
         return Err(Failure::Usage(format!("{origin}: {words}")));
     };
     let account = string.account().cloned();

@@ -52,6 +52,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::doctor::command())
         .subcommand(commands::check::command())
         .subcommand(commands::repair::command())
+        .subcommand(commands::bench::command())
 }
 
 fn serve() -> Command {

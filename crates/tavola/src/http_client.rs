@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use clap::{Arg, value_parser};
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderValue, Request, Response, Uri};
@@ -31,6 +32,15 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 const EXCHANGE_TIME: Duration = Duration::from_secs(30);
 /// No page of the service is larger.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// `--ca-file`, for every command that asks servers.
+pub(crate) fn ca_file_flag() -> Arg {
+    Arg::new("ca-file")
+        .long("ca-file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Trust these issuers too when asking a server over https")
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +111,8 @@ impl HttpClient {
         }
     }
 
-    fn trust(&self) -> Result<Arc<ClientConfig>, HttpError> {
+    /// Whom it trusts.
+    pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let mut roots = RootCertStore::empty();
         let of_system = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(of_system.certs);

@@ -2,12 +2,14 @@
 //! printed for scripts stays clean.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tavola_embedded::check::{Progress, Unit};
 
 const BYTES: &str = "{msg:>18} [{bar:30}] {bytes}/{total_bytes}, {eta} left";
 const ROWS: &str = "{msg:>18} [{bar:30}] {human_pos}/{human_len} rows, {eta} left";
+const TIME: &str = "{msg:>18} [{bar:30}] {prefix}, {eta} left";
 
 /// Shows progress to whoever looks.
 #[derive(Debug)]
@@ -21,6 +23,29 @@ impl Shown {
         Self { bar: None, is_terminal: std::io::stderr().is_terminal() }
     }
 
+    /// Work that lasts for a given time.
+    pub(crate) fn begin_time(&mut self, what: &str, total: Duration) {
+        self.show(what, total.as_millis() as u64, &format!("{} s", total.as_secs_f64()), TIME);
+    }
+
+    /// How much of its time has passed, and what came of it so far.
+    pub(crate) fn pass_time(&mut self, passed: Duration, so_far: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(so_far);
+            bar.set_position(passed.as_millis() as u64);
+        }
+    }
+
+    fn show(&mut self, what: &str, total: u64, total_words: &str, template: &str) {
+        self.end();
+        if !self.is_terminal {
+            eprintln!("{what}: {total_words}");
+            return;
+        }
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.bar = Some(ProgressBar::new(total).with_style(style).with_message(what.to_owned()));
+    }
+
     /// Takes the bar away, so that what was found stands alone.
     pub(crate) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
@@ -31,15 +56,8 @@ impl Shown {
 
 impl Progress for Shown {
     fn begin(&mut self, what: &str, total: u64, unit: Unit) {
-        self.end();
-        if !self.is_terminal {
-            let unit = if unit == Unit::Bytes { "bytes" } else { "rows" };
-            eprintln!("{what}: {total} {unit}");
-            return;
-        }
-        let template = if unit == Unit::Bytes { BYTES } else { ROWS };
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.bar = Some(ProgressBar::new(total).with_style(style).with_message(what.to_owned()));
+        let (unit, template) = if unit == Unit::Bytes { ("bytes", BYTES) } else { ("rows", ROWS) };
+        self.show(what, total, &format!("{total} {unit}"), template);
     }
 
     fn advance(&mut self, by: u64) {

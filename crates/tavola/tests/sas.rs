@@ -224,7 +224,7 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
                 "--connection-string",
                 "TableEndpoint=http://h/a;SharedAccessSignature=sv=1&sig=topsecret",
             ],
-            "a shared access signature cannot make another one",
+            "a shared access signature does not do here, an account key is needed",
         ),
         (&["table", "staff", "--connection-string", "AccountName=a;AccountKey=topsecret!"], "AccountKey is not base64"),
     ] {

@@ -62,6 +62,7 @@ fn a_closed_loop_gets_an_answer_to_everything() {
     assert!(source.asked > 3);
     assert_eq!((outcome.requests, source.checked.into_inner()), (source.asked, source.asked));
     assert_eq!(outcome.latency.len(), source.asked);
+    assert!(outcome.generator_cpu > Duration::ZERO);
 }
 
 #[test]

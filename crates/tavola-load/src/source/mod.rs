@@ -28,11 +28,7 @@ pub trait Source {
 }
 
 fn expect_status(reply: Reply<'_>, expected: u16) -> Result {
-    if reply.head.status == expected {
-        return Ok(());
-    }
-    let body: String = String::from_utf8_lossy(reply.body).chars().take(500).collect();
-    Err(Failure::new(format!("status {} instead of {expected}: {body}", reply.head.status)))
+    if reply.head.status == expected { Ok(()) } else { Err(Failure::wrong_status(reply, expected)) }
 }
 
 fn count(needle: &str, body: &[u8]) -> u64 {

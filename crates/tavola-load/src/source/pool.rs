@@ -12,7 +12,9 @@ use crate::request::Signer;
 pub const PAGE_ENTITIES: u64 = 1_000;
 
 /// Distinct point reads of a round; a fast server comes round to them again. 100 MB of requests.
-const POINT_READS: usize = 200_000;
+const POINT_READS: u64 = 200_000;
+/// Of a small table there are fewer: each entity is asked for so many times.
+const POINT_READS_PER_ENTITY: u64 = 20;
 const PAGE_READS: usize = 2_000;
 const ROW_RANGES: usize = 20_000;
 
@@ -30,7 +32,7 @@ impl PoolSource {
     pub fn points(signer: &Signer<'_>, table: &str, entities: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut pool = Self::empty(1);
-        for _ in 0..POINT_READS {
+        for _ in 0..POINT_READS.min(entities * POINT_READS_PER_ENTITY) {
             let key = Family::Loaded.key(random.below(entities));
             pool.push(&signer.get(&format!("{table}{}", key.predicate()), ""));
         }

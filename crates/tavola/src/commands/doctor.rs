@@ -7,7 +7,7 @@ mod local;
 mod operation;
 mod report;
 mod rules;
-mod server;
+pub(super) mod server;
 mod signature;
 mod target;
 
@@ -23,7 +23,7 @@ use crate::account_access;
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
-use crate::http_client::HttpClient;
+use crate::http_client::{HttpClient, ca_file_flag};
 use home::Home;
 use operation::{Operation, Question};
 use report::Report;
@@ -86,7 +86,7 @@ fn certificate_flags() -> Vec<Arg> {
         file("key", "Its private key in PEM form").requires("cert"),
         file("password-file", "The password of the PFX file").requires("cert"),
         flag("endpoint", "URL", "The endpoint that the certificate is for").requires("cert"),
-        file("ca-file", "Trust these issuers too when asking a server over https"),
+        ca_file_flag(),
     ];
     flags.map(|flag| flag.help_heading("Certificates")).into()
 }

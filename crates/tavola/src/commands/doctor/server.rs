@@ -95,7 +95,7 @@ pub(super) fn check_clock(response: &Response<Bytes>, report: &mut Report) -> Op
     Some(theirs)
 }
 
-pub(super) fn advice_on(error: &HttpError) -> &'static str {
+pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
     match error {
         HttpError::Refused(_) => "start it with `tavola serve`, or look at host and port again",
         HttpError::NoSuchHost(_) | HttpError::Url(_) => "look at the host's name again",
@@ -133,7 +133,7 @@ fn encoded(request: &TableRequest, endpoint: &Endpoint) -> Result<Request<Bytes>
 }
 
 /// Asks with a key.
-pub(super) async fn ask_with_key(
+pub(in crate::commands) async fn ask_with_key(
     request: &TableRequest,
     endpoint: &Endpoint,
     account: &AccountName,
@@ -178,7 +178,7 @@ pub(super) async fn policies(
 }
 
 /// `403 AuthenticationFailed`
-pub(super) fn short(error: &ServiceError) -> String {
+pub(in crate::commands) fn short(error: &ServiceError) -> String {
     let code = if error.code.is_empty() { "without a code" } else { &error.code };
     format!("{} {code}", error.status.as_u16())
 }
