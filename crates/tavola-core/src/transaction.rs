@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::entity::{EntityView, Properties, check_entity_bytes};
 use crate::etag::Timestamp;
@@ -15,7 +16,8 @@ use crate::refusal::Refusal;
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntityGroupTransaction {
     partition_key: PartitionKey,
-    operations: Vec<EntityOperation>,
+    /// Shared: a store may keep a transaction while whoever asked waits, and neither should copy its entities.
+    operations: Arc<Vec<EntityOperation>>,
 }
 
 /// A refusal and the operation of the transaction that earned it.
@@ -31,7 +33,7 @@ impl EntityGroupTransaction {
     /// A transaction of one operation.
     #[must_use]
     pub fn single(partition_key: PartitionKey, operation: EntityOperation) -> Self {
-        Self { partition_key, operations: vec![operation] }
+        Self { partition_key, operations: Arc::new(vec![operation]) }
     }
 
     /// Checks the rules of a group: 1 to 100 operations, one partition, each entity once.
@@ -47,14 +49,16 @@ impl EntityGroupTransaction {
         let Some((partition_key, first)) = rest.next() else {
             return Err(FailedOperation { index: 0, refusal: Refusal::EmptyTransaction });
         };
-        let mut group = Self { partition_key, operations: vec![first] };
-        for (index, (partition_key, operation)) in rest.enumerate() {
+        let mut group = Vec::with_capacity(rest.len() + 1);
+        group.push(first);
+        for (index, (next_partition_key, operation)) in rest.enumerate() {
             let index = index + 1;
-            if partition_key != group.partition_key {
+            if next_partition_key != partition_key {
                 return Err(FailedOperation { index, refusal: Refusal::DifferentPartitions });
             }
-            group.operations.push(operation);
+            group.push(operation);
         }
+        let group = Self { partition_key, operations: Arc::new(group) };
         group.check_rows_differ()?;
         Ok(group)
     }
@@ -79,10 +83,10 @@ impl EntityGroupTransaction {
         &self.operations
     }
 
-    /// Takes the transaction apart.
+    /// Takes the transaction apart; without a copy once nobody else has it.
     #[must_use]
     pub fn into_parts(self) -> (PartitionKey, Vec<EntityOperation>) {
-        (self.partition_key, self.operations)
+        (self.partition_key, Arc::unwrap_or_clone(self.operations))
     }
 }
 

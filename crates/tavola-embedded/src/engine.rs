@@ -1,6 +1,7 @@
 //! RocksDB, opened safely, with the few calls that we make.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::{Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, WriteOptions, properties};
 use tavola_core::Timestamp;
@@ -11,6 +12,7 @@ use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Journal, WriteError};
 use crate::log_check::{self, LogError, LogState};
+use crate::manner::Manner;
 use crate::mark::{self, Mark, MarkError};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
@@ -47,6 +49,10 @@ pub(crate) struct Engine {
     synced: WriteOptions,
     space: DiskSpace,
     mark: Mark,
+    /// The sequence number of the last write that was synced.
+    synced_to: AtomicU64,
+    /// How long reads take.
+    pub(crate) manner: Manner,
     _folder: DataFolder,
 }
 
@@ -63,10 +69,12 @@ impl Engine {
         }
         let cache = options.cache();
         let db = DB::open(&options.engine(&cache, new, logs), &engine_path).map_err(|error| refused(&folder, error))?;
+        let synced_to = AtomicU64::new(db.latest_sequence_number());
         let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        Ok(Self { db, cache, cached, anywhere, synced, space, mark, _folder: folder })
+        let manner = Manner::new(options.reads_in_place);
+        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, _folder: folder })
     }
 
     /// Reads every row of a folder without changing anything in it.
@@ -108,8 +116,13 @@ impl Engine {
         })
     }
 
-    /// A value from wherever it is. May wait for the disk.
+    /// A value from wherever it is. May wait for the disk while others wait for us, of which note is taken.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        self.manner.watch(|| self.db.get_pinned_opt(key, &self.anywhere)).map_err(store_error)
+    }
+
+    /// The same on a thread that may wait.
+    pub(crate) fn get_patiently(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
         self.db.get_pinned_opt(key, &self.anywhere).map_err(store_error)
     }
 
@@ -139,7 +152,7 @@ impl Engine {
     /// Writes memtables to files, so that the next open has nothing to recover.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.db.flush().map_err(store_error)?;
-        self.mark.sync();
+        self.mark.close(self.synced_to.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -171,8 +184,13 @@ impl Journal for Engine {
             return mutants::write_late(self, batch).map_err(write_error);
         }
         self.db.write_opt(batch, &self.synced).map_err(write_error)?;
-        self.mark.set(self.db.latest_sequence_number());
+        // Only the leader writes: nothing that is not synced has a number yet.
+        self.synced_to.store(self.db.latest_sequence_number(), Ordering::Relaxed);
         Ok(())
+    }
+
+    fn note_acknowledged(&self, is_quiet: bool) {
+        self.mark.advance(self.synced_to.load(Ordering::Relaxed), is_quiet);
     }
 
     fn room(&self) -> Room {

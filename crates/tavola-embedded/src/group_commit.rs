@@ -2,8 +2,9 @@
 //!
 //! Transactions wait in a queue. Two threads take turns as *leader*: the leader takes what waits, decides it, writes it
 //! as one batch with one sync, hands leadership on, and only then wakes those who waited, so that the disk is busy
-//! again while they are woken. Alone, a transaction waits for nothing but its own sync; under load groups fill
-//! themselves while the disk works.
+//! again while they are woken. If nobody waits there is nothing to hand on, and it goes on leading: waking the other
+//! thread for nothing would cost more than all else around the sync. Alone, a transaction waits for nothing but its own
+//! sync; under load groups fill themselves while the disk works.
 //!
 //! Why the answers are right:
 //!
@@ -47,6 +48,9 @@ const THREADS: usize = 2;
 /// A group: large enough to keep a disk busy, small enough that its first transaction does not wait long.
 pub(crate) const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
 
+/// More answers than these take longer than it takes to wake the other thread, and somebody may come meanwhile.
+const ANSWERED_WHILE_LEADING_MAX: usize = 4;
+
 /// An engine that met the end of the disk looks for room every five seconds. One that has not recovered after this time
 /// with room met something worse on its way, and has given up.
 const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
@@ -63,6 +67,8 @@ pub(crate) trait Journal: Send + Sync + 'static {
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError>;
     /// Writes the batch, atomically and durably.
     fn write(&self, batch: WriteBatch) -> Result<(), WriteError>;
+    /// Writes that returned were answered since; `is_quiet` if no more wait. For records that need not be exact.
+    fn note_acknowledged(&self, is_quiet: bool);
     /// What the disk has room for.
     fn room(&self) -> Room;
     /// The same in words, if it has none.
@@ -296,16 +302,21 @@ impl<J: Journal> Drop for GroupCommit<J> {
 impl<J: Journal> Shared<J> {
     /// The life of one thread.
     fn run(&self) {
+        let mut leading = None;
         loop {
-            let mut leader = self.lead();
+            let mut leader = leading.take().unwrap_or_else(|| self.lead());
             let Some(group) = self.queue.take_group() else { return };
             // Those who wait must get an answer whatever happens here: unwinding drops their senders.
             let decided = catch_unwind(AssertUnwindSafe(|| self.commit_group(&mut leader, group)));
             if decided.is_err() {
                 self.troubles.broken("a commit panicked");
             }
-            drop(leader);
-            decided.into_iter().flatten().for_each(Decided::answer);
+            let decided = decided.unwrap_or_default();
+            let is_quiet = decided.len() <= ANSWERED_WHILE_LEADING_MAX && self.queue.is_empty();
+            leading = is_quiet.then_some(leader);
+            decided.into_iter().for_each(Decided::answer);
+            // Nobody waits for this.
+            self.journal.note_acknowledged(is_quiet);
         }
     }
 

@@ -16,6 +16,7 @@ mod files;
 mod folder;
 mod group_commit;
 mod log_check;
+mod manner;
 mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -1,12 +1,13 @@
 //! How far writes were acknowledged, in a file beside the engine's.
 //!
 //! A log that was cut at the end of a record looks like one that never was longer, and the writes that are missing were
-//! acknowledged. Only something outside the log can tell. So after each sync of the log the sequence number of its last
-//! write is put into `SYNCED`, in place and without a sync of its own: it costs one system call per group of writes.
+//! acknowledged. Only something outside the log can tell. So after syncs of the log the sequence number of its last write
+//! is put into `SYNCED`, in place and without a sync of its own: after each one if nobody waits for the next, and every
+//! few milliseconds under load. Nobody waits for it: those whose writes it tells of were answered before.
 //!
 //! It is never ahead of the log, because it is written after the sync, whatever the disk does with it later. So a log that
-//! ends before it has lost something; that is never a false alarm. It may lag behind by what the system had not yet
-//! written when the power failed; a lost tail of that size stays unseen.
+//! ends before it has lost something; that is never a false alarm. It may lag behind by some milliseconds of writes,
+//! and by what the system had not yet written when the power failed; a lost tail of that size stays unseen.
 //!
 //! There are two lines, written in turn. A disk that fails in the middle of one leaves the other, and that its number was
 //! followed by another write: the log must then hold at least one more.
@@ -15,7 +16,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::OpenError;
 use crate::folder::sync_folder;
@@ -36,11 +38,23 @@ pub(crate) enum MarkError {
 #[derive(Debug)]
 pub(crate) struct Mark {
     file: File,
-    /// The line that is written next. One that could not be written stays next, so that the other one stays whole.
-    next: AtomicUsize,
-    /// It could not be written once; that is said once.
-    failed: AtomicBool,
+    state: Mutex<State>,
 }
+
+#[derive(Debug)]
+struct State {
+    /// What the file says.
+    sequence: u64,
+    /// Since when.
+    since: Instant,
+    /// The line that is written next. One that could not be written stays next, so that the other one stays whole.
+    next: usize,
+    /// It could not be written once; that is said once.
+    failed: bool,
+}
+
+/// Under load the file is not written for each group of writes.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 const NUMBER_DIGITS: usize = 20;
 const CHECKSUM_DIGITS: usize = 8;
@@ -114,27 +128,44 @@ impl Mark {
         let file = File::options().write(true).open(&path).map_err(OpenError::io("open", &path))?;
         // The line that is not whole, or the older one: `None` is less than every number.
         let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
-        Ok(Self { file, next: AtomicUsize::new(next), failed: AtomicBool::new(false) })
+        let state = State { sequence: 0, since: Instant::now(), next, failed: false };
+        Ok(Self { file, state: Mutex::new(state) })
     }
 
-    /// Writes up to this sequence number are on disk. That the file says so is not what makes them so: a failure leaves
-    /// an older number, which is true as well. Only the leader of the group commit calls this.
-    pub(crate) fn set(&self, sequence: u64) {
-        let next = self.next.load(Ordering::Relaxed);
-        match self.file.write_all_at(&line(sequence), (next * LINE_BYTES) as u64) {
-            Ok(()) => self.next.store(1 - next, Ordering::Relaxed),
-            Err(error) if !self.failed.swap(true, Ordering::Relaxed) => {
+    /// Writes up to this sequence number are on disk and were answered. `is_now` if the file is to say so at once;
+    /// otherwise it does within some milliseconds of load. An older number is true as well.
+    pub(crate) fn advance(&self, sequence: u64, is_now: bool) {
+        let mut state = self.lock();
+        if sequence > state.sequence && (is_now || state.since.elapsed() >= INTERVAL) {
+            self.write(&mut state, sequence);
+        }
+    }
+
+    /// The last that is said, so that it survives a loss of power too.
+    pub(crate) fn close(&self, sequence: u64) {
+        self.advance(sequence, true);
+        if let Err(error) = self.file.sync_data() {
+            tracing::warn!(%error, "cannot sync {NAME}");
+        }
+    }
+
+    fn write(&self, state: &mut State, sequence: u64) {
+        match self.file.write_all_at(&line(sequence), (state.next * LINE_BYTES) as u64) {
+            Ok(()) => {
+                state.sequence = sequence;
+                state.since = Instant::now();
+                state.next = 1 - state.next;
+            }
+            Err(error) if !std::mem::replace(&mut state.failed, true) => {
                 tracing::warn!(%error, "cannot write {NAME}; a log that loses its end will not be noticed");
             }
             Err(_) => {}
         }
     }
 
-    /// Lets the file survive a loss of power too.
-    pub(crate) fn sync(&self) {
-        if let Err(error) = self.file.sync_data() {
-            tracing::warn!(%error, "cannot sync {NAME}");
-        }
+    // Nothing under this lock can panic half-way: poisoning would say nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -183,7 +214,7 @@ mod tests {
         assert_eq!(read(folder.path()).unwrap(), Some(5));
         for number in 6..12 {
             // Opened again it goes on with the older line.
-            Mark::open(folder.path(), 99).unwrap().set(number);
+            Mark::open(folder.path(), 99).unwrap().advance(number, true);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
             assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
         }
@@ -191,6 +222,23 @@ mod tests {
             fs::write(&file, &damage).unwrap();
             assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))), "{damage:?}");
         }
+    }
+
+    #[test]
+    fn under_load_it_is_written_now_and_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = Mark::open(folder.path(), 1).unwrap();
+        mark.advance(2, true);
+        let mut number = 2;
+        while read(folder.path()).unwrap() == Some(2) {
+            number += 1;
+            mark.advance(number, false);
+        }
+        mark.advance(number + 1, false);
+        mark.close(number + 1);
+        assert_eq!(read(folder.path()).unwrap(), Some(number + 1), "the last is always said");
+        mark.advance(4, true);
+        assert_eq!(read(folder.path()).unwrap(), Some(number + 1), "it never goes back");
     }
 
     /// A disk that fails in the middle of a line must not make a sound folder look damaged, and nothing may hide behind it.
@@ -206,7 +254,7 @@ mod tests {
                 fs::write(&file, &bytes).unwrap();
                 let whole = [8, 7][torn_line];
                 assert_eq!(read(folder.path()).unwrap(), Some(whole + 1));
-                Mark::open(folder.path(), whole + 1).unwrap().set(whole + 5);
+                Mark::open(folder.path(), whole + 1).unwrap().advance(whole + 5, true);
                 assert_eq!(read(folder.path()).unwrap(), Some(whole + 5), "the torn line is the next to be written");
                 assert_eq!(lines(&fs::read(&file).unwrap()).unwrap()[1 - torn_line], Some(whole));
             }

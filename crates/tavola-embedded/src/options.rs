@@ -56,6 +56,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,
+    /// Do point reads where they are asked as long as files are in the system's memory, instead of on threads that may wait.
+    pub reads_in_place: bool,
     /// Scans that run at the same time, each on a thread of its own; others wait.
     pub scans_max: usize,
     /// Transactions that wait for the disk; beyond it commits are answered `Contended`.
@@ -71,6 +73,7 @@ impl Default for Options {
             memtable_bytes: 64 * MIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
+            reads_in_place: true,
             scans_max: 32,
             queue_transactions_max: 8192,
             queue_bytes_max: 64 * MIB,

@@ -88,6 +88,11 @@ impl<T: Weighed> Queue<T> {
         (!group.is_empty()).then_some(group)
     }
 
+    /// True if nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().waiting.is_empty()
+    }
+
     /// How many wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

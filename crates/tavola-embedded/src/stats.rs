@@ -23,8 +23,10 @@ pub struct Stats {
     pub group_sizes: [u64; GROUP_SIZE_BUCKETS],
     /// Point reads that the memory answered.
     pub gets_cached: u64,
-    /// Point reads that had to ask the disk.
+    /// Point reads that had to ask the disk, or the system's memory of it, on a thread that may wait.
     pub gets_from_disk: u64,
+    /// Point reads that were done in place, because the system answered fast from its memory or the thread may wait.
+    pub gets_in_place: u64,
     /// Bytes in the block cache.
     pub block_cache_bytes: u64,
     /// Bytes in memtables.
@@ -43,6 +45,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_written: AtomicU64,
     pub(crate) gets_cached: AtomicU64,
     pub(crate) gets_from_disk: AtomicU64,
+    pub(crate) gets_in_place: AtomicU64,
     group_sizes: [AtomicU64; GROUP_SIZE_BUCKETS],
 }
 
@@ -69,6 +72,7 @@ impl Counters {
             group_sizes: std::array::from_fn(|bucket| get(&self.group_sizes[bucket])),
             gets_cached: get(&self.gets_cached),
             gets_from_disk: get(&self.gets_from_disk),
+            gets_in_place: get(&self.gets_in_place),
             ..Stats::default()
         }
     }

@@ -1,7 +1,8 @@
 //! The four methods on the engine, and where each of them runs.
 //!
-//! A point read tries the engine's memory on the caller's thread; only if the disk must be asked does it move to a
-//! thread that may wait. Scans always move. Commits wait for the group commit's threads.
+//! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes on there as long as
+//! files are in the system's memory (`manner`), and moves to a thread that may wait otherwise. Scans move unless they are
+//! on such a thread already. Commits wait for the group commit's threads.
 
 use std::fmt;
 use std::path::Path;
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::keys::{encode_address, encode_cut, encode_key};
 use tavola_store::page::PageBuilder;
+use tavola_store::waiting::this_thread_may_wait;
 use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
 
 use crate::engine::{Engine, ReadError};
@@ -77,6 +79,9 @@ impl EmbeddedStore {
     /// Brings the rows of a transaction into memory, each caller for itself: the leader of the group commit, for whom all
     /// others wait, then need not wait for the disk to read them.
     async fn warm(&self, table: TableId, transaction: &EntityGroupTransaction) -> Result<(), StoreError> {
+        if self.engine.manner.is_in_place() {
+            return Ok(());
+        }
         let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
         let is_cold = |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::NeedsDisk));
         let cold: Vec<Vec<u8>> = transaction.operations().iter().map(key).filter(is_cold).collect();
@@ -84,7 +89,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         let engine = Arc::clone(&self.engine);
-        blocking(move || cold.iter().try_for_each(|key| engine.get(key).map(|_| ()))).await
+        blocking(move || cold.iter().try_for_each(|key| engine.get_patiently(key).map(|_| ()))).await
     }
 
     /// Finishes what waits, refuses further commits, and leaves nothing for the next open to recover. Blocks. Reads are
@@ -103,6 +108,10 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
         let key = encode_address(address);
+        if this_thread_may_wait() || self.engine.manner.is_in_place() {
+            count(&self.counters.gets_in_place, 1);
+            return self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
+        }
         match self.engine.get_cached(&key) {
             Ok(value) => {
                 count(&self.counters.gets_cached, 1);
@@ -112,13 +121,16 @@ impl Store for EmbeddedStore {
             Err(ReadError::NeedsDisk) => {
                 count(&self.counters.gets_from_disk, 1);
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
-                blocking(move || engine.get(&key)?.map(|value| row(&address, &value)).transpose()).await
+                blocking(move || engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose()).await
             }
         }
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         let running = self.scans.begin().await?;
+        if this_thread_may_wait() {
+            return page(&self.engine, scan);
+        }
         let (engine, scan) = (Arc::clone(&self.engine), scan.clone());
         blocking(move || {
             // Ended when the work is, not when whoever asked has gone.

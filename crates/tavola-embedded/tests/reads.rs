@@ -4,7 +4,7 @@ mod common;
 
 use common::{open, put_numbers, read_numbers, runtime};
 use tavola_core::EntityAddress;
-use tavola_embedded::EmbeddedStore;
+use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::Store;
 use tavola_testkit::store_conformance::fixture::{TABLE, key, number_of};
 use tempfile::TempDir;
@@ -17,6 +17,9 @@ fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
 #[test]
 fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
     let folder = TempDir::new().unwrap();
+    let open = |folder| {
+        EmbeddedStore::open(folder, Options { reads_in_place: false, ..Options::default() }).expect("the folder opens")
+    };
     let store = open(folder.path());
     // Several blocks: the first one is read at every open, for the last version.
     put_numbers(&store, 0..1500);
@@ -33,16 +36,22 @@ fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
     assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (2, 1));
 }
 
+/// Whether or not they are handed over to threads that may wait.
 #[test]
-fn cold_rows_are_replaced() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    put_numbers(&store, 0..200);
-    store.close().unwrap();
-    drop(store);
-    let store = open(folder.path());
-    put_numbers(&store, 50..60);
-    assert_eq!(read_numbers(&store), (0..200).collect::<Vec<i32>>());
+fn cold_rows_are_read_and_replaced() {
+    for reads_in_place in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let open = || EmbeddedStore::open(folder.path(), Options { reads_in_place, ..Options::default() }).unwrap();
+        let store = open();
+        put_numbers(&store, 0..200);
+        store.close().unwrap();
+        drop(store);
+        let store = open();
+        put_numbers(&store, 50..60);
+        assert_eq!(get(&store, 70), Some(70));
+        assert_eq!(get(&store, 200), None);
+        assert_eq!(read_numbers(&store), (0..200).collect::<Vec<i32>>());
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 
+use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
@@ -13,6 +14,10 @@ use tokio::task::JoinError;
 /// 55 and 63.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 5;
+
+/// More than there are cores: some wait for the disk.
+const THREADS_PER_CORE: usize = 2;
+const THREADS_MIN: usize = 8;
 
 /// Runs queries.
 #[derive(Debug)]
@@ -25,7 +30,9 @@ impl QueryLane {
     /// If threads cannot be had.
     pub(crate) fn start() -> std::io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
-        let runtime = builder.thread_name("query").on_thread_start(step_back).enable_all().build()?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        builder.worker_threads((THREADS_PER_CORE * cores).max(THREADS_MIN));
+        let runtime = builder.thread_name("query").on_thread_start(begin).enable_all().build()?;
         Ok(Self { runtime: Some(runtime) })
     }
 
@@ -48,6 +55,12 @@ impl Drop for QueryLane {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Nobody waits behind these threads, so that a store may read where it is asked instead of handing over once more.
+fn begin() {
+    let_this_thread_wait();
+    step_back();
 }
 
 /// On Linux a priority is that of a thread. Elsewhere it would be that of the whole server.

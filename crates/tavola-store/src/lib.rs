@@ -11,6 +11,7 @@ pub mod keys;
 pub mod memory;
 pub mod page;
 pub mod store;
+pub mod waiting;
 
 pub use encoding::{Row, RowRef};
 pub use error::StoreError;

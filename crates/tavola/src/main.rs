@@ -19,6 +19,9 @@ use std::process::ExitCode;
 
 use exit::Failure;
 
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_stem()).and_then(|name| name.to_str());

@@ -46,6 +46,8 @@ impl Journal for TestDisk {
         Ok(read(self.rows.lock().unwrap().get(key).map(|value| &value[..])))
     }
 
+    fn note_acknowledged(&self, _is_quiet: bool) {}
+
     fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
         self.is_reached.store(true, Ordering::SeqCst);
         drop(self.released.wait_while(self.is_held.lock().unwrap(), |held| *held).unwrap());
