@@ -4,7 +4,7 @@ use tavola_load::Pace;
 
 use crate::args::{Args, Workload};
 
-/// Connections of `batch`: 800 entities in flight keep any of the servers busy.
+/// Connections of `batch` and `filter`: eight such requests in flight keep any of the servers busy.
 const BATCH_CONNECTIONS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +95,7 @@ impl Series {
         match self {
             Self::Get | Self::Insert | Self::InsertHot | Self::Mixed | Self::MixedHalf => usize::from(args.connections),
             Self::Point | Self::Page | Self::Scan | Self::InsertAlone => 1,
-            // As many as there are cores: each is one thread's work.
-            Self::Filter => 2,
-            Self::Batch => BATCH_CONNECTIONS,
+            Self::Batch | Self::Filter => BATCH_CONNECTIONS,
         }
     }
 
@@ -115,6 +113,28 @@ impl Series {
             Self::Filter => Unit::Rows,
             _ => Unit::Requests,
         }
+    }
+
+    /// What we want to reach at least, as a multiple of another contestant's rate.
+    pub(crate) fn goal(self, rival: &str) -> Option<f64> {
+        match (self, rival) {
+            (Self::Get, "null") => Some(0.8),
+            (Self::Get, "azurite") => Some(30.0),
+            (Self::Insert, "engine") => Some(0.7),
+            (Self::Insert, "azurite") => Some(15.0),
+            (Self::InsertAlone, "engine") => Some(0.85),
+            (Self::Batch, "engine") => Some(0.5),
+            (Self::Batch, "azurite") => Some(10.0),
+            (Self::Scan, "null") => Some(0.6),
+            (Self::Scan, "azurite") => Some(40.0),
+            (Self::Filter, "engine") => Some(0.5),
+            (Self::Mixed, "azurite") => Some(20.0),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|series| series.name() == name)
     }
 
     pub(crate) const fn writes(self) -> bool {

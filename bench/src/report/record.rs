@@ -69,6 +69,8 @@ pub(crate) struct Ratio {
     pub(crate) series: &'static str,
     pub(crate) ours: String,
     pub(crate) theirs: String,
+    /// What we want to reach at least.
+    pub(crate) goal: Option<f64>,
     #[serde(flatten)]
     pub(crate) spread: Spread,
 }
@@ -149,8 +151,14 @@ impl Record {
     fn ratio(&self, series: &'static str, ours: &str, theirs: &str) -> Option<Ratio> {
         let rates = |target| self.rounds_of(series, target).map(|round| round.per_second).collect::<Vec<_>>();
         let spread = Spread::of_ratios(&rates(ours), &rates(theirs))?;
-        Some(Ratio { series, ours: ours.to_owned(), theirs: theirs.to_owned(), spread })
+        let goal = Series::named(series).and_then(|series| series.goal(contestant_of(theirs)));
+        Some(Ratio { series, ours: ours.to_owned(), theirs: theirs.to_owned(), goal, spread })
     }
+}
+
+/// `azurite` of `azurite 10k`.
+pub(crate) fn contestant_of(target: &str) -> &str {
+    target.split(' ').next().unwrap_or_default()
 }
 
 pub(crate) fn is_ours(target: &str) -> bool {

@@ -113,9 +113,13 @@ fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<Strin
 }
 
 fn ratio_line(ratio: &Ratio) -> String {
-    let Ratio { ours, theirs, spread, .. } = ratio;
+    let Ratio { ours, theirs, spread, goal, .. } = ratio;
     let [median, min, max] = [spread.median, spread.min, spread.max].map(text::number);
-    format!("{ours} / {theirs}: {median} × ({min}–{max})")
+    let goal = goal.map_or_else(String::new, |goal| {
+        let reached = if spread.median >= goal { "reached" } else { "missed" };
+        format!("; goal {} {reached}", text::number(goal))
+    });
+    format!("{ours} / {theirs}: {median} × ({min}–{max}){goal}")
 }
 
 pub(crate) fn print_authentication(record: &Record) {

@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
 /// The first sorted level holds what four flushes bring, which is when they are merged into it.
 const FIRST_LEVEL_MEMTABLES: u64 = 4;
 /// About ten to twenty common entities per block: small enough for point reads, large enough for LZ4 and for the index.
-const BLOCK_BYTES: usize = 16 * KIB;
+const BLOCK_BYTES: usize = 4 * KIB;
 /// One in a hundred lookups of an absent key reads a block in vain.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// The engine's own log, two files of two MiB: warnings and errors only.

@@ -1,7 +1,8 @@
 //! Which account a command works on, where it is, and the key that opens it.
 //!
 //! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the configuration that
-//! `tavola serve` reads, then the development account. A key never stands on the command line by itself.
+//! `tavola serve` reads, then the development account. A key may stand on the command line, for a server that is only tried;
+//! others on the machine can see it there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -60,11 +61,9 @@ pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
         ),
         Arg::new("key-number")
             .long("key")
-            .value_name("1|2")
-            .value_parser(["1", "2"])
-            .hide_possible_values(true)
+            .value_name("1|2|KEY")
             .default_value("1")
-            .help("Which of the account's two keys"),
+            .help("Which of the account's two keys that this machine knows, or the key itself, which others then see"),
         Arg::new("endpoint")
             .long("endpoint")
             .value_name("URL")
@@ -111,8 +110,15 @@ pub(crate) fn resolve(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
             let endpoint = endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
             Ok(AccountAccess { account, endpoint, key: read_key(file)? })
         }
-        (None, None, None, Some(text)) => of_string(VARIABLE, &text, matches),
-        (None, None, named, _) => of_configuration(matches, named),
+        (None, None, named, variable) => match (key_flag(matches)?, named, variable) {
+            (KeyFlag::Text(key), named, _) => {
+                let account = named.map_or_else(development_account, Ok)?;
+                let endpoint = endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
+                Ok(AccountAccess { account, endpoint, key })
+            }
+            (KeyFlag::Number(_), None, Some(text)) => of_string(VARIABLE, &text, matches),
+            (KeyFlag::Number(_), named, _) => of_configuration(matches, named),
+        },
     }
 }
 
@@ -137,11 +143,30 @@ fn of_configuration(matches: &ArgMatches, named: Option<AccountName>) -> Result<
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
     let account = named.map_or_else(|| only_account(&config), Ok)?;
-    let number = matches.get_one::<String>("key-number").and_then(|text| KeyNumber::parse(text));
-    let number = number.unwrap_or(KeyNumber::First);
-    let key = key_text(&layers, &config, &account, number)?;
+    let key = match key_flag(matches)? {
+        KeyFlag::Number(number) => key_text(&layers, &config, &account, number)?,
+        KeyFlag::Text(key) => key,
+    };
     let endpoint = endpoint_flag(matches)?.map_or_else(|| configured_endpoint(&layers, &config, &account), Ok)?;
     Ok(AccountAccess { account, endpoint, key })
+}
+
+/// What `--key` says.
+enum KeyFlag {
+    Number(KeyNumber),
+    Text(Zeroizing<String>),
+}
+
+fn key_flag(matches: &ArgMatches) -> Result<KeyFlag, Failure> {
+    let Some(text) = matches.get_one::<String>("key-number") else { return Ok(KeyFlag::Number(KeyNumber::First)) };
+    match KeyNumber::parse(text) {
+        Some(number) => Ok(KeyFlag::Number(number)),
+        // Not shown: it may be a key but for a letter.
+        None if AccountKey::parse(text).is_err() => {
+            Err(Failure::Usage("--key is neither 1 nor 2, nor an account key, which is base64".to_owned()))
+        }
+        None => Ok(KeyFlag::Text(Zeroizing::new(text.clone()))),
+    }
 }
 
 fn named_account(matches: &ArgMatches) -> Result<Option<AccountName>, Failure> {
