@@ -5,14 +5,16 @@ use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use proptest::prelude::*;
 
 use super::multipart::boundary;
-use super::{BatchError, BatchPart, BatchRequest, decode_batch_response, encode_batch, read_batch, write_batch};
+use super::{
+    BatchError, BatchPart, BatchRequest, BatchedRequest, Field, decode_batch_response, encode_batch, read_batch,
+    write_batch,
+};
 
 /// A request as a line of text: method, target, the headers that count, body.
-fn shown(request: &Request<Bytes>) -> String {
-    let header = |name: &str| request.headers().get(name).map_or("-", |value| value.to_str().unwrap());
-    let body = std::str::from_utf8(request.body()).unwrap();
+fn shown(request: &BatchedRequest<'_>) -> String {
+    let header = |name: &str| request.fields.iter().find(|field| field.is_named(name)).map_or("-", Field::value);
     let (accept, if_match, prefer) = (header("accept"), header("if-match"), header("prefer"));
-    format!("{} {} | {accept} | {if_match} | {prefer} | {body}", request.method(), request.uri())
+    format!("{} {} | {accept} | {if_match} | {prefer} | {}", request.method, request.uri, request.body)
 }
 
 fn read(content_type: &str, body: &str) -> Result<Vec<String>, BatchError> {
@@ -424,9 +426,14 @@ prop_compose! {
     }
 }
 
-fn same_request(left: &Request<Bytes>, right: &Request<Bytes>) -> bool {
-    (left.method(), left.uri(), left.headers(), left.body())
-        == (right.method(), right.uri(), right.headers(), right.body())
+fn same_request(read: &BatchedRequest<'_>, written: &Request<Bytes>) -> bool {
+    let mut headers = http::HeaderMap::new();
+    for field in &read.fields {
+        let name = HeaderName::from_bytes(field.name().as_bytes()).unwrap();
+        headers.append(name, HeaderValue::from_str(field.value()).unwrap());
+    }
+    (&read.method, &read.uri, &headers, read.body.as_bytes())
+        == (written.method(), written.uri(), written.headers(), written.body())
 }
 
 fn same_response(response: &Response<Bytes>, part: &BatchPart) -> bool {
