@@ -46,17 +46,6 @@ pub struct BatchedRequest<'a> {
     target: &'a str,
 }
 
-/// One answer in a batch's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchPart {
-    /// Its status.
-    pub status: StatusCode,
-    /// Its headers, spelled and ordered as they are to be written.
-    pub headers: Vec<(&'static str, String)>,
-    /// Its body.
-    pub body: Option<Bytes>,
-}
-
 /// Enough to see that a changeset is too long.
 const PARTS_MAX: usize = TRANSACTION_OPERATIONS_MAX + 1;
 
@@ -80,19 +69,44 @@ pub fn read_batch<'a>(content_type: &str, body: &'a Bytes) -> Result<BatchReques
     }
 }
 
-/// Writes the answer to a batch: its content type and its body. `ids` make the two boundaries.
+/// Writes the answer to a batch, whose parts `write_parts` writes: its content type and its body. `ids` make the two
+/// boundaries.
 #[must_use]
-pub fn write_batch(parts: &[BatchPart], in_changeset: bool, ids: [&str; 2]) -> (String, Bytes) {
+pub fn write_batch(
+    in_changeset: bool,
+    ids: [&str; 2],
+    write_parts: impl FnOnce(&mut PartsWriter<'_>),
+) -> (String, Bytes) {
     let outer = format!("batchresponse_{}", ids[0]);
     let inner = in_changeset.then(|| format!("changesetresponse_{}", ids[1]));
-    push_envelope(&outer, inner.as_deref(), |out, boundary| {
-        for part in parts {
-            let reason = part.status.canonical_reason().unwrap_or("Unknown");
-            let line = format!("HTTP/1.1 {} {reason}", part.status.as_str());
-            let headers = part.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-            push_message(out, boundary, &line, headers, part.body.as_deref().unwrap_or_default());
-        }
-    })
+    push_envelope(&outer, inner.as_deref(), |out, boundary| write_parts(&mut PartsWriter { out, boundary }))
+}
+
+/// Takes the parts of a batch's answer, one after the other.
+#[derive(Debug)]
+pub struct PartsWriter<'a> {
+    out: &'a mut Vec<u8>,
+    boundary: &'a str,
+}
+
+impl PartsWriter<'_> {
+    /// Writes one part. Headers are spelled and ordered as they are to be written.
+    pub fn push<'h>(
+        &mut self,
+        status: StatusCode,
+        headers: impl IntoIterator<Item = (&'static str, &'h str)>,
+        body: &[u8],
+    ) {
+        let line = ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or("Unknown")];
+        let headers = headers.into_iter().map(|(name, value)| (name, value.as_bytes()));
+        push_message(self.out, self.boundary, &line, headers, body);
+    }
+
+    /// Makes room for so many more parts like those that were written, so that they are not copied while the answer grows.
+    pub fn reserve_parts(&mut self, written: usize, more: usize) {
+        let part = self.out.len() / written.max(1);
+        self.out.reserve((part + part / 16) * more);
+    }
 }
 
 /// Writes a batch with one changeset, or with one query if that is all there is: its content type and its body. `ids`
@@ -104,9 +118,9 @@ pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Byt
     let inner = (!is_query).then(|| format!("changeset_{}", ids[1]));
     push_envelope(&outer, inner.as_deref(), |out, boundary| {
         for request in requests {
-            let line = format!("{} {} HTTP/1.1", request.method(), request.uri());
+            let (method, target) = (request.method().as_str(), request.uri().to_string());
             let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-            push_message(out, boundary, &line, headers, request.body());
+            push_message(out, boundary, &[method, " ", &target, " HTTP/1.1"], headers, request.body());
         }
     })
 }

@@ -221,12 +221,14 @@ pub(super) fn push_envelope(
 pub(super) fn push_message<'a>(
     out: &mut Vec<u8>,
     boundary: &str,
-    first_line: &str,
+    first_line: &[&str],
     headers: impl Iterator<Item = (&'a str, &'a [u8])>,
     body: &[u8],
 ) {
     const PART: &str = "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-    push_all(out, &["--", boundary, PART, first_line, "\r\n"]);
+    push_all(out, &["--", boundary, PART]);
+    push_all(out, first_line);
+    out.extend_from_slice(b"\r\n");
     for (name, value) in headers {
         push_all(out, &[name, ": "]);
         out.extend_from_slice(value);

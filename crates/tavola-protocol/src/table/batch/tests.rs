@@ -6,9 +6,26 @@ use proptest::prelude::*;
 
 use super::multipart::boundary;
 use super::{
-    BatchError, BatchPart, BatchRequest, BatchedRequest, Field, decode_batch_response, encode_batch, read_batch,
-    write_batch,
+    BatchError, BatchRequest, BatchedRequest, Field, decode_batch_response, encode_batch, read_batch, write_batch,
 };
+
+/// One answer in a batch's answer.
+#[derive(Debug, Clone)]
+struct BatchPart {
+    status: StatusCode,
+    headers: Vec<(&'static str, String)>,
+    body: Option<Bytes>,
+}
+
+fn write(parts: &[BatchPart], in_changeset: bool, ids: [&str; 2]) -> (String, Bytes) {
+    write_batch(in_changeset, ids, |writer| {
+        for (written, part) in parts.iter().enumerate() {
+            let headers = part.headers.iter().map(|(name, value)| (*name, value.as_str()));
+            writer.push(part.status, headers, part.body.as_deref().unwrap_or_default());
+            writer.reserve_parts(written + 1, parts.len() - written - 1);
+        }
+    })
+}
 
 /// A request as a line of text: method, target, the headers that count, body.
 fn shown(request: &BatchedRequest<'_>) -> String {
@@ -355,7 +372,7 @@ fn the_answer_to_the_byte() {
         BatchPart { status: StatusCode::NO_CONTENT, headers: inserted, body: None },
         BatchPart { status: StatusCode::NO_CONTENT, headers: with(&[("DataServiceVersion", "1.0;")]), body: None },
     ];
-    let (content_type, body) = write_batch(&parts, true, ["96ab", "9e14"]);
+    let (content_type, body) = write(&parts, true, ["96ab", "9e14"]);
     assert_eq!(content_type, "multipart/mixed; boundary=batchresponse_96ab");
     assert_eq!(String::from_utf8(body.to_vec()).unwrap(), crlf(ANSWER));
 }
@@ -368,12 +385,12 @@ fn the_answer_with_a_body_to_the_byte() {
         body: Some(Bytes::from_static(b"{\"odata.error\":{}}")),
     };
     let message = "Content-Type: application/http\nContent-Transfer-Encoding: binary\n\nHTTP/1.1 409 Conflict\nContent-Type: application/json\n\n{\"odata.error\":{}}\n";
-    let (_, body) = write_batch(std::slice::from_ref(&part), true, ["x", "y"]);
+    let (_, body) = write(std::slice::from_ref(&part), true, ["x", "y"]);
     let changeset = format!(
         "--batchresponse_x\nContent-Type: multipart/mixed; boundary=changesetresponse_y\n\n--changesetresponse_y\n{message}--changesetresponse_y--\n--batchresponse_x--\n"
     );
     assert_eq!(body, crlf(&changeset));
-    let (_, body) = write_batch(&[part], false, ["x", "y"]);
+    let (_, body) = write(&[part], false, ["x", "y"]);
     assert_eq!(body, crlf(&format!("--batchresponse_x\n{message}--batchresponse_x--\n")));
 }
 
@@ -381,7 +398,7 @@ fn the_answer_with_a_body_to_the_byte() {
 fn an_answer_cut_short_is_no_answer() {
     let part = BatchPart { status: StatusCode::NO_CONTENT, headers: vec![("ETag", ETAG.to_owned())], body: None };
     for in_changeset in [true, false] {
-        let (content_type, body) = write_batch(std::slice::from_ref(&part), in_changeset, ["x", "y"]);
+        let (content_type, body) = write(std::slice::from_ref(&part), in_changeset, ["x", "y"]);
         let whole = decode_batch_response(&content_type, &body).unwrap();
         assert_eq!(whole[0].headers()["etag"], ETAG);
         let closing = "--batchresponse_x--\r\n".len();
@@ -460,7 +477,7 @@ proptest! {
     #[test]
     fn a_client_reads_what_the_service_wrote(parts in prop::collection::vec(any_part(), 1..8), in_changeset in any::<bool>()) {
         let parts = if in_changeset { &parts[..] } else { &parts[..1] };
-        let (content_type, body) = write_batch(parts, in_changeset, ["1", "1"]);
+        let (content_type, body) = write(parts, in_changeset, ["1", "1"]);
         let read = decode_batch_response(&content_type, &body).unwrap();
         prop_assert_eq!(read.len(), parts.len());
         prop_assert!(read.iter().zip(parts).all(|(response, part)| same_response(response, part)));
