@@ -43,11 +43,13 @@ impl EntityGroupTransaction {
             let index = TRANSACTION_OPERATIONS_MAX - 1;
             return Err(FailedOperation { index, refusal: Refusal::TooManyOperations });
         }
+        let count = operations.len();
         let mut rest = operations.into_iter();
         let Some((partition_key, first)) = rest.next() else {
             return Err(FailedOperation { index: 0, refusal: Refusal::EmptyTransaction });
         };
-        let mut group = Self { partition_key, operations: vec![first] };
+        let mut group = Self { partition_key, operations: Vec::with_capacity(count) };
+        group.operations.push(first);
         for (index, (partition_key, operation)) in rest.enumerate() {
             let index = index + 1;
             if partition_key != group.partition_key {

@@ -20,6 +20,9 @@ use crate::headers::{Envelope, Fields, Presentation, Wish, name};
 use crate::rejection::Rejection;
 use crate::xml::{read_policies, read_service_properties};
 
+/// The media type of the older format.
+const ATOM: &str = "application/atom+xml";
+
 /// Understands a request; `presentation` learns how its answer is to be written.
 ///
 /// # Errors
@@ -188,8 +191,8 @@ impl Operation<'_> {
     /// Any other content type is taken for JSON: the body decides.
     fn check_body_is_not_atom(&self) -> Result<(), Rejection> {
         let content_type = self.fields.text(&CONTENT_TYPE).unwrap_or_default();
-        let is_atom = content_type.trim_start().to_ascii_lowercase().starts_with("application/atom+xml");
-        if is_atom { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
+        let media_type = content_type.trim_start().get(..ATOM.len()).unwrap_or_default();
+        if media_type.eq_ignore_ascii_case(ATOM) { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
     }
 }
 
