@@ -57,9 +57,8 @@ impl PropertyName {
 /// alphabetic or listed explicitly; the service's exact Unicode version is not published.
 #[must_use]
 pub fn is_identifier(name: &str) -> bool {
-    if name.is_ascii() {
-        let is_digit_first = name.as_bytes().first().is_none_or(u8::is_ascii_digit);
-        return !is_digit_first && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return name.as_bytes().first().is_some_and(|first| !first.is_ascii_digit());
     }
     let mut characters = name.chars();
     let starts = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');

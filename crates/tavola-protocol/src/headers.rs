@@ -38,13 +38,23 @@ impl<'a> Fields<'a> {
             Self::Batched(list) => (None, list),
         };
         let whole = map.into_iter().flatten().map(|value| value.to_str().ok());
-        let batched = list.iter().filter(|field| field.is_named(name.as_str())).map(Field::value);
-        whole.chain(batched.map(|value| value.is_ascii().then_some(value)))
+        whole.chain(list.iter().filter(|field| field.is_named(name.as_str())).map(Field::visible))
     }
 
     /// The value of the first field of this name, if it is visible ASCII.
     pub(crate) fn text(self, name: &HeaderName) -> Option<&'a str> {
-        self.all(name).next().flatten()
+        match self {
+            Self::Whole(map) => map.get(name)?.to_str().ok(),
+            Self::Batched(list) => list.iter().find(|field| field.is_named(name.as_str()))?.visible(),
+        }
+    }
+
+    /// True if there is a field of this name.
+    pub(crate) fn has(self, name: &HeaderName) -> bool {
+        match self {
+            Self::Whole(map) => map.contains_key(name),
+            Self::Batched(list) => list.iter().any(|field| field.is_named(name.as_str())),
+        }
     }
 }
 

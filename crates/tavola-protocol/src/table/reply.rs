@@ -21,7 +21,7 @@ use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
 /// Headers of most answers, and those that all have: room for both, so that nothing grows.
-const HEADERS_USUAL: usize = 6;
+const HEADERS_USUAL: usize = 7;
 const COMMON_HEADERS: usize = 8;
 /// How long a client waits before it asks a store again that was unavailable.
 const STORE_RETRY_SECONDS: u32 = 1;
@@ -101,6 +101,7 @@ impl Name {
 static CACHE_CONTROL: Name = Name::new("Cache-Control", header::CACHE_CONTROL);
 static CONTENT_TYPE: Name = Name::new("Content-Type", header::CONTENT_TYPE);
 static DATA_SERVICE_ID: Name = Name::new("DataServiceId", HeaderName::from_static("dataserviceid"));
+static DATA_SERVICE_VERSION: Name = Name::new("DataServiceVersion", HeaderName::from_static("dataserviceversion"));
 static ENTITY_TAG: Name = Name::new("ETag", header::ETAG);
 /// Names the code of an error, which clients of other languages read rather than the body.
 static ERROR_CODE: Name = Name::new("x-ms-error-code", HeaderName::from_static("x-ms-error-code"));
@@ -163,14 +164,13 @@ impl Answer {
     }
 
     /// Writes the answer as a part of a batch's.
-    fn write_part(&self, parts: &mut PartsWriter<'_>) {
+    fn write_part(mut self, parts: &mut PartsWriter<'_>) {
         let before =
             |name: &Name| [&NO_SNIFF, &CACHE_CONTROL, &PREFERENCE_APPLIED].iter().any(|one| ptr::eq(*one, name));
         let at = self.headers.iter().take_while(|(name, _)| before(name)).count();
-        let (first, rest) = self.headers.split_at(at);
-        let version = [("DataServiceVersion", self.version)];
-        let headers = first.iter().map(spelled).chain(version).chain(rest.iter().map(spelled));
-        parts.push(self.status, headers, self.body.as_deref().unwrap_or_default());
+        self.headers.insert(at, (&DATA_SERVICE_VERSION, self.version.into()));
+        let spelled = self.headers.iter().map(|(name, value)| (name.spelled, value.as_ref()));
+        parts.push(self.status, spelled, self.body.as_deref().unwrap_or_default());
     }
 
     fn into_response(self, exchange: &Exchange<'_>) -> Response<Bytes> {
@@ -184,10 +184,6 @@ impl Answer {
         }
         exchange.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
     }
-}
-
-fn spelled<'a>((name, value): &'a (&'static Name, Cow<'static, str>)) -> (&'static str, &'a str) {
-    (name.spelled, value)
 }
 
 fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {

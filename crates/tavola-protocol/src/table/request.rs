@@ -174,7 +174,7 @@ impl Operation<'_> {
     fn precondition(&self, verb: &'static str) -> Result<Precondition, Rejection> {
         let mut tags = self.fields.all(&IF_MATCH);
         let (tag, more) = (tags.next(), tags.next());
-        if self.fields.all(&IF_NONE_MATCH).next().is_some() {
+        if self.fields.has(&IF_NONE_MATCH) {
             return Err(if tag.is_some() { Rejection::BothConditions } else { Rejection::IfNoneMatch(verb) });
         }
         let Some(tag) = tag else {

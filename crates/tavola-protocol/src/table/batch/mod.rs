@@ -22,7 +22,6 @@ pub struct BatchError;
 
 /// What a batch holds.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per request, and taken apart at once")]
 pub enum BatchRequest<'a> {
     /// The requests of its one changeset. There may be none, and one more than a transaction can have, but no more than
     /// that: the rest is not read.

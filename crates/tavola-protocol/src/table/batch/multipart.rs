@@ -138,6 +138,11 @@ impl<'a> Field<'a> {
     pub fn value(&self) -> &'a str {
         self.value
     }
+
+    /// Its value, if it is visible ASCII; of a legal field.
+    pub(crate) fn visible(&self) -> Option<&'a str> {
+        self.value.is_ascii().then_some(self.value)
+    }
 }
 
 fn is_legal_name(name: &str) -> bool {
