@@ -172,7 +172,7 @@ impl<'a> Head<'a> {
     /// Reads fields up to an empty line or the end of the text: a request without a body may have no empty line left.
     ///
     /// `alike` are those of a head that this one probably resembles, as the parts of a batch resemble each other: to find
-    /// the same line again costs a tenth of reading it.
+    /// the same line again is cheaper than to read it.
     pub(super) fn parse(text: &'a str, alike: &[Field<'a>]) -> Result<Self, BatchError> {
         let (mut fields, mut rest) = (Vec::with_capacity(alike.len()), text);
         while !rest.is_empty() {
