@@ -8,6 +8,9 @@ use crate::key::{EntityKey, utf16_units};
 use crate::limits::{ENTITY_BYTES_MAX, PROPERTIES_MAX, PROPERTY_NAME_UTF16_UNITS_MAX};
 use crate::refusal::Refusal;
 
+/// So few names are compared each with each, which most often ends at their lengths; more of them are sorted first.
+const COMPARED_PAIRWISE_MAX: usize = 16;
+
 /// An entity that can be read, wherever its bytes lie. Filters, projection and rendering go through this view, so that
 /// a store can hand out rows that are never turned into a map of properties.
 pub trait EntityView: fmt::Debug + Send + Sync {
@@ -54,6 +57,9 @@ impl PropertyName {
 /// alphabetic or listed explicitly; the service's exact Unicode version is not published.
 #[must_use]
 pub fn is_identifier(name: &str) -> bool {
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return name.as_bytes().first().is_some_and(|first| !first.is_ascii_digit());
+    }
     let mut characters = name.chars();
     let starts = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');
     let continues = |character: char| {
@@ -84,12 +90,10 @@ impl Properties {
         if properties.len() > PROPERTIES_MAX {
             return Err(Refusal::TooManyProperties);
         }
-        let mut names: Vec<&str> = properties.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        if repeats(&properties) {
             return Err(Refusal::DuplicateProperty);
         }
-        if names.iter().any(|name| is_system_property(name)) {
+        if properties.iter().any(|(name, _)| is_system_property(name.as_str())) {
             return Err(Refusal::PropertyNameInvalid);
         }
         properties.iter().try_for_each(|(_, value)| value.check_size())?;
@@ -136,6 +140,18 @@ impl Properties {
         }
         Ok(Self(result))
     }
+}
+
+/// True if a name comes twice.
+fn repeats(properties: &[(PropertyName, EdmValue)]) -> bool {
+    if properties.len() <= COMPARED_PAIRWISE_MAX {
+        let came_before =
+            |(at, (name, _)): (usize, &(PropertyName, _))| properties[..at].iter().any(|(n, _)| n == name);
+        return properties.iter().enumerate().any(came_before);
+    }
+    let mut names: Vec<&str> = properties.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The size that the 1 MiB limit is about, by the service's published formula, in UTF-16.
@@ -243,6 +259,13 @@ mod tests {
         };
         assert_eq!(many(252), Ok(252));
         assert_eq!(many(253), Err(Refusal::TooManyProperties));
+        let many_and_one_twice = |count: usize| {
+            let names = (0..count).map(|n| format!("p{n}")).chain(["p1".to_owned()]);
+            Properties::new(names.map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1))).collect())
+        };
+        for count in [2, 15, 16, 17, 40] {
+            assert_eq!(many_and_one_twice(count), Err(Refusal::DuplicateProperty), "{count}");
+        }
         let twice = ["a", "b", "a"].map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1)));
         assert_eq!(Properties::new(twice.to_vec()), Err(Refusal::DuplicateProperty));
         assert_eq!(properties(&[("a", 1), ("A", 2)]).len(), 2);

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, DATE, SERVER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tavola_core::DateTime;
 use tavola_core::request::Select;
 
 use crate::address::Address;
 use crate::rejection::Rejection;
+use crate::table::batch::Field;
 use crate::table::entity_json::MetadataLevel;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
@@ -21,6 +22,41 @@ const SERVER_NAME: &str = concat!("Tavola-Table/", env!("CARGO_PKG_VERSION"));
 
 /// The longest client request id that is echoed.
 const CLIENT_REQUEST_ID_BYTES_MAX: usize = 1024;
+
+/// The header fields of a request, or of one inside a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fields<'a> {
+    Whole(&'a HeaderMap),
+    Batched(&'a [Field<'a>]),
+}
+
+impl<'a> Fields<'a> {
+    /// The value of each field of this name; `None` for one that is not visible ASCII.
+    pub(crate) fn all(self, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> {
+        let (map, list) = match self {
+            Self::Whole(map) => (Some(map.get_all(name)), [].as_slice()),
+            Self::Batched(list) => (None, list),
+        };
+        let whole = map.into_iter().flatten().map(|value| value.to_str().ok());
+        whole.chain(list.iter().filter(|field| field.is_named(name.as_str())).map(Field::visible))
+    }
+
+    /// The value of the first field of this name, if it is visible ASCII.
+    pub(crate) fn text(self, name: &HeaderName) -> Option<&'a str> {
+        match self {
+            Self::Whole(map) => map.get(name)?.to_str().ok(),
+            Self::Batched(list) => list.iter().find(|field| field.is_named(name.as_str()))?.visible(),
+        }
+    }
+
+    /// True if there is a field of this name.
+    pub(crate) fn has(self, name: &HeaderName) -> bool {
+        match self {
+            Self::Whole(map) => map.contains_key(name),
+            Self::Batched(list) => list.iter().any(|field| field.is_named(name.as_str())),
+        }
+    }
+}
 
 /// What `Prefer` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +70,8 @@ pub enum Prefer {
 impl Prefer {
     /// What a request's headers ask for; anything unknown asks for nothing.
     #[must_use]
-    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
-        match headers.get(&name::PREFER)?.to_str().ok()?.trim() {
+    pub(crate) fn of(fields: Fields<'_>) -> Option<Self> {
+        match fields.text(&name::PREFER)?.trim() {
             "return-content" => Some(Self::ReturnContent),
             "return-no-content" => Some(Self::ReturnNoContent),
             _ => None,
@@ -66,11 +102,11 @@ pub struct Wish {
 impl Wish {
     /// What can be read of it, with the usual where it cannot; and why it cannot: only formats are wanted that we do not
     /// write, or `$select` is too long.
-    pub(crate) fn read(headers: &HeaderMap, query: &Query<'_>) -> (Self, Option<Rejection>) {
-        let (level, select) = (negotiate(headers, query.get(Parameter::Format)), query.select());
+    pub(crate) fn read(fields: Fields<'_>, query: &Query<'_>) -> (Self, Option<Rejection>) {
+        let (level, select) = (negotiate(fields, query.get(Parameter::Format)), query.select());
         let refused = level.as_ref().err().or(select.as_ref().err()).cloned();
         let level = level.unwrap_or(MetadataLevel::Minimal);
-        (Self { level, prefer: Prefer::of(headers), select: select.unwrap_or_default() }, refused)
+        (Self { level, prefer: Prefer::of(fields), select: select.unwrap_or_default() }, refused)
     }
 }
 
@@ -106,7 +142,7 @@ impl Presentation {
     #[must_use]
     pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
         let query = Query::parse(parts.uri.query());
-        let (wish, refused_wish) = Wish::read(&parts.headers, &query);
+        let (wish, refused_wish) = Wish::read(Fields::Whole(&parts.headers), &query);
         let only_xml_is_wanted = refused_wish == Some(Rejection::AtomFormatNotSupported);
         Self {
             version: Version::of(parts).unwrap_or(Version::NEWEST),
@@ -237,13 +273,20 @@ pub(crate) const fn json_content_type(level: MetadataLevel) -> &'static str {
 ///
 /// # Errors
 /// If only formats are wanted that we do not write.
-pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<MetadataLevel, Rejection> {
+pub(crate) fn negotiate(fields: Fields<'_>, format: Option<&str>) -> Result<MetadataLevel, Rejection> {
     if let Some(format) = format.filter(|format| !format.trim().is_empty()) {
         return media_type(format).1;
     }
+    let mut lines = fields.all(&ACCEPT);
+    if let (Some(Some(line)), None) = (lines.next(), lines.next())
+        && let Some(level) = usual_level(line)
+    {
+        return Ok(level);
+    }
     let mut best: Option<(f32, Result<MetadataLevel, Rejection>)> = None;
-    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    for choice in lines.flat_map(|line| line.split(',')).filter(|choice| !choice.trim().is_empty()) {
+    for choice in
+        fields.all(&ACCEPT).flatten().flat_map(|line| line.split(',')).filter(|choice| !choice.trim().is_empty())
+    {
         let (quality, level) = media_type(choice);
         // Any format that we write beats all that we do not; among equals the first counts.
         let better = best.as_ref().is_none_or(|(known, standing)| match (standing, &level) {
@@ -256,6 +299,16 @@ pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<Met
         }
     }
     best.map_or(Ok(MetadataLevel::Minimal), |(_, level)| level)
+}
+
+/// The level of what the clients of the service send, word for word; nearly every request has one of these.
+fn usual_level(accept: &str) -> Option<MetadataLevel> {
+    match accept {
+        "application/json;odata=minimalmetadata" | "application/json" | "*/*" => Some(MetadataLevel::Minimal),
+        "application/json;odata=nometadata" => Some(MetadataLevel::None),
+        "application/json;odata=fullmetadata" => Some(MetadataLevel::Full),
+        _ => None,
+    }
 }
 
 /// The quality and the format of one media type: `application/json; odata=nometadata; q=0.5`.
@@ -302,7 +355,7 @@ mod tests {
     use http::Request;
     use tavola_core::DateTime;
 
-    use super::{Exchange, Presentation, negotiate};
+    use super::{Exchange, Fields, Presentation, media_type, negotiate, usual_level};
     use crate::rejection::Rejection;
     use crate::table::entity_json::MetadataLevel::{Full, Minimal, None as Nothing};
 
@@ -340,8 +393,22 @@ mod tests {
                 request = request.header("accept", accept);
             }
             let request = request.body(()).unwrap();
-            assert_eq!(negotiate(request.headers(), format), expected, "{accept:?} {format:?}");
+            assert_eq!(negotiate(Fields::Whole(request.headers()), format), expected, "{accept:?} {format:?}");
         }
+    }
+
+    #[test]
+    fn what_is_usual_means_what_it_says() {
+        for accept in [
+            "application/json;odata=minimalmetadata",
+            "application/json",
+            "*/*",
+            "application/json;odata=nometadata",
+            "application/json;odata=fullmetadata",
+        ] {
+            assert_eq!(usual_level(accept).map(Ok), Some(media_type(accept).1), "{accept}");
+        }
+        assert_eq!(usual_level("application/json;odata=verbose"), None);
     }
 
     fn response(headers: &[(&str, &str)]) -> http::Response<bytes::Bytes> {

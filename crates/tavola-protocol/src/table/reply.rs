@@ -1,6 +1,7 @@
 //! From what is answered to HTTP.
 
 use std::borrow::Cow;
+use std::ptr;
 
 use bytes::Bytes;
 use http::header::{self, ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -10,9 +11,9 @@ use tavola_core::reply::OperationReply;
 use tavola_core::request::{Continuation, Select};
 use tavola_core::{ETag, EntityView, Guid, Refusal, TableName, TableReply, Timestamp};
 
-use super::batch::{BatchPart, write_batch};
+use super::batch::{PartsWriter, write_batch};
 use super::continuation;
-use super::entity_json::{Links, MetadataLevel, entity_url_path, write_entity, write_entity_set};
+use super::entity_json::{Links, MetadataLevel, entity_url, write_entity, write_entity_set};
 use super::metadata::write_metadata;
 use super::tables_json::{write_table, write_table_set};
 use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish, json_content_type, text_value};
@@ -20,7 +21,7 @@ use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
 /// Headers of most answers, and those that all have: room for both, so that nothing grows.
-const HEADERS_USUAL: usize = 6;
+const HEADERS_USUAL: usize = 7;
 const COMMON_HEADERS: usize = 8;
 /// How long a client waits before it asks a store again that was unavailable.
 const STORE_RETRY_SECONDS: u32 = 1;
@@ -35,15 +36,17 @@ pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Byt
                 Envelope::Changeset(wishes) => wishes.get(index).unwrap_or(&presentation.wish),
                 Envelope::Plain | Envelope::BatchedQuery => &presentation.wish,
             };
-            let answers = operations.iter().enumerate();
-            let answers =
-                answers.map(|(index, operation)| operation_answer(table, operation, wish(index), presentation));
-            let parts: Vec<BatchPart> = answers.map(Answer::into_part).collect();
-            batch_response(&parts, true, exchange)
+            batch_response(true, exchange, |parts| {
+                for (index, operation) in operations.iter().enumerate() {
+                    operation_answer(table, operation, wish(index), presentation).write_part(parts);
+                    if index == 0 {
+                        parts.reserve_parts(1, operations.len() - 1);
+                    }
+                }
+            })
         }
         (reply, Envelope::BatchedQuery) => {
-            let part = answer(reply, presentation).into_part();
-            batch_response(&[part], false, exchange)
+            batch_response(false, exchange, |parts| answer(reply, presentation).write_part(parts))
         }
         (reply, Envelope::Plain | Envelope::Changeset(_)) => answer(reply, presentation).into_response(exchange),
     }
@@ -58,18 +61,19 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
             Envelope::Plain | Envelope::BatchedQuery => &[],
         };
         let prefer = index.and_then(|index| wishes.get(index)).and_then(|wish| wish.prefer);
-        rejection_answer(rejection, prefer, exchange).into_part()
+        rejection_answer(rejection, prefer, exchange)
     };
     match (&exchange.presentation.envelope, rejection) {
         (Envelope::Changeset(_), Rejection::InOperation { index, .. }) => {
-            batch_response(&[part(rejection, Some(*index))], true, exchange)
+            batch_response(true, exchange, |parts| part(rejection, Some(*index)).write_part(parts))
         }
         // A refusal of the batch as a whole, a missing table for example, is the first operation's.
         (Envelope::Changeset(_), Rejection::Refused(refusal)) if *refusal != Refusal::WritesNotAllowed => {
-            batch_response(&[part(&rejection.clone().in_operation(0), Some(0))], true, exchange)
+            let rejection = rejection.clone().in_operation(0);
+            batch_response(true, exchange, |parts| part(&rejection, Some(0)).write_part(parts))
         }
         (Envelope::BatchedQuery, _) if status_code_text(rejection).status.is_client_error() => {
-            batch_response(&[part(rejection, None)], false, exchange)
+            batch_response(false, exchange, |parts| part(rejection, None).write_part(parts))
         }
         _ => {
             let rejection = rejection.innermost();
@@ -97,6 +101,7 @@ impl Name {
 static CACHE_CONTROL: Name = Name::new("Cache-Control", header::CACHE_CONTROL);
 static CONTENT_TYPE: Name = Name::new("Content-Type", header::CONTENT_TYPE);
 static DATA_SERVICE_ID: Name = Name::new("DataServiceId", HeaderName::from_static("dataserviceid"));
+static DATA_SERVICE_VERSION: Name = Name::new("DataServiceVersion", HeaderName::from_static("dataserviceversion"));
 static ENTITY_TAG: Name = Name::new("ETag", header::ETAG);
 /// Names the code of an error, which clients of other languages read rather than the body.
 static ERROR_CODE: Name = Name::new("x-ms-error-code", HeaderName::from_static("x-ms-error-code"));
@@ -158,13 +163,14 @@ impl Answer {
         answer
     }
 
-    fn into_part(self) -> BatchPart {
-        let spelled = |(name, value): (&Name, Cow<'static, str>)| (name.spelled, value.into_owned());
-        let mut headers: Vec<_> = self.headers.into_iter().map(spelled).collect();
-        let before = |name: &str| matches!(name, "X-Content-Type-Options" | "Cache-Control" | "Preference-Applied");
-        let at = headers.iter().take_while(|(name, _)| before(name)).count();
-        headers.insert(at, ("DataServiceVersion", self.version.to_owned()));
-        BatchPart { status: self.status, headers, body: self.body.map(Bytes::from) }
+    /// Writes the answer as a part of a batch's.
+    fn write_part(mut self, parts: &mut PartsWriter<'_>) {
+        let before =
+            |name: &Name| [&NO_SNIFF, &CACHE_CONTROL, &PREFERENCE_APPLIED].iter().any(|one| ptr::eq(*one, name));
+        let at = self.headers.iter().take_while(|(name, _)| before(name)).count();
+        self.headers.insert(at, (&DATA_SERVICE_VERSION, self.version.into()));
+        let spelled = self.headers.iter().map(|(name, value)| (name.spelled, value.as_ref()));
+        parts.push(self.status, spelled, self.body.as_deref().unwrap_or_default());
     }
 
     fn into_response(self, exchange: &Exchange<'_>) -> Response<Bytes> {
@@ -236,10 +242,11 @@ fn table_created(
 fn created(url: String, prefer: Option<Prefer>, timestamp: Option<Timestamp>) -> Result<Answer, Answer> {
     let echoed = prefer != Some(Prefer::ReturnNoContent);
     let status = if echoed { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let service_id = (!echoed).then(|| url.clone());
     let answer = Answer::odata(status)
         .maybe_header(&PREFERENCE_APPLIED, prefer.map(Prefer::name))
-        .header(&LOCATION, url.clone())
-        .maybe_header(&DATA_SERVICE_ID, (!echoed).then_some(url))
+        .header(&LOCATION, url)
+        .maybe_header(&DATA_SERVICE_ID, service_id)
         .maybe_header(&ENTITY_TAG, timestamp.map(etag));
     if echoed { Err(answer) } else { Ok(answer) }
 }
@@ -248,8 +255,7 @@ fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, 
     let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
     match operation {
         OperationReply::Inserted(entity) => {
-            let path = entity_url_path(table.as_str(), entity.partition_key(), entity.row_key());
-            let url = [&presentation.base, "/", &path].concat();
+            let url = entity_url(&presentation.base, table.as_str(), entity.partition_key(), entity.row_key());
             let links = Links { base: &presentation.base, account: &presentation.account, table: table.as_str() };
             let write = |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
             let created = created(url, wish.prefer, Some(entity.timestamp));
@@ -303,9 +309,13 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
     }
 }
 
-fn batch_response(parts: &[BatchPart], in_changeset: bool, exchange: &Exchange<'_>) -> Response<Bytes> {
+fn batch_response(
+    in_changeset: bool,
+    exchange: &Exchange<'_>,
+    write_parts: impl FnOnce(&mut PartsWriter<'_>),
+) -> Response<Bytes> {
     let ids = ["batch", "changeset"].map(|name| boundary_id(name, exchange.request_id));
-    let (content_type, body) = write_batch(parts, in_changeset, [&ids[0], &ids[1]]);
+    let (content_type, body) = write_batch(in_changeset, [&ids[0], &ids[1]], write_parts);
     let answer = Answer::odata(StatusCode::ACCEPTED).header(&CONTENT_TYPE, content_type);
     Answer { body: Some(body.into()), ..answer }.into_response(exchange)
 }

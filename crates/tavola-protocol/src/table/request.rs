@@ -1,24 +1,27 @@
 //! From HTTP to what is asked.
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::request::Parts;
-use http::{HeaderMap, Method};
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{
     ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition, Refusal,
     TableName, TableRequest,
 };
 
-use super::batch::{BatchRequest, read_batch};
+use super::batch::{BatchRequest, BatchedRequest, read_batch};
 use super::entity_json::read_entity;
 use super::query::{Parameter, Query};
 use super::tables_json::read_table_name;
 use super::uri::Resource;
 use crate::address::{Address, resource_path_in_batch};
-use crate::headers::{Envelope, Presentation, Wish, name};
+use crate::headers::{Envelope, Fields, Presentation, Wish, name};
 use crate::rejection::Rejection;
 use crate::xml::{read_policies, read_service_properties};
+
+/// The media type of the older format.
+const ATOM: &str = "application/atom+xml";
 
 /// Understands a request; `presentation` learns how its answer is to be written.
 ///
@@ -33,7 +36,7 @@ pub fn parse_request(
     let query = Query::parse(parts.uri.query());
     query.check()?;
     presentation.timeout = query.timeout()?;
-    let operation = Operation { method: &parts.method, headers: &parts.headers, query, body };
+    let operation = Operation { method: &parts.method, fields: Fields::Whole(&parts.headers), query, body };
     match Resource::parse(&address.resource_path)? {
         Resource::Batch => parse_batch(&operation, body, address, presentation),
         resource if operation.query.is_xml_operation() => operation.parse_xml(resource, address.secondary),
@@ -58,7 +61,7 @@ enum Verb {
 /// One operation as HTTP has it: a whole request, or a part of a batch.
 struct Operation<'a> {
     method: &'a Method,
-    headers: &'a HeaderMap,
+    fields: Fields<'a>,
     query: Query<'a>,
     body: &'a [u8],
 }
@@ -115,13 +118,13 @@ impl Operation<'_> {
     }
 
     fn verb(&self) -> Result<Verb, Rejection> {
-        let mut tunnelled = self.headers.get_all(&name::METHOD).iter();
+        let mut tunnelled = self.fields.all(&name::METHOD);
         let is_post = self.method == Method::POST;
         match (tunnelled.next(), tunnelled.next()) {
             (None, _) => Ok(verb_named(self.method.as_str())),
             (Some(_), Some(_)) => Err(Rejection::XMethodIncorrectCount),
             (Some(_), None) if !is_post => Err(Rejection::XMethodNotUsingPost),
-            (Some(name), None) => match verb_named(name.to_str().unwrap_or_default()) {
+            (Some(name), None) => match verb_named(name.unwrap_or_default()) {
                 verb @ (Verb::Put | Verb::Merge | Verb::Delete) => Ok(verb),
                 Verb::Get | Verb::Post | Verb::Other => Err(Rejection::XMethodIncorrectValue),
             },
@@ -169,15 +172,15 @@ impl Operation<'_> {
     }
 
     fn precondition(&self, verb: &'static str) -> Result<Precondition, Rejection> {
-        let mut tags = self.headers.get_all(IF_MATCH).iter();
+        let mut tags = self.fields.all(&IF_MATCH);
         let (tag, more) = (tags.next(), tags.next());
-        if self.headers.contains_key(IF_NONE_MATCH) {
+        if self.fields.has(&IF_NONE_MATCH) {
             return Err(if tag.is_some() { Rejection::BothConditions } else { Rejection::IfNoneMatch(verb) });
         }
         let Some(tag) = tag else {
             return Ok(Precondition::None);
         };
-        let tag = tag.to_str().unwrap_or_default().trim();
+        let tag = tag.unwrap_or_default().trim();
         match ETag::parse(tag).filter(|_| more.is_none()) {
             Some(tag) => Ok(Precondition::Version(tag)),
             None if tag == "*" && more.is_none() => Ok(Precondition::Exists),
@@ -187,9 +190,9 @@ impl Operation<'_> {
 
     /// Any other content type is taken for JSON: the body decides.
     fn check_body_is_not_atom(&self) -> Result<(), Rejection> {
-        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let is_atom = content_type.trim_start().to_ascii_lowercase().starts_with("application/atom+xml");
-        if is_atom { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
+        let content_type = self.fields.text(&CONTENT_TYPE).unwrap_or_default();
+        let media_type = content_type.trim_start().get(..ATOM.len()).unwrap_or_default();
+        if media_type.eq_ignore_ascii_case(ATOM) { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
     }
 }
 
@@ -217,7 +220,7 @@ fn parse_batch(
     if outer.verb()? != Verb::Post {
         return Err(allowed("POST"));
     }
-    let content_type = outer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = outer.fields.text(&CONTENT_TYPE).unwrap_or_default();
     let account = address.account.as_str();
     match read_batch(content_type, body)? {
         BatchRequest::Changeset(requests) => {
@@ -229,9 +232,9 @@ fn parse_batch(
         BatchRequest::Query(request) => {
             presentation.envelope = Envelope::BatchedQuery;
             let query = inner_operation(&request);
-            let (wish, refused) = Wish::read(query.headers, &query.query);
+            let (wish, refused) = Wish::read(query.fields, &query.query);
             presentation.wish = wish;
-            match parse_inner(&query, refused, request.uri().path(), account)? {
+            match parse_inner(&query, refused, request.uri.path(), account)? {
                 query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => Ok(query),
                 _ => Err(Rejection::InvalidInput),
             }
@@ -241,7 +244,7 @@ fn parse_batch(
 
 /// Fills `wishes` as far as it comes, so that the one part of a failed batch is written as its operation wished.
 fn parse_changeset(
-    requests: &[http::Request<Bytes>],
+    requests: &[BatchedRequest<'_>],
     account: &str,
     wishes: &mut Vec<Wish>,
 ) -> Result<TableRequest, Rejection> {
@@ -253,9 +256,9 @@ fn parse_changeset(
     let mut common_table: Option<TableName> = None;
     for (index, request) in requests.iter().enumerate() {
         let inner = inner_operation(request);
-        let (wish, refused) = Wish::read(inner.headers, &inner.query);
+        let (wish, refused) = Wish::read(inner.fields, &inner.query);
         wishes.push(wish);
-        let (table, partition_key, operation) = parse_write(&inner, refused, request.uri().path(), account)
+        let (table, partition_key, operation) = parse_write(&inner, refused, request.uri.path(), account)
             .map_err(|rejection| rejection.in_operation(index))?;
         if common_table.get_or_insert_with(|| table.clone()) != &table {
             return Err(Rejection::from(Refusal::DifferentPartitions).in_operation(index));
@@ -266,9 +269,9 @@ fn parse_changeset(
     Ok(TableRequest::Transaction(table, EntityGroupTransaction::new(operations)?))
 }
 
-fn inner_operation(request: &http::Request<Bytes>) -> Operation<'_> {
-    let query = Query::parse(request.uri().query());
-    Operation { method: request.method(), headers: request.headers(), query, body: request.body() }
+fn inner_operation<'a>(request: &'a BatchedRequest<'_>) -> Operation<'a> {
+    let (fields, query) = (Fields::Batched(&request.fields), Query::parse(request.uri.query()));
+    Operation { method: &request.method, fields, query, body: request.body.as_bytes() }
 }
 
 /// `refused` says why its answer cannot be as it wants it.

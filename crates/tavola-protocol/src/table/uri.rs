@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use percent_encoding::percent_decode_str;
 use tavola_core::key::KeyError;
 use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
@@ -61,6 +62,9 @@ impl Resource {
 /// Percent-decodes once, as UTF-8; `None` if an escape is broken or the bytes are not UTF-8.
 #[must_use]
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if memchr(b'%', text.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(text));
+    }
     let mut after_percent = text.split('%').skip(1);
     let is_escape =
         |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());

@@ -9,10 +9,11 @@ mod multipart;
 mod tests;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 
-use multipart::{Head, boundary, push_envelope, push_message, sections};
+pub use multipart::Field;
+use multipart::{Head, boundary, push_envelope, push_message, sections, split_line};
 
 /// A body that is not a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,24 +22,27 @@ pub struct BatchError;
 
 /// What a batch holds.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per request, and taken apart at once")]
-pub enum BatchRequest {
+pub enum BatchRequest<'a> {
     /// The requests of its one changeset. There may be none, and one more than a transaction can have, but no more than
     /// that: the rest is not read.
-    Changeset(Vec<Request<Bytes>>),
+    Changeset(Vec<BatchedRequest<'a>>),
     /// One query, outside any changeset.
-    Query(Request<Bytes>),
+    Query(BatchedRequest<'a>),
 }
 
-/// One answer in a batch's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchPart {
-    /// Its status.
-    pub status: StatusCode,
-    /// Its headers, spelled and ordered as they are to be written.
-    pub headers: Vec<(&'static str, String)>,
-    /// Its body.
-    pub body: Option<Bytes>,
+/// A request in a batch. It lies where the batch's body lies: a hundred of them are read at once, and each would need a
+/// dozen allocations to stand for itself.
+#[derive(Debug)]
+pub struct BatchedRequest<'a> {
+    /// Its verb.
+    pub method: Method,
+    /// Its target, with or without a host.
+    pub uri: Uri,
+    /// Its header fields in their order; HTTP allows all of them.
+    pub fields: Vec<Field<'a>>,
+    /// Its body, without the white space before it.
+    pub body: &'a str,
+    target: &'a str,
 }
 
 /// Enough to see that a changeset is too long.
@@ -48,32 +52,60 @@ const PARTS_MAX: usize = TRANSACTION_OPERATIONS_MAX + 1;
 ///
 /// # Errors
 /// If the body is not one changeset or one query.
-pub fn read_batch(content_type: &str, body: &Bytes) -> Result<BatchRequest, BatchError> {
+pub fn read_batch<'a>(content_type: &str, body: &'a Bytes) -> Result<BatchRequest<'a>, BatchError> {
     match parts(content_type, body)? {
         Parts::Changeset { texts, .. } => {
-            let requests = texts.into_iter().map(|text| request(body, text));
-            Ok(BatchRequest::Changeset(requests.collect::<Result<_, _>>()?))
+            let mut requests: Vec<BatchedRequest<'a>> = Vec::with_capacity(texts.len());
+            for text in texts {
+                requests.push(request(body, text, requests.last())?);
+            }
+            Ok(BatchRequest::Changeset(requests))
         }
         Parts::Single { text, .. } => {
-            let query = request(body, text)?;
-            if query.method() == Method::GET { Ok(BatchRequest::Query(query)) } else { Err(BatchError) }
+            let query = request(body, text, None)?;
+            if query.method == Method::GET { Ok(BatchRequest::Query(query)) } else { Err(BatchError) }
         }
     }
 }
 
-/// Writes the answer to a batch: its content type and its body. `ids` make the two boundaries.
+/// Writes the answer to a batch, whose parts `write_parts` writes: its content type and its body. `ids` make the two
+/// boundaries.
 #[must_use]
-pub fn write_batch(parts: &[BatchPart], in_changeset: bool, ids: [&str; 2]) -> (String, Bytes) {
+pub fn write_batch(
+    in_changeset: bool,
+    ids: [&str; 2],
+    write_parts: impl FnOnce(&mut PartsWriter<'_>),
+) -> (String, Bytes) {
     let outer = format!("batchresponse_{}", ids[0]);
     let inner = in_changeset.then(|| format!("changesetresponse_{}", ids[1]));
-    push_envelope(&outer, inner.as_deref(), |out, boundary| {
-        for part in parts {
-            let reason = part.status.canonical_reason().unwrap_or("Unknown");
-            let line = format!("HTTP/1.1 {} {reason}", part.status.as_str());
-            let headers = part.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-            push_message(out, boundary, &line, headers, part.body.as_deref().unwrap_or_default());
-        }
-    })
+    push_envelope(&outer, inner.as_deref(), |out, boundary| write_parts(&mut PartsWriter { out, boundary }))
+}
+
+/// Takes the parts of a batch's answer, one after the other.
+#[derive(Debug)]
+pub struct PartsWriter<'a> {
+    out: &'a mut Vec<u8>,
+    boundary: &'a str,
+}
+
+impl PartsWriter<'_> {
+    /// Writes one part. Headers are spelled and ordered as they are to be written.
+    pub fn push<'h>(
+        &mut self,
+        status: StatusCode,
+        headers: impl IntoIterator<Item = (&'static str, &'h str)>,
+        body: &[u8],
+    ) {
+        let line = ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or("Unknown")];
+        let headers = headers.into_iter().map(|(name, value)| (name, value.as_bytes()));
+        push_message(self.out, self.boundary, &line, headers, body);
+    }
+
+    /// Makes room for so many more parts like those that were written, so that they are not copied while the answer grows.
+    pub fn reserve_parts(&mut self, written: usize, more: usize) {
+        let part = self.out.len() / written.max(1);
+        self.out.reserve((part + part / 16) * more);
+    }
 }
 
 /// Writes a batch with one changeset, or with one query if that is all there is: its content type and its body. `ids`
@@ -85,9 +117,9 @@ pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Byt
     let inner = (!is_query).then(|| format!("changeset_{}", ids[1]));
     push_envelope(&outer, inner.as_deref(), |out, boundary| {
         for request in requests {
-            let line = format!("{} {} HTTP/1.1", request.method(), request.uri());
+            let (method, target) = (request.method().as_str(), request.uri().to_string());
             let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-            push_message(out, boundary, &line, headers, request.body());
+            push_message(out, boundary, &[method, " ", &target, " HTTP/1.1"], headers, request.body());
         }
     })
 }
@@ -125,7 +157,7 @@ fn parts<'a>(content_type: &str, body: &'a Bytes) -> Result<Parts<'a>, BatchErro
     let text = std::str::from_utf8(body).map_err(|_| BatchError)?;
     // A second changeset, or a query beside one, is refused as a whole: half of a batch is never what was meant.
     let [section] = sections(text, outer, 2)[..] else { return Err(BatchError) };
-    let head = Head::parse(section.text)?;
+    let head = Head::parse(section.text, &[])?;
     let ended = section.ended;
     let Some(inner) = head.value("content-type").and_then(boundary) else {
         return Ok(Parts::Single { text: head.rest, ended });
@@ -135,34 +167,48 @@ fn parts<'a>(content_type: &str, body: &'a Bytes) -> Result<Parts<'a>, BatchErro
     if sections.iter().any(|part| !part.ended && !ended) {
         return Err(BatchError);
     }
-    let texts = sections.iter().map(|part| Ok(Head::parse(part.text)?.rest)).collect::<Result<_, _>>()?;
+    let (mut texts, mut fields) = (Vec::with_capacity(sections.len()), Vec::new());
+    for part in sections {
+        let head = Head::parse(part.text, &fields)?;
+        texts.push(head.rest);
+        fields = head.fields;
+    }
     Ok(Parts::Changeset { texts, ended })
 }
 
-/// The request in a part. Its length is not asked for: some clients leave it out, and the delimiter tells it.
-fn request(batch: &Bytes, text: &str) -> Result<Request<Bytes>, BatchError> {
+/// The request in a part, probably much like the one before it. Its length is not asked for: some clients leave it out,
+/// and the delimiter tells it.
+fn request<'a>(
+    batch: &Bytes,
+    text: &'a str,
+    before: Option<&BatchedRequest<'a>>,
+) -> Result<BatchedRequest<'a>, BatchError> {
     let (line, rest) = first_line(text)?;
     let (method, rest_of_line) = line.split_once(' ').ok_or(BatchError)?;
     let (target, version) = rest_of_line.trim().rsplit_once(' ').ok_or(BatchError)?;
     let target = target.trim();
-    let absolute = target.starts_with('/') || target.contains("://");
-    if !version.starts_with("HTTP/") || !absolute {
+    if !version.starts_with("HTTP/") {
         return Err(BatchError);
     }
-    let head = Head::parse(rest)?;
+    let uri = match before.filter(|before| before.target == target) {
+        Some(before) => before.uri.clone(),
+        None if target.starts_with('/') || target.contains("://") => {
+            Uri::from_maybe_shared(batch.slice_ref(target.as_bytes())).map_err(|_| BatchError)?
+        }
+        None => return Err(BatchError),
+    };
+    let head = Head::parse(rest, before.map_or(&[], |before| &before.fields))?;
     // Clients leave empty lines between headers and body, which no JSON minds losing.
-    let mut request = Request::new(batch.slice_ref(head.rest.trim_ascii_start().as_bytes()));
-    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|_| BatchError)?;
-    *request.uri_mut() = target.parse().map_err(|_| BatchError)?;
-    *request.headers_mut() = header_map(&head)?;
-    Ok(request)
+    let body = head.rest.trim_ascii_start();
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| BatchError)?;
+    Ok(BatchedRequest { method, uri, fields: head.legal_fields()?, body, target })
 }
 
 fn response(batch: &Bytes, text: &str) -> Result<Response<Bytes>, BatchError> {
     let (line, rest) = first_line(text)?;
     let (version, status) = line.split_once(' ').ok_or(BatchError)?;
     let code = status.get(..3).filter(|_| version.starts_with("HTTP/")).ok_or(BatchError)?;
-    let head = Head::parse(rest)?;
+    let head = Head::parse(rest, &[])?;
     let mut response = Response::new(batch.slice_ref(head.rest.as_bytes()));
     *response.status_mut() = StatusCode::from_bytes(code.as_bytes()).map_err(|_| BatchError)?;
     *response.headers_mut() = header_map(&head)?;
@@ -175,15 +221,15 @@ fn first_line(text: &str) -> Result<(&str, &str), BatchError> {
     if text.is_empty() {
         return Err(BatchError);
     }
-    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let (line, rest) = split_line(text);
     Ok((line.trim_ascii_end(), rest))
 }
 
 fn header_map(head: &Head<'_>) -> Result<HeaderMap, BatchError> {
     let mut map = HeaderMap::with_capacity(head.fields.len());
-    for (name, value) in &head.fields {
-        let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| BatchError)?;
-        let value = http::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BatchError)?;
+    for field in &head.fields {
+        let name = http::HeaderName::from_bytes(field.name().as_bytes()).map_err(|_| BatchError)?;
+        let value = http::HeaderValue::from_bytes(field.value().as_bytes()).map_err(|_| BatchError)?;
         map.append(name, value);
     }
     Ok(map)

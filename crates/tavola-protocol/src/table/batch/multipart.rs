@@ -2,11 +2,17 @@
 //! around them, and a closing delimiter that may be missing.
 
 use bytes::Bytes;
+use memchr::{memchr, memmem};
 
 use super::BatchError;
 
 /// Header fields of one part. Ours: clients send about ten.
 const FIELDS_MAX: usize = 64;
+/// The longest name of a header field, as everywhere in this program.
+const NAME_BYTES_MAX: usize = 65_535;
+
+/// Of a delimiter, so many bytes are searched for and the rest is compared: up to here the search goes by whole registers.
+const SEARCHED_BYTES_MAX: usize = 32;
 
 /// The boundary in a content type, if that is `multipart/mixed`.
 pub(super) fn boundary(content_type: &str) -> Option<&str> {
@@ -38,18 +44,26 @@ pub(super) struct Section<'a> {
 /// The sections of a text, at most `max` of them. Only a whole line can be a delimiter, so content may hold its text.
 pub(super) fn sections<'a>(text: &'a str, boundary: &str, max: usize) -> Vec<Section<'a>> {
     let mut sections = Vec::new();
-    let (mut at, mut start) = (0, None);
-    for line in text.split_inclusive('\n') {
-        let delimiter = Delimiter::of(line, boundary);
-        if let (Some(start), Some(_)) = (start, delimiter) {
+    // No line can begin with it, and what follows relies on that.
+    if boundary.contains('\n') {
+        return sections;
+    }
+    let (bytes, delimiter) = (text.as_bytes(), ["--", boundary].concat());
+    let searched = &delimiter.as_bytes()[..delimiter.len().min(SEARCHED_BYTES_MAX)];
+    let mut start = None;
+    for at in memmem::find_iter(bytes, searched) {
+        if (at > 0 && bytes[at - 1] != b'\n') || !bytes[at..].starts_with(delimiter.as_bytes()) {
+            continue;
+        }
+        let (line, after) = split_line(&text[at + delimiter.len()..]);
+        let Some(kind) = Delimiter::of(line) else { continue };
+        if let Some(start) = start {
             sections.push(Section { text: without_line_end(&text[start..at]), ended: true });
         }
-        at += line.len();
-        match delimiter {
-            Some(Delimiter::Last) => return sections,
-            Some(Delimiter::Next) if sections.len() == max => return sections,
-            Some(Delimiter::Next) => start = Some(at),
-            None => {}
+        match kind {
+            Delimiter::Last => return sections,
+            Delimiter::Next if sections.len() == max => return sections,
+            Delimiter::Next => start = Some(text.len() - after.len()),
         }
     }
     // The documentation's own samples end with a delimiter that does not close: nothing follows it.
@@ -65,8 +79,9 @@ enum Delimiter {
 }
 
 impl Delimiter {
-    fn of(line: &str, boundary: &str) -> Option<Self> {
-        match line.strip_prefix("--")?.strip_prefix(boundary)?.trim_ascii_end() {
+    /// By what follows the boundary on its line.
+    fn of(rest_of_line: &str) -> Option<Self> {
+        match rest_of_line.trim_ascii_end() {
             "" => Some(Self::Next),
             "--" => Some(Self::Last),
             _ => None,
@@ -80,36 +95,117 @@ fn without_line_end(text: &str) -> &str {
     text.strip_suffix('\r').unwrap_or(text)
 }
 
+/// The first line without its line feed, and what follows.
+pub(super) fn split_line(text: &str) -> (&str, &str) {
+    match memchr(b'\n', text.as_bytes()) {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (text, ""),
+    }
+}
+
+/// One header field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its line with the line feed; empty if the text ends without one.
+    line: &'a str,
+    name: &'a str,
+    value: &'a str,
+    /// HTTP allows this name and this value.
+    is_legal: bool,
+}
+
+impl<'a> Field<'a> {
+    fn parse(line: &'a str) -> Result<Self, BatchError> {
+        let colon = memchr(b':', line.as_bytes()).ok_or(BatchError)?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        Ok(Self { line: "", name, value, is_legal: is_legal_name(name) && is_legal_value(value) })
+    }
+
+    /// True if this is its name, in whatever case.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Its name as it is written.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> &'a str {
+        self.value
+    }
+
+    /// Its value, if it is visible ASCII; of a legal field.
+    pub(crate) fn visible(&self) -> Option<&'a str> {
+        self.value.is_ascii().then_some(self.value)
+    }
+}
+
+fn is_legal_name(name: &str) -> bool {
+    let is_legal = |byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            )
+    };
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_legal)
+}
+
+fn is_legal_value(value: &str) -> bool {
+    // Without a branch, so that it goes by whole registers.
+    value.bytes().fold(true, |all, byte| all & (((byte >= 0x20) & (byte != 0x7f)) | (byte == b'\t')))
+}
+
 /// Header fields and what follows the empty line behind them.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
-    pub(super) fields: Vec<(&'a str, &'a str)>,
+    pub(super) fields: Vec<Field<'a>>,
     pub(super) rest: &'a str,
 }
 
 impl<'a> Head<'a> {
     /// Reads fields up to an empty line or the end of the text: a request without a body may have no empty line left.
-    pub(super) fn parse(text: &'a str) -> Result<Self, BatchError> {
-        let (mut fields, mut rest) = (Vec::new(), text);
+    ///
+    /// `alike` are those of a head that this one probably resembles, as the parts of a batch resemble each other: to find
+    /// the same line again is cheaper than to read it.
+    pub(super) fn parse(text: &'a str, alike: &[Field<'a>]) -> Result<Self, BatchError> {
+        let (mut fields, mut rest) = (Vec::with_capacity(alike.len()), text);
         while !rest.is_empty() {
-            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
-            let line = line.trim_ascii_end();
+            let known = alike.get(fields.len()).filter(|known| !known.line.is_empty());
+            if let Some((known, after)) = known.and_then(|known| Some((known, rest.strip_prefix(known.line)?))) {
+                fields.push(*known);
+                rest = after;
+                continue;
+            }
+            let (line, after) = split_line(rest);
+            let whole = &rest[..rest.len() - after.len()];
             rest = after;
+            let line = line.trim_ascii_end();
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(':').ok_or(BatchError)?;
             if fields.len() == FIELDS_MAX {
                 return Err(BatchError);
             }
-            fields.push((name, value.trim_ascii()));
+            let field = Field::parse(line)?;
+            fields.push(Field { line: if whole.ends_with('\n') { whole } else { "" }, ..field });
         }
         Ok(Self { fields, rest })
     }
 
+    /// The fields, if HTTP allows each.
+    pub(super) fn legal_fields(self) -> Result<Vec<Field<'a>>, BatchError> {
+        if self.fields.iter().all(|field| field.is_legal) { Ok(self.fields) } else { Err(BatchError) }
+    }
+
     /// The value of a field.
     pub(super) fn value(&self, name: &str) -> Option<&'a str> {
-        self.fields.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+        self.fields.iter().find(|field| field.is_named(name)).map(Field::value)
     }
 }
 
@@ -137,12 +233,14 @@ pub(super) fn push_envelope(
 pub(super) fn push_message<'a>(
     out: &mut Vec<u8>,
     boundary: &str,
-    first_line: &str,
+    first_line: &[&str],
     headers: impl Iterator<Item = (&'a str, &'a [u8])>,
     body: &[u8],
 ) {
     const PART: &str = "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-    push_all(out, &["--", boundary, PART, first_line, "\r\n"]);
+    push_all(out, &["--", boundary, PART]);
+    push_all(out, first_line);
+    out.extend_from_slice(b"\r\n");
     for (name, value) in headers {
         push_all(out, &[name, ": "]);
         out.extend_from_slice(value);

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memchr2;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use tavola_core::entity::is_system_property;
 
@@ -14,6 +15,10 @@ use super::seed::{Scalar, ScalarSeed, TextSeed};
 /// Members that are kept: each of 255 properties with its annotation, several times over for nulls and annotations
 /// without a property. It bounds the memory and the time that a hostile body costs.
 const MEMBERS_MAX: usize = 2048;
+
+/// Room for the members of most entities, so that they are not copied while their lists grow.
+const PROPERTIES_USUAL: usize = 16;
+const TYPES_USUAL: usize = 8;
 
 /// Who sent the object. A client's word about the Timestamp and the version is ignored, whatever it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +64,11 @@ impl<'de> Visitor<'de> for MembersSeed {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Members::default();
+        let mut members = Members {
+            properties: Vec::with_capacity(PROPERTIES_USUAL),
+            types: Vec::with_capacity(TYPES_USUAL),
+            ..Members::default()
+        };
         while let Some(name) = map.next_key_seed(TextSeed)? {
             let kind = Kind::of(&name, self.0);
             members.too_many |= members.properties.len() + members.types.len() >= MEMBERS_MAX;
@@ -123,13 +132,12 @@ impl Kind {
             ("Timestamp", Sender::Service) => Self::Timestamp,
             ("odata.etag", Sender::Service) => Self::ETag,
             ("Timestamp", Sender::Client) => Self::Ignored,
+            _ if memchr2(b'@', b'.', name.as_bytes()).is_none() => Self::Property,
             _ => match name.split_once('@') {
                 Some((property, "odata.type")) if !is_system_property(property) => {
                     Self::TypeOf { name_bytes: property.len() }
                 }
-                Some(_) => Self::Ignored,
-                None if name.contains('.') => Self::Ignored,
-                None => Self::Property,
+                _ => Self::Ignored,
             },
         }
     }

@@ -17,6 +17,7 @@ use tavola_core::{ETag, Entity, EntityKey, PartitionKey, Refusal, RowKey, Timest
 
 pub(in crate::table) use read::parse;
 pub use read::{decode_entity, decode_entity_set, read_entity};
+pub(in crate::table) use write::entity_url;
 pub use write::{encode_entity_body, entity_url_path, write_entity, write_entity_set};
 
 /// Why a body is not what it should be.

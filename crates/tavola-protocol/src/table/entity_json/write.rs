@@ -11,11 +11,14 @@ use tavola_core::reply::BoxedEntity;
 use tavola_core::request::Select;
 use tavola_core::{EdmRef, EntityKey};
 
-use super::text::{close, push_json, push_text, push_text_member, push_url_text};
+use super::text::{close, push_escaped, push_json, push_text, push_text_member, push_url_text};
 use super::{Links, MetadataLevel};
 
 /// Room for a common entity, so that its text is not copied while it grows.
 const ENTITY_BYTES: usize = 1024;
+
+/// Room for what stands around the keys in an entity's address.
+const PREDICATE_BYTES: usize = 32;
 
 /// Writes one entity as the whole of an answer.
 pub fn write_entity(
@@ -77,17 +80,35 @@ pub fn encode_entity_body(key: &EntityKey, properties: &Properties) -> Vec<u8> {
 /// raw.
 #[must_use]
 pub fn entity_url_path(table: &str, partition_key: &str, row_key: &str) -> String {
-    let mut path = String::with_capacity(table.len() + partition_key.len() + row_key.len() + 32);
-    path.push_str(table);
-    path.push_str("(PartitionKey='");
-    push_key(&mut path, partition_key);
-    path.push_str("',RowKey='");
-    push_key(&mut path, row_key);
-    path.push_str("')");
+    let mut path = String::with_capacity(table.len() + partition_key.len() + row_key.len() + PREDICATE_BYTES);
+    push_entity_path(&mut path, table, partition_key, row_key);
     path
 }
 
+/// An entity's whole address.
+#[must_use]
+pub(in crate::table) fn entity_url(base: &str, table: &str, partition_key: &str, row_key: &str) -> String {
+    let keys_bytes = partition_key.len() + row_key.len();
+    let mut url = String::with_capacity(base.len() + 1 + table.len() + keys_bytes + PREDICATE_BYTES);
+    url.push_str(base);
+    url.push('/');
+    push_entity_path(&mut url, table, partition_key, row_key);
+    url
+}
+
+fn push_entity_path(path: &mut String, table: &str, partition_key: &str, row_key: &str) {
+    path.push_str(table);
+    path.push_str("(PartitionKey='");
+    push_key(path, partition_key);
+    path.push_str("',RowKey='");
+    push_key(path, row_key);
+    path.push_str("')");
+}
+
 fn push_key(path: &mut String, key: &str) {
+    if key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return path.push_str(key);
+    }
     for (at, piece) in key.split('\'').enumerate() {
         if at > 0 {
             path.push_str("''");
@@ -126,17 +147,21 @@ impl<'a> Page<'a> {
         if self.level == MetadataLevel::None {
             return;
         }
-        let mut url = [self.links.base, "/$metadata#", self.links.table, element].concat();
+        out.extend_from_slice(b"\"odata.metadata\":\"");
+        for piece in [self.links.base, "/$metadata#", self.links.table, element] {
+            push_escaped(out, piece);
+        }
         if let Some(names) = &self.names {
-            url.push_str("&$select=");
+            let mut select = String::from("&$select=");
             for (at, name) in names.iter().enumerate() {
                 if at > 0 {
-                    url.push(',');
+                    select.push(',');
                 }
-                push_url_text(&mut url, name);
+                push_url_text(&mut select, name);
             }
+            push_escaped(out, &select);
         }
-        push_text_member(out, "odata.metadata", &url);
+        out.extend_from_slice(b"\",");
     }
 
     /// The members of one entity, each with a comma behind it.
