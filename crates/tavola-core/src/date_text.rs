@@ -28,16 +28,22 @@ impl DateText {
         let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
         let second = seconds % SECONDS_PER_DAY;
         let mut bytes = *b"0000-00-00T00:00:00.0000000Z";
-        for (at, digits, number) in [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, second / 3600),
-            (14, 2, second / 60 % 60),
-            (17, 2, second % 60),
-            (20, 7, fraction),
+        for (at, number) in [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month),
+            (8, day),
+            (11, second / 3600),
+            (14, second / 60 % 60),
+            (17, second % 60),
         ] {
-            put_digits(&mut bytes[at..at + digits], number);
+            put_pair(&mut bytes, at, number);
+        }
+        if fraction != 0 {
+            for (at, unit) in [(20, 100_000), (22, 1_000), (24, 10)] {
+                put_pair(&mut bytes, at, fraction / unit % 100);
+            }
+            bytes[26] = b'0' + (fraction % 10) as u8;
         }
         let mut length = if fraction == 0 { WHOLE_SECONDS_BYTES } else { BYTES_MAX - 1 };
         while fraction != 0 && bytes[length - 1] == b'0' {
@@ -61,11 +67,10 @@ impl DateText {
     }
 }
 
-fn put_digits(place: &mut [u8], mut number: u64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
+/// Two digits at once: a page has thousands of times.
+fn put_pair(bytes: &mut [u8; BYTES_MAX], at: usize, number: u64) {
+    bytes[at] = b'0' + (number / 10) as u8;
+    bytes[at + 1] = b'0' + (number % 10) as u8;
 }
 
 /// Year, month and day of the day that is `days` after 1601-01-01, in the proleptic Gregorian calendar.

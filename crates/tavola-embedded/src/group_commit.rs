@@ -58,6 +58,9 @@ const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
 /// Between two questions to the engine about its own failures, unless somebody probes.
 const ERRORS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Between two questions about the room of a disk that has some.
+const ROOM_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Between two lines in the log that say that the disk is full.
 const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -172,9 +175,21 @@ struct Leader {
     full_logged: Option<Instant>,
     /// When the engine was last asked for its own failures.
     errors_asked: Option<Instant>,
+    /// When the disk last had room for everything.
+    room_seen: Option<Instant>,
 }
 
 impl Leader {
+    /// A disk that had room a moment ago still has: the reserve is for far more than is written meanwhile.
+    fn room(&mut self, ask: impl FnOnce() -> Room) -> Room {
+        if self.room_seen.is_some_and(|seen| seen.elapsed() < ROOM_INTERVAL) {
+            return Room::Enough;
+        }
+        let room = ask();
+        self.room_seen = (room == Room::Enough).then(Instant::now);
+        room
+    }
+
     /// The engine takes its great lock to tell how often it failed, so not every group asks; who probes wants to know.
     fn is_to_ask(&mut self, is_probe: bool) -> bool {
         let is_due = self.errors_asked.is_none_or(|asked| asked.elapsed() > ERRORS_INTERVAL);
@@ -198,7 +213,13 @@ impl<J: Journal> GroupCommit<J> {
             journal,
             counters,
             queue: Queue::new(bounds, GROUP),
-            leader: Mutex::new(Leader { last_version, room_since: None, full_logged: None, errors_asked: None }),
+            leader: Mutex::new(Leader {
+                last_version,
+                room_since: None,
+                full_logged: None,
+                errors_asked: None,
+                room_seen: None,
+            }),
             troubles: Troubles::default(),
             is_probing: AtomicBool::new(false),
             background_errors_survived: AtomicU64::new(0),
@@ -356,7 +377,7 @@ impl<J: Journal> Shared<J> {
 
     /// Decides what the disk has room for, and refuses the rest.
     fn decide(&self, leader: &mut Leader, draft: &mut Draft<'_, J>, group: Vec<Job>) -> Vec<Decided> {
-        let room = self.journal.room();
+        let room = leader.room(|| self.journal.room());
         // Not each time: near the border it comes and goes with every file that the engine tidies away.
         let is_said = leader.full_logged.is_some_and(|at| at.elapsed() < FULL_LOG_INTERVAL);
         if room != Room::Enough && !is_said {
