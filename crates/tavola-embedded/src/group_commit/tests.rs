@@ -348,7 +348,7 @@ async fn little_room_is_left_to_what_makes_room() {
     write(vec![insert("a", number(1)), insert("b", number(1))]).await.unwrap().unwrap();
     *disk.room.lock().unwrap() = Room::OnlyToShrink;
     // Not every group asks the disk.
-    tokio::time::sleep(ROOM_INTERVAL).await;
+    tokio::time::sleep(super::ROOM_INTERVAL).await;
     let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));
