@@ -36,9 +36,11 @@ impl Postgres {
         give_to_user(scratch.path())?;
         let postgres = Self { programs, folder, entities };
         postgres.run("initdb", &["-D", "data", "--auth=trust", "--no-sync"])?;
-        let options =
-            "-c listen_addresses= -c unix_socket_directories=. -c synchronous_commit=on -c max_connections=200";
-        postgres.run("pg_ctl", &["-D", "data", "-w", "-l", "server.log", "-o", options, "start"])?;
+        let options = format!(
+            "-c listen_addresses= -c unix_socket_directories={} -c synchronous_commit=on -c max_connections=200",
+            postgres.folder.display()
+        );
+        postgres.run("pg_ctl", &["-D", "data", "-w", "-l", "server.log", "-o", &options, "start"])?;
         postgres.load(template)?;
         Ok(postgres)
     }
@@ -47,8 +49,8 @@ impl Postgres {
     fn load(&self, template: &EntityTemplate) -> Result {
         eprintln!("Loading PostgreSQL with the same entities");
         let create = "CREATE TABLE bench (pk text, rk text, body text, PRIMARY KEY (pk, rk))";
-        self.run("psql", &["-h", ".", "-d", "postgres", "-qc", create])?;
-        let mut psql = self.command("psql", &["-h", ".", "-d", "postgres", "-qc", "COPY bench FROM STDIN"]);
+        self.run("psql", &["-qc", create])?;
+        let mut psql = self.command("psql", &["-qc", "COPY bench FROM STDIN"]);
         let mut child = psql.stdin(Stdio::piped()).spawn().context(|| "cannot run psql".into())?;
         let mut input = std::io::BufWriter::new(child.stdin.take().ok_or("no pipe")?);
         let mut json = Vec::new();
@@ -65,17 +67,21 @@ impl Postgres {
         if !status.success() {
             return Err(Failure::new("COPY failed"));
         }
-        self.run("psql", &["-h", ".", "-d", "postgres", "-qc", "VACUUM ANALYZE bench"])?;
+        self.run("psql", &["-qc", "VACUUM ANALYZE bench"])?;
         let mut body = Vec::new();
         template.render(Family::Inserted.key(1), &mut body);
         fs::write(self.folder.join("get.sql"), SCRIPT_GET).context(|| "a script".into())?;
-        let insert = SCRIPT_INSERT.replace(":body", &format!("'{}'", String::from_utf8_lossy(&body)));
+        // A colon would begin the name of a variable; the text is as long without.
+        let body = String::from_utf8_lossy(&body).replace(':', ";");
+        let insert = SCRIPT_INSERT.replace(":body", &format!("'{body}'"));
         fs::write(self.folder.join("insert.sql"), insert).context(|| "a script".into())
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new("runuser");
         command.args(["-u", USER, "--"]).arg(self.programs.join(program)).args(args);
+        // For those that are clients: sockets are found by folders.
+        command.env("PGHOST", &self.folder).env("PGDATABASE", "postgres");
         command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }
@@ -133,7 +139,7 @@ impl Contestant for Postgres {
         let entities = format!("entities={}", self.entities);
         let printed = self.run(
             "pgbench",
-            &["-h", ".", "-d", "postgres", "-n", "-M", "prepared", "-f", script, "-D", &entities, "-c", &clients]
+            &["-n", "-M", "prepared", "-f", script, "-D", &entities, "-c", &clients]
                 .into_iter()
                 .chain(["-j", "1", "-T", &seconds])
                 .collect::<Vec<_>>(),
