@@ -3,10 +3,10 @@
 //! The check is a pure function, so it is measured here, on requests as the generator sends them, in CPU time of this
 //! thread; the GET is measured over the wire, in CPU time of the server.
 
-use std::fs;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
+use std::{env, fs, process};
 
 use futures_util::FutureExt as _;
 use http::Request;
@@ -20,7 +20,6 @@ use tavola_server::config::{Layers, Origin, TokenConfig};
 use tavola_server::tokens::TokenAuthority;
 use tavola_testkit::tokens::{SigningKey, key_set};
 
-use crate::folders::Scratch;
 use crate::report::Record;
 use crate::round::Round;
 use crate::series::Series;
@@ -145,8 +144,8 @@ struct KnownToken {
 impl KnownToken {
     fn new() -> Result<Self> {
         let key = SigningKey::rsa("key");
-        let folder = Scratch::new()?;
-        let file = folder.path().join("keys.json");
+        // Not in the run's scratch folder, whose end would be that of all data folders.
+        let file = env::temp_dir().join(format!("tavola-bench-keys-{}.json", process::id()));
         fs::write(&file, key_set([&key]).to_string()).context(|| "the key set".into())?;
         let mut layers = Layers::default();
         for (path, value) in [
@@ -159,6 +158,7 @@ impl KnownToken {
         }
         let config = TokenConfig::resolve(&layers).context(|| "the issuer".into())?;
         let authority = TokenAuthority::new(&config).context(|| "the issuer".into())?;
+        fs::remove_file(&file).context(|| "the key set".into())?;
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context(|| "the clock".into())?;
         let claims = json!({
             "iss": ISSUER, "aud": "https://storage.azure.com", "exp": since_epoch.as_secs() + 3600,
