@@ -90,6 +90,15 @@ impl ETag {
         *self == Self::of(timestamp)
     }
 
+    /// The version that the tag names, if it is the tag of one.
+    #[must_use]
+    pub fn version(&self) -> Option<Timestamp> {
+        let text = self.0.strip_prefix(OPENING)?.strip_suffix(CLOSING)?.replace(COLON, ":");
+        let version = Timestamp(DateTime::parse(&text).ok()?);
+        // A tag is compared by its text: another way to write the same time is another tag.
+        self.names(version).then_some(version)
+    }
+
     /// The text, for whoever needs it as its own.
     #[must_use]
     pub fn into_string(self) -> String {
@@ -130,6 +139,21 @@ mod tests {
         assert_eq!(tag.as_str(), "W/\"datetime'2020-11-07T01%3A23%3A13.377335Z'\"");
         assert!(tag.names(timestamp));
         assert!(!tag.names(Timestamp::MIN));
+        assert_eq!(tag.version(), Some(timestamp));
+        assert_eq!(ETag::of(Timestamp::MIN).version(), Some(Timestamp::MIN));
+    }
+
+    #[test]
+    fn a_tag_that_no_version_has_names_none() {
+        for text in [
+            "W/\"wrong\"",
+            "\"datetime'2020-11-07T01%3A23%3A13.377335Z'\"",
+            "W/\"datetime'2020-11-07T01:23:13.377335Z'\"",
+            "W/\"datetime'2020-11-07T01%3A23%3A13.3773350Z'\"",
+            "W/\"datetime'2020-11-07'\"",
+        ] {
+            assert_eq!(ETag::parse(text).unwrap().version(), None, "{text}");
+        }
     }
 
     #[test]

@@ -75,6 +75,24 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().map(lead_rank));
 }
 
+/// The bytes of one key's text alone, for engines that keep the keys of an entity apart. Their order is the service's.
+#[must_use]
+pub fn encode_text(text: &str) -> Vec<u8> {
+    text.bytes().map(lead_rank).collect()
+}
+
+/// The text of one key's bytes.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if [`encode_text`] cannot have written them.
+pub fn decode_text(bytes: &[u8]) -> Result<Cow<'_, str>, StoreError> {
+    get_text(bytes).ok_or_else(|| corrupt(bytes))
+}
+
+fn corrupt(bytes: &[u8]) -> StoreError {
+    StoreError::Corrupt(format!("key bytes {bytes:02x?}"))
+}
+
 /// Key bytes taken apart; the texts are borrowed wherever encoding left them as they were.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodedKey<'a> {
@@ -91,7 +109,7 @@ pub struct DecodedKey<'a> {
 /// # Errors
 /// [`StoreError::Corrupt`] if [`encode_key`] cannot have written them.
 pub fn decode_key(bytes: &[u8]) -> Result<DecodedKey<'_>, StoreError> {
-    try_decode(bytes).ok_or_else(|| StoreError::Corrupt(format!("key bytes {bytes:02x?}")))
+    try_decode(bytes).ok_or_else(|| corrupt(bytes))
 }
 
 fn try_decode(bytes: &[u8]) -> Option<DecodedKey<'_>> {

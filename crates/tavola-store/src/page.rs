@@ -29,14 +29,24 @@ impl<'a> PageBuilder<'a> {
     /// [`StoreError::Corrupt`] if the bytes are not a row.
     pub fn offer(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         let key = decode_key(key)?;
-        let row = RowRef::new(&key.partition_key, &key.row_key, value)?;
+        self.offer_row(&RowRef::new(&key.partition_key, &key.row_key, value)?);
+        Ok(())
+    }
+
+    /// Looks at one more row, and copies it if it belongs to the page.
+    pub fn offer_row(&mut self, row: &RowRef<'_>) {
         self.page.rows_read += 1;
-        if self.scan.residual.as_ref().is_none_or(|residual| eval::matches(residual, &row)) {
+        if self.scan.residual.as_ref().is_none_or(|residual| eval::matches(residual, row)) {
             let row = row.to_row();
             self.bytes += row.size_bytes();
             self.page.rows.push(row);
         }
-        Ok(())
+    }
+
+    /// How far it is: rows it has, rows it looked at, bytes it has.
+    #[must_use]
+    pub fn so_far(&self) -> (usize, usize, usize) {
+        (self.page.rows.len(), self.page.rows_read as usize, self.bytes)
     }
 
     /// True if no further row may be offered. A page always holds or has looked at one row, so that scans get on.
@@ -57,9 +67,16 @@ impl<'a> PageBuilder<'a> {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the bytes are not a key.
-    pub fn continued_at(mut self, next_key: &[u8]) -> Result<ScanPage, StoreError> {
+    pub fn continued_at(self, next_key: &[u8]) -> Result<ScanPage, StoreError> {
         let next = decode_key(next_key)?;
-        self.page.next = Some(Cut::Before(entity_key(&next.partition_key, &next.row_key)?));
-        Ok(self.page)
+        let cut = Cut::Before(entity_key(&next.partition_key, &next.row_key)?);
+        Ok(self.next_is(cut))
+    }
+
+    /// The page; the rest of the range begins here.
+    #[must_use]
+    pub fn next_is(mut self, cut: Cut) -> ScanPage {
+        self.page.next = Some(cut);
+        self.page
     }
 }

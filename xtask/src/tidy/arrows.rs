@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("tavola-core", &[]),
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
+    ("tavola-cassandra", &["tavola-store", "tavola-core"]),
     ("tavola-service", &["tavola-store", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
     ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-core"]),
@@ -19,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
         &[
             "tavola-server",
             "tavola-embedded",
+            "tavola-cassandra",
             "tavola-store",
             "tavola-core",
             "tavola-protocol",
@@ -38,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "tavola-testkit",
             "tavola-server",
             "tavola-embedded",
+            "tavola-cassandra",
             "tavola-service",
             "tavola-protocol",
             "tavola-store",

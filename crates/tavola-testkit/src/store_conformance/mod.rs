@@ -4,7 +4,8 @@
 //! tavola_testkit::store_conformance!(MemoryStore::new());
 //! ```
 //!
-//! The expression is evaluated anew for each case, in an async function, and gives an empty store.
+//! The expression is evaluated anew for each case, in an async function, and gives an empty store. With
+//! `ignore = "reason";` before it the cases run only when they are asked for.
 
 pub mod concurrency;
 pub mod fixture;
@@ -17,8 +18,11 @@ pub mod transactions;
 /// One `#[tokio::test]` per case of the contract, each on a fresh store.
 #[macro_export]
 macro_rules! store_conformance {
-    ($store:expr) => {
-        $crate::store_conformance_cases! { $store;
+    (ignore = $reason:literal; $store:expr) => {
+        $crate::store_conformance! { @all [#[ignore = $reason]] $store }
+    };
+    (@all $attributes:tt $store:expr) => {
+        $crate::store_conformance_cases! { $attributes $store;
             operations: [
                 an_absent_entity_is_none every_type_is_read_back an_entity_may_have_no_properties
                 the_largest_entity_is_read_back insert_refuses_an_existing_entity replace_writes_all_properties
@@ -51,26 +55,37 @@ macro_rules! store_conformance {
             ]
         }
     };
+    ($store:expr) => {
+        $crate::store_conformance! { @all [] $store }
+    };
 }
 
 /// The body of [`store_conformance!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! store_conformance_cases {
-    ($store:expr; $theme:ident: [$($case:ident)*] $($rest:tt)*) => {
+    ($attributes:tt $store:expr; $theme:ident: [$($case:ident)*] $($rest:tt)*) => {
         mod $theme {
             #[allow(unused_imports, reason = "not every expression names something of its file")]
             use super::*;
 
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $case() {
-                    let store = ::std::sync::Arc::new($store);
-                    $crate::store_conformance::$theme::$case($crate::store_conformance::fixture::Subject(store)).await;
-                }
-            )*
+            $($crate::store_conformance_case! { $attributes $store; $theme $case })*
         }
-        $crate::store_conformance_cases! { $store; $($rest)* }
+        $crate::store_conformance_cases! { $attributes $store; $($rest)* }
     };
-    ($store:expr;) => {};
+    ($attributes:tt $store:expr;) => {};
+}
+
+/// One case of [`store_conformance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! store_conformance_case {
+    ([$(#[$attribute:meta])*] $store:expr; $theme:ident $case:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        $(#[$attribute])*
+        async fn $case() {
+            let store = ::std::sync::Arc::new($store);
+            $crate::store_conformance::$theme::$case($crate::store_conformance::fixture::Subject(store)).await;
+        }
+    };
 }

@@ -1,0 +1,126 @@
+//! The partition keys of a table in their order, read from slots that each know a part of them.
+
+use std::collections::VecDeque;
+
+use futures::future::try_join_all;
+use tavola_store::StoreError;
+use twox_hash::XxHash3_64;
+
+use crate::cluster::Cluster;
+use crate::error::unavailable;
+use crate::stats::Kind;
+
+/// Keys read from one slot at a time: few at first, because most scans want few.
+const KEYS_FIRST: usize = 8;
+const KEYS_MAX: usize = 512;
+
+/// The slot of a partition key. It must never change: rows lie where it said.
+pub(crate) fn slot_of(key: &[u8], slots: u16) -> i16 {
+    let slot = XxHash3_64::oneshot(key) % u64::from(slots.max(1));
+    i16::try_from(slot).unwrap_or(i16::MAX)
+}
+
+/// A walk through the keys of a table between two bounds.
+#[derive(Debug)]
+pub(crate) struct Walk<'a> {
+    cluster: &'a Cluster,
+    table: i64,
+    /// Keys are below it.
+    end: Vec<u8>,
+    slots: Vec<Slot>,
+    keys_at_a_time: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    number: i16,
+    /// Read and not handed out.
+    keys: VecDeque<Vec<u8>>,
+    /// Where to read on; `None`: the slot has no more.
+    next: Option<Vec<u8>>,
+}
+
+impl<'a> Walk<'a> {
+    /// From `start` on, up to `end` without it.
+    pub(crate) fn new(cluster: &'a Cluster, table: i64, slots: u16, start: &[u8], end: Vec<u8>) -> Self {
+        let slot = |number| Slot { number, keys: VecDeque::new(), next: Some(start.to_vec()) };
+        let slots = (0..i16::try_from(slots).unwrap_or(i16::MAX)).map(slot).collect();
+        Self { cluster, table, end, slots, keys_at_a_time: KEYS_FIRST }
+    }
+
+    /// The next key, or `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.fill().await?;
+        let smallest = self.slots.iter_mut().filter(|slot| !slot.keys.is_empty()).min_by(|one, other| {
+            // Both have one: see the filter.
+            one.keys.front().cmp(&other.keys.front())
+        });
+        Ok(smallest.and_then(|slot| slot.keys.pop_front()))
+    }
+
+    /// Reads on in every slot that has run out: without its next key nobody knows which is the smallest.
+    async fn fill(&mut self) -> Result<(), StoreError> {
+        let is_dry = |slot: &Slot| slot.keys.is_empty() && slot.next.is_some();
+        if !self.slots.iter().any(is_dry) {
+            return Ok(());
+        }
+        let (cluster, table, end, limit) = (self.cluster, self.table, &self.end, self.keys_at_a_time);
+        let reads =
+            self.slots.iter_mut().filter(|slot| is_dry(slot)).map(|slot| read_on(cluster, table, end, limit, slot));
+        try_join_all(reads).await?;
+        self.keys_at_a_time = (limit * 2).min(KEYS_MAX);
+        Ok(())
+    }
+}
+
+async fn read_on(cluster: &Cluster, table: i64, end: &[u8], limit: usize, slot: &mut Slot) -> Result<(), StoreError> {
+    let failed = |error: &dyn ToString| unavailable(format!("the partition directory: {}", error.to_string()));
+    let start = slot.next.take().unwrap_or_default();
+    let values = (table, slot.number, &start[..], end, i32::try_from(limit).unwrap_or(i32::MAX));
+    let result =
+        cluster.execute(Kind::Directory, &cluster.statements.walk, values).await.map_err(|error| failed(&error))?;
+    let result = result.into_rows_result().map_err(|error| failed(&error))?;
+    let is_last = result.rows_num() < limit;
+    for row in result.rows::<(Vec<u8>,)>().map_err(|error| failed(&error))? {
+        let (key,) = row.map_err(|error| failed(&error))?;
+        // A key has a row for every generation that was not swept yet.
+        if slot.keys.back() != Some(&key) {
+            slot.keys.push_back(key);
+        }
+    }
+    if !is_last && let Some(last) = slot.keys.back() {
+        slot.next = Some(after(last));
+    }
+    Ok(())
+}
+
+/// The smallest bytes above `key`.
+pub(crate) fn after(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{after, slot_of};
+
+    #[test]
+    fn slots_never_move() {
+        // These lie in clusters: a change would lose partitions from scans.
+        let slots: Vec<i16> =
+            ["", "a", "p", "customer-17", "2026-11-16"].iter().map(|key| slot_of(key.as_bytes(), 16)).collect();
+        assert_eq!(slots, SLOTS);
+        assert!((0..1000u32).all(|key| (0..16).contains(&slot_of(&key.to_be_bytes(), 16))));
+    }
+
+    const SLOTS: [i16; 5] = [2, 15, 7, 12, 3];
+
+    #[test]
+    fn nothing_stands_between_a_key_and_what_is_after_it() {
+        assert!(after(b"a") > b"a".to_vec());
+        assert!(after(b"a") < b"a ".to_vec());
+        assert_eq!(after(b""), [0]);
+    }
+}

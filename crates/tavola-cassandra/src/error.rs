@@ -1,0 +1,145 @@
+//! Why a cluster cannot be used, and what a failed statement says.
+
+use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
+use tavola_store::StoreError;
+
+use crate::inspect::Finding;
+
+/// Why the store cannot be opened, for a person to read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No node could be reached, or none let us in.
+    #[error("cannot connect to the cluster at {contact_points} (setting store.contact_points): {reason}")]
+    Connect {
+        /// Whom we asked.
+        contact_points: String,
+        /// What came of it.
+        reason: String,
+    },
+    /// The user or the password is wrong.
+    #[error("the cluster at {contact_points} refuses user {user:?} (settings store.user, store.password): {reason}")]
+    Credentials {
+        /// Whom we asked.
+        contact_points: String,
+        /// As whom.
+        user: String,
+        /// What it said.
+        reason: String,
+    },
+    /// There is no such keyspace, and we may not create it.
+    #[error(
+        "the cluster has no keyspace {keyspace:?} (setting store.keyspace): create it with `tavola store init`, or let \
+         the server do so with store.create = true"
+    )]
+    NoKeyspace {
+        /// Its name.
+        keyspace: String,
+    },
+    /// The keyspace is not ours, or of another version.
+    #[error("keyspace {keyspace:?} (setting store.keyspace) cannot be used: {reason}")]
+    Keyspace {
+        /// Its name.
+        keyspace: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cluster would lose data or linearizability.
+    #[error("the cluster is not safe to use:\n{}", list(.findings))]
+    Dangerous {
+        /// What is wrong with it.
+        findings: Vec<Finding>,
+    },
+    /// A statement failed.
+    #[error("cannot {doing}: {reason}")]
+    Statement {
+        /// What we were about to do.
+        doing: &'static str,
+        /// What came of it.
+        reason: String,
+    },
+}
+
+fn list(findings: &[Finding]) -> String {
+    let lines: Vec<String> = findings
+        .iter()
+        .map(|finding| {
+            format!("  {}: {} (accept it with store.accept_risks = \"{0}\")", finding.risk.name(), finding.text)
+        })
+        .collect();
+    lines.join("\n")
+}
+
+impl OpenError {
+    pub(crate) fn connect(contact_points: &[String], user: Option<&str>, error: &NewSessionError) -> Self {
+        let contact_points = contact_points.join(", ");
+        let reason = error.to_string();
+        if reason.contains("uthentication") || reason.contains("redentials") {
+            return Self::Credentials { contact_points, user: user.unwrap_or_default().to_owned(), reason };
+        }
+        Self::Connect { contact_points, reason }
+    }
+
+    pub(crate) fn statement(doing: &'static str, error: &impl ToString) -> Self {
+        Self::Statement { doing, reason: error.to_string() }
+    }
+}
+
+/// What a failed statement says about what it was to do.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was certainly not carried out.
+    NotDone(String),
+    /// It may have been carried out, or be carried out later.
+    Unknown(String),
+}
+
+impl Failure {
+    /// What the driver's error says about a write.
+    pub(crate) fn of_write(error: &ExecutionError) -> Self {
+        let text = error.to_string();
+        match error {
+            // Nothing was sent.
+            ExecutionError::BadQuery(_)
+            | ExecutionError::EmptyPlan
+            | ExecutionError::PrepareError(_)
+            | ExecutionError::ConnectionPoolError(_) => Self::NotDone(text),
+            ExecutionError::LastAttemptError(attempt) if never_began(attempt) => Self::NotDone(text),
+            // Also "unavailable": the coordinator counts living replicas before every round of its consensus, and may
+            // have proposed in an earlier one.
+            _ => Self::Unknown(text),
+        }
+    }
+
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::NotDone(text) | Self::Unknown(text) => text,
+        }
+    }
+}
+
+/// The server or the driver refused before anything could begin.
+fn never_began(attempt: &RequestAttemptError) -> bool {
+    match attempt {
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::UnableToAllocStreamId
+        | RequestAttemptError::RepreparedIdChanged { .. }
+        | RequestAttemptError::RepreparedIdMissingInBatch => true,
+        RequestAttemptError::DbError(error, _) => matches!(
+            error,
+            DbError::SyntaxError
+                | DbError::Invalid
+                | DbError::Unauthorized
+                | DbError::ConfigError
+                | DbError::Unprepared { .. }
+                | DbError::IsBootstrapping
+        ),
+        _ => false,
+    }
+}
+
+/// Trouble of the cluster's that a caller can only wait out.
+pub(crate) fn unavailable(reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { reason: reason.into(), source: None }
+}

@@ -1,0 +1,87 @@
+//! What can be set.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::inspect::Risk;
+
+/// How a cluster is reached and used.
+#[derive(Clone)]
+pub struct Options {
+    /// Nodes to begin with, `host` or `host:port`; the others are learnt from them.
+    pub contact_points: Vec<String>,
+    /// Where the tables of this store are.
+    pub keyspace: String,
+    /// Prefer nodes of this data centre, and let quorums be its own. `None`: quorums are of the whole cluster.
+    pub data_centre: Option<String>,
+    /// Copies of each row in each data centre, for a keyspace that is created.
+    pub replication: u8,
+    /// Slots of each table's partition directory, for a keyspace that is created.
+    pub slots: u16,
+    /// Create the keyspace if it does not exist.
+    pub create: bool,
+    /// Who we are.
+    pub credentials: Option<(String, String)>,
+    /// How connections are secured; `None`: not at all.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// Until a connection stands.
+    pub connect_time: Duration,
+    /// Until one statement is answered. Shorter than the cluster's own, so that we are not the ones who wait.
+    pub statement_time: Duration,
+    /// Until a commit or a read is answered, whatever it takes.
+    pub answer_time: Duration,
+    /// What a point read promises.
+    pub point_reads: PointReads,
+    /// Transactions that may wait for one partition; more are refused.
+    pub waiting_max: usize,
+    /// A partition that was found empty is retired after this time.
+    pub sweep_after: Duration,
+    /// Findings that do not keep the store from opening.
+    pub accepted_risks: Vec<Risk>,
+}
+
+/// What a point read promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointReads {
+    /// Linearizable (SERIAL): a transaction is seen whole or not at all.
+    Strict,
+    /// A quorum's newest row (QUORUM): a transaction that is still under way may be seen in part by several reads.
+    Fast,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            contact_points: vec!["127.0.0.1:9042".to_owned()],
+            keyspace: "tavola".to_owned(),
+            data_centre: None,
+            replication: 3,
+            slots: 16,
+            create: false,
+            credentials: None,
+            tls: None,
+            connect_time: Duration::from_secs(5),
+            statement_time: Duration::from_secs(2),
+            answer_time: Duration::from_secs(10),
+            point_reads: PointReads::Strict,
+            waiting_max: 4096,
+            sweep_after: Duration::from_secs(60),
+            accepted_risks: Vec::new(),
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("contact_points", &self.contact_points)
+            .field("keyspace", &self.keyspace)
+            .field("data_centre", &self.data_centre)
+            .field("user", &self.credentials.as_ref().map(|(user, _)| user))
+            .field("tls", &self.tls.is_some())
+            .field("point_reads", &self.point_reads)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! The four methods on a cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_store::keys::encode_text;
+use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::cluster::{Cluster, Partition, connect};
+use crate::error::{OpenError, unavailable};
+use crate::health::Health;
+use crate::inspect::{Finding, Risk, inspect_session};
+use crate::memory::Hints;
+use crate::options::{Options, PointReads};
+use crate::purge::purge;
+use crate::queue::{Arrival, Queues, Waiting};
+use crate::scan::Scanner;
+use crate::schema;
+use crate::stats::{Kind, Stats, count};
+use crate::sweep::Sweeper;
+use crate::versions::Versions;
+use crate::write::Writer;
+
+/// Between tries of a read while the cluster does not answer.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A store on a cluster.
+#[derive(Debug)]
+pub struct CassandraStore {
+    writer: Arc<Writer>,
+    scanner: Scanner,
+    sweeper: Arc<Sweeper>,
+    health: Arc<Health>,
+    point_reads: PointReads,
+    /// Ended with the store.
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl CassandraStore {
+    /// Connects to a cluster, looks whether it is safe to use, and prepares the statements.
+    ///
+    /// # Errors
+    /// If no node can be reached, the credentials or the keyspace are wrong, or the cluster would lose data or
+    /// linearizability and nobody accepted that.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let session = connect(&options, false).await?;
+        if options.create {
+            schema::create(&session, &options).await?;
+        }
+        let layout = schema::check(&session, &options).await?;
+        refuse_dangers(inspect_session(&session, &options).await?, &options.accepted_risks)?;
+        drop(session);
+        let session = connect(&options, true).await?;
+        let cluster = Arc::new(Cluster::open(session, &options).await?);
+        let writer = Arc::new(Writer {
+            cluster: Arc::clone(&cluster),
+            queues: Arc::new(Queues::new(options.waiting_max)),
+            hints: Hints::default(),
+            versions: Versions::default(),
+            slots: layout.slots,
+            answer_time: options.answer_time,
+        });
+        let (sweeper, health) = (Arc::new(Sweeper::default()), Arc::new(Health::default()));
+        let tasks = vec![
+            tokio::spawn(Arc::clone(&sweeper).run(Arc::clone(&writer), options.sweep_after)),
+            tokio::spawn(Arc::clone(&health).run(cluster)),
+        ];
+        Ok(Self { writer, scanner: Scanner::default(), sweeper, health, point_reads: options.point_reads, tasks })
+    }
+
+    /// Whether the cluster serves reads and writes.
+    ///
+    /// # Errors
+    /// The reason why not, for people.
+    pub fn health(&self) -> Result<(), String> {
+        self.health.state(&self.writer.cluster)
+    }
+
+    /// What the store has done.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.writer.cluster.counters.read()
+    }
+
+    fn cluster(&self) -> &Cluster {
+        &self.writer.cluster
+    }
+
+    async fn try_get(&self, address: &EntityAddress, partition: &Partition) -> Result<Option<Row>, StoreError> {
+        let statements = &self.cluster().statements;
+        let statement = match self.point_reads {
+            PointReads::Strict => &statements.get_strict,
+            PointReads::Fast => &statements.get_fast,
+        };
+        let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
+        let values = (partition.table, &partition.key[..], encode_text(row_key));
+        let result = self.cluster().execute(Kind::Get, statement, values).await;
+        let result = result.map_err(|error| unavailable(error.to_string()))?;
+        let rows = result.into_rows_result().map_err(|error| StoreError::Corrupt(format!("a reply: {error}")))?;
+        let row = rows.maybe_first_row::<(&[u8],)>();
+        let row = row.map_err(|error| StoreError::Corrupt(format!("a reply: {error}")))?;
+        row.map(|(document,)| Row::new(partition_key, row_key, document)).transpose()
+    }
+}
+
+fn refuse_dangers(findings: Vec<Finding>, accepted: &[Risk]) -> Result<(), OpenError> {
+    let (accepted, refused): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| !finding.dangerous || accepted.contains(&finding.risk));
+    for finding in accepted {
+        tracing::warn!(risk = finding.risk.name(), "{}", finding.text);
+    }
+    if refused.is_empty() { Ok(()) } else { Err(OpenError::Dangerous { findings: refused }) }
+}
+
+impl Drop for CassandraStore {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Tries again while the cluster cannot answer and there is time. Reads may be repeated as often as one likes.
+macro_rules! patiently {
+    ($store:expr, $read:expr) => {{
+        let deadline = Instant::now() + $store.writer.answer_time;
+        loop {
+            match $read.await {
+                Err(StoreError::Unavailable { .. }) if Instant::now() + PAUSE < deadline => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }};
+}
+
+#[async_trait]
+impl Store for CassandraStore {
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+        let partition = Partition::new(address.table, &address.key.partition_key);
+        self.cluster().check_quorum(&partition).map_err(unavailable)?;
+        patiently!(self, self.try_get(address, &partition))
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        patiently!(self, self.scanner.scan(self.cluster(), self.writer.slots, &self.sweeper, scan))
+    }
+
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let partition_key = transaction.partition_key();
+        let partition = Partition::new(table, partition_key);
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { transaction: transaction.clone(), now, reply };
+        let counters = &self.cluster().counters;
+        match self.writer.queues.arrive(&partition, waiting) {
+            Arrival::Refused => {
+                count(&counters.contended, 1);
+                return Err(StoreError::Contended);
+            }
+            Arrival::Waits => count(&counters.waiting, 1),
+            Arrival::Leads => {
+                count(&counters.waiting, 1);
+                // In a task of its own: whoever leads writes for others too, and may be gone before they are answered.
+                tokio::spawn(Arc::clone(&self.writer).lead(partition_key.clone(), partition));
+            }
+        }
+        // A leader that vanished may have written before.
+        answer.await.unwrap_or(Err(StoreError::UnknownOutcome))
+    }
+
+    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+        self.writer.hints.forget_table(crate::cluster::table_number(table));
+        purge(self.cluster(), self.writer.slots, table).await
+    }
+}
