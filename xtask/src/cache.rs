@@ -3,7 +3,7 @@
 //! Everything in it can be deleted at any time; the next command makes it again.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Context, Result};
@@ -33,6 +33,16 @@ pub(crate) fn write_if_changed(file: &Path, content: &str) -> Result {
         return Ok(());
     }
     fs::write(file, content).context(|| format!("cannot write {}", file.display()))
+}
+
+/// One at a time: a second process says what it waits for, and then finds the work done.
+pub(crate) fn lock(path: &Path, in_the_way: &str) -> Result<File> {
+    let file = File::create(path).context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        println!("{in_the_way}; waiting for it");
+        file.lock().context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
