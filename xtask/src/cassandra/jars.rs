@@ -107,7 +107,9 @@ fn find_java() -> Option<PathBuf> {
     let installed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
     let folders = home.into_iter().chain(env::split_paths(&path)).chain(installed);
     let mut candidates = folders.map(|folder| folder.join("java")).filter(|java| java.is_file());
-    candidates.find(|java| java_version(java) == Some(JAVA_MAJOR))
+    let java = candidates.find(|java| java_version(java) == Some(JAVA_MAJOR))?;
+    // What the link of the system's choice leads to today, not whatever it leads to when a node is started again.
+    java.canonicalize().ok()
 }
 
 fn java_version(java: &Path) -> Option<u32> {

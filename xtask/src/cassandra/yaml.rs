@@ -19,7 +19,8 @@ const COMMON: [(&str, &str); 44] = [
     ("cas_contention_timeout", "3s"),
     // Acknowledged means on disk: the default, `periodic`, loses the last seconds with a power failure or kill of all.
     ("commitlog_sync", "batch"),
-    ("commitlog_segment_size", "8MiB"),
+    // Half of it bounds a mutation and a message: 8 MiB would refuse an entity group of 4 MiB.
+    ("commitlog_segment_size", "32MiB"),
     ("commitlog_total_space", "256MiB"),
     // A node that waits longer for its peers than a client for the node makes tests slow and shows nothing new. Reads may
     // take longer than writes: they merge what several tables on a slow disk hold.
