@@ -27,6 +27,14 @@ pub(crate) fn create(folder: &Path) -> Result {
     fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))
 }
 
+/// With all that is in it; one that is not there is removed already.
+pub(crate) fn remove_folder(folder: &Path) -> Result {
+    if !folder.exists() {
+        return Ok(());
+    }
+    fs::remove_dir_all(folder).context(|| format!("cannot remove {}", folder.display()))
+}
+
 /// Writes only when the content differs: a touched file would make cargo or g++ build again.
 pub(crate) fn write_if_changed(file: &Path, content: &str) -> Result {
     if fs::read_to_string(file).is_ok_and(|present| present == content) {

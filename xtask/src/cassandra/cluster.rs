@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::address::{self, Place};
 use super::jars::{Programs, VERSION};
-use super::node::{Node, write_script};
+use super::node::{Node, node_folder, write_script};
 use super::shape::Shape;
-use super::{script, wait};
+use super::{script, tls, wait};
+use crate::cache::{self, remove_folder};
 use crate::failure::{Context, Failure, Result};
-use crate::{cache, progress};
+use crate::progress;
 
 const CLUSTER_FILE: &str = "cluster.json";
 const NODETOOL: &str = "nodetool";
@@ -78,7 +79,7 @@ impl Cluster {
             number,
             place,
             is_spare: number > shape.nodes,
-            folder: folder.join(format!("node{number}")),
+            folder: node_folder(&folder, number),
         };
         let nodes = (1..).zip(address::places(&shape)).map(node).collect();
         Ok(Self { shape, version, folder, nodes })
@@ -114,6 +115,11 @@ impl Cluster {
         self.folder.join(NODETOOL)
     }
 
+    /// The certificate that clients of a cluster with TLS must trust.
+    pub(super) fn authority(&self) -> Option<PathBuf> {
+        self.shape.tls.then(|| tls::authority(&self.folder))
+    }
+
     fn check_same(&self, wanted: &Self) -> Result {
         if self.shape == wanted.shape && self.version == wanted.version {
             return Ok(());
@@ -131,7 +137,7 @@ impl Cluster {
     fn start(&self, programs: &Programs) -> Result {
         let missing: Vec<&Node> = self.ring().filter(|node| node.live_pid().is_none()).collect();
         if missing.is_empty() {
-            println!("the cluster `{}` is up already", self.shape.name);
+            println!("the cluster `{}` is up already; looking at it", self.shape.name);
         }
         for node in &missing {
             node.place.check_free()?;
@@ -155,16 +161,19 @@ impl Cluster {
             node.start()?;
         }
         let ring: Vec<&Node> = self.ring().collect();
-        wait::until_all_answer(&ring, self.shape.password)?;
+        wait::until_all_answer(&ring, &self.shape)?;
         wait::until_all_have_met(self)
     }
 
     fn write_files(&self, programs: &Programs) -> Result {
         let places = address::places(&self.shape);
+        if self.shape.tls {
+            tls::ensure(&self.folder, &places, programs)?;
+        }
         for node in &self.nodes {
             // A script must not change under the shell that reads it.
             if node.live_pid().is_none() {
-                node.write_files(&self.shape, &places, programs)?;
+                node.write_files(&self.shape, &places, &self.folder, programs)?;
             }
         }
         let nodetool = script::nodetool(&self.shape, &places, &self.folder, programs);
@@ -178,6 +187,7 @@ impl Cluster {
         let mut value = self.shape.to_json();
         value["version"] = json!(self.version);
         value["nodetool"] = json!(self.nodetool().display().to_string());
+        value["authority"] = json!(self.authority().map(|file| file.display().to_string()));
         value["nodes"] = self.nodes.iter().map(Node::to_json).collect();
         value
     }
@@ -193,6 +203,7 @@ impl Cluster {
         }
         // What nodetool was asked.
         remove_folder(&self.folder.join(".cassandra"))?;
+        tls::remove(&self.folder)?;
         // The last one last, so that what was interrupted is found again.
         for file in [NODETOOL, LOGBACK_OF_NODETOOL, CLUSTER_FILE] {
             let file = self.folder.join(file);
@@ -218,13 +229,6 @@ impl Cluster {
     pub(super) fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }
-}
-
-fn remove_folder(folder: &Path) -> Result {
-    if !folder.exists() {
-        return Ok(());
-    }
-    fs::remove_dir_all(folder).context(|| format!("cannot remove {}", folder.display()))
 }
 
 fn clusters() -> Result<PathBuf> {

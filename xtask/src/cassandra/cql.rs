@@ -21,13 +21,38 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// What we ask for fits many times; a length beyond it is no CQL.
 const BODY_BYTES_MAX: u32 = 1 << 20;
 
+/// A TLS 1.2 greeting that offers the usual: curves x25519 and P-256, AES-GCM, signatures by either kind of key.
+const CLIENT_HELLO: &[u8] = &[
+    // Record: handshake, 87 bytes. Message: client hello, 83 bytes, version 1.2.
+    22, 3, 1, 0, 87, 1, 0, 0, 83, 3, 3, // Random bytes: nothing that follows depends on them.
+    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    // No session; four cipher suites; no compression; 34 bytes of extensions.
+    0, 0, 8, 0xc0, 0x2b, 0xc0, 0x2f, 0xc0, 0x2c, 0xc0, 0x30, 1, 0, 0, 34, // Groups.
+    0, 10, 0, 6, 0, 4, 0, 29, 0, 23, // Point formats.
+    0, 11, 0, 2, 1, 0, // Signature algorithms.
+    0, 13, 0, 14, 0, 12, 4, 3, 5, 3, 8, 4, 4, 1, 5, 1, 8, 5,
+];
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Whether the node begins a TLS handshake. All that follows would need cryptography.
+pub(super) fn greets_encrypted(address: SocketAddr) -> bool {
+    let greet = || {
+        let mut stream = connect(address)?;
+        stream.write_all(CLIENT_HELLO)?;
+        let mut record = [0; 1];
+        stream.read_exact(&mut record)?;
+        io::Result::Ok(record[0])
+    };
+    greet().is_ok_and(|record| record == TLS_HANDSHAKE)
+}
+
 /// Whether the node says which options it supports, the one question that needs no login.
 pub(super) fn answers(address: SocketAddr) -> bool {
     let ask = || ask(&mut connect(address)?, OPTIONS, &[]);
     ask().is_ok_and(|opcode| opcode == SUPPORTED)
 }
 
-/// Whether a login succeeds. The first superuser is made some time after the node answers.
+/// Whether a login succeeds.
 pub(super) fn admits(address: SocketAddr, user: &str, password: &str) -> bool {
     let log_in = || {
         let mut stream = connect(address)?;
@@ -113,6 +138,26 @@ mod tests {
         let (address, thread) = server(&[&[0x84, 0, 0, 0, SUPPORTED, 0, 0, 0, 2, 0, 0]]);
         assert!(answers(address));
         assert_eq!(thread.join().unwrap(), [[4, 0, 0, 0, 5, 0, 0, 0, 0]]);
+    }
+
+    #[test]
+    fn the_greeting_has_the_lengths_it_says() {
+        assert_eq!(CLIENT_HELLO.len(), 5 + usize::from(CLIENT_HELLO[4]));
+        assert_eq!(CLIENT_HELLO[4], 4 + CLIENT_HELLO[8]);
+        let before_extensions = CLIENT_HELLO.len() - 34;
+        assert_eq!(CLIENT_HELLO[before_extensions - 1], 34);
+        // An alert is no handshake, and neither is CQL.
+        for (answer, is_handshake) in [(&[22, 3, 3][..], true), (&[21, 3, 3], false), (&[0x84], false)] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let thread = thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut vec![0; CLIENT_HELLO.len()]).unwrap();
+                stream.write_all(answer).unwrap();
+            });
+            assert_eq!(greets_encrypted(address), is_handshake, "{answer:?}");
+            thread.join().unwrap();
+        }
     }
 
     #[test]

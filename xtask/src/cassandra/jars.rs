@@ -57,7 +57,7 @@ fn assemble(jars: &Path) -> Result {
     let start = Instant::now();
     let complete = fetch(&work)?;
     fs::rename(&complete, jars).context(|| format!("cannot create {}", jars.display()))?;
-    fs::remove_dir_all(&work).context(|| format!("cannot remove {}", work.display()))?;
+    cache::remove_folder(&work)?;
     println!("Cassandra {VERSION} is there after {}", progress::seconds(start.elapsed()));
     Ok(())
 }
@@ -66,9 +66,7 @@ fn assemble(jars: &Path) -> Result {
 fn fetch(work: &Path) -> Result<PathBuf> {
     let (pom_file, jars) = (work.join("pom.xml"), work.join("jars"));
     cache::write_if_changed(&pom_file, &pom())?;
-    if jars.exists() {
-        fs::remove_dir_all(&jars).context(|| format!("cannot remove {}", jars.display()))?;
-    }
+    cache::remove_folder(&jars)?;
     let mut maven = Command::new("mvn");
     maven.args(["--batch-mode", "--quiet", "--strict-checksums", "--file"]).arg(&pom_file);
     maven.arg(format!("-Dmaven.repo.local={}", work.join("repository").display()));

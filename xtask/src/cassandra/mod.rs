@@ -11,6 +11,7 @@ mod node;
 mod ring;
 mod script;
 mod shape;
+mod tls;
 mod wait;
 mod yaml;
 
@@ -23,7 +24,8 @@ use crate::args::Args;
 use crate::failure::{Failure, Result};
 
 pub(crate) const HELP: &str = "\
-cargo xtask cassandra up [--nodes N] [--spare N] [--name NAME] [--fresh] [--password] [--setting KEY=VALUE]
+cargo xtask cassandra up [--nodes N] [--spare N] [--name NAME] [--fresh] [--password] [--tls]
+    [--setting KEY=VALUE]
 cargo xtask cassandra down [--name NAME] [--keep]
 cargo xtask cassandra status [--name NAME]
 
@@ -36,6 +38,7 @@ installed when missing. A cluster lives until `down`, whatever becomes of the te
     --name NAME    default dev, at 127.0.0.1 and following; each name has addresses and data of its own
     --fresh        end a cluster of this name and forget its data first
     --password     clients must log in; the first user is cassandra, with the password cassandra
+    --tls          clients must encrypt; what they must trust is tls/ca.pem in the folder of the cluster
     --setting K=V  a line of cassandra.yaml, instead of ours; may be repeated
   down             end the nodes and remove their data; their logs stay
     --keep         keep the data too, for the next `up`
@@ -62,6 +65,9 @@ fn up(mut args: Args) -> Result {
     let cluster = Cluster::up(&shape, is_fresh)?;
     println!("contact points: {}", join(&cluster.contact_points()));
     println!("folder: {}", cluster.folder().display());
+    if let Some(authority) = cluster.authority() {
+        println!("clients must encrypt, and trust {}", authority.display());
+    }
     Ok(())
 }
 
@@ -82,7 +88,7 @@ fn down(mut args: Args) -> Result {
 }
 
 fn status(mut args: Args) -> Result {
-    let name = args.value("--name")?;
+    let name = shape::name_if_given(&mut args)?;
     args.finish()?;
     let clusters: Vec<Cluster> = match &name {
         Some(name) => Cluster::find(name)?.into_iter().collect(),
@@ -104,7 +110,7 @@ fn print_status(cluster: &Cluster) {
             (None, Some(pid)) => format!("dead (was {pid})"),
             (None, None) => "not started".into(),
         };
-        let answers = if cql::answers(node.place.cql()) { "answers" } else { "silent" };
+        let answers = if node.answers(shape.tls) { "answers" } else { "silent" };
         let role = if node.is_spare { "spare" } else { "seed" };
         println!(
             "  {:>2} {role:<5} {:<16} {process:<18} {answers:<7} {}",

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::address::{CQL_PORT, Place};
 use super::jars::Programs;
 use super::shape::Shape;
-use super::{script, yaml};
+use super::{cql, script, yaml};
 use crate::cache;
 use crate::failure::{Context, Failure, Result};
 
-const LOG_TAIL_BYTES: u64 = 4096;
-const LOG_TAIL_LINES: usize = 20;
+const LOG_TAIL_BYTES: u64 = 64 * 1024;
+const LOG_TAIL_LINES: usize = 12;
 
 #[derive(Debug, Clone)]
 pub(super) struct Node {
@@ -40,11 +40,11 @@ impl Node {
     }
 
     /// Writes everything that a start needs; data that is there stays.
-    pub(super) fn write_files(&self, shape: &Shape, places: &[Place], programs: &Programs) -> Result {
+    pub(super) fn write_files(&self, shape: &Shape, places: &[Place], cluster: &Path, programs: &Programs) -> Result {
         for folder in ["data", "log", "tmp"] {
             cache::create(&self.folder.join(folder))?;
         }
-        let yaml = yaml::text(shape, places, self.number, &self.folder.display().to_string());
+        let yaml = yaml::text(shape, places, self.number, cluster);
         cache::write_if_changed(&self.folder.join("cassandra.yaml"), &yaml)?;
         cache::write_if_changed(&self.folder.join("logback.xml"), &script::logback(&self.folder))?;
         let start = script::start(shape, &self.place, self.number, &self.folder, programs);
@@ -85,15 +85,35 @@ impl Node {
         })
     }
 
+    /// Whether it serves clients, as far as can be told without cryptography.
+    pub(super) fn answers(&self, tls: bool) -> bool {
+        let address = self.place.cql();
+        if tls { cql::greets_encrypted(address) } else { cql::answers(address) }
+    }
+
     pub(super) fn log(&self) -> PathBuf {
-        self.folder.join("log").join("system.log")
+        self.logs().join("system.log")
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// In the log or in one of its older files.
+    pub(super) fn log_says(&self, words: &str) -> bool {
+        let mut logs = fs::read_dir(self.logs()).into_iter().flatten().flatten();
+        logs.any(|log| fs::read(log.path()).is_ok_and(|text| String::from_utf8_lossy(&text).contains(words)))
     }
 
     /// The last lines of the log; of a Java that could not begin there are only those on its output.
     pub(super) fn log_tail(&self) -> String {
-        let logs = [self.log(), self.folder.join("log").join("console.log")];
+        let logs = [self.log(), self.logs().join("console.log")];
         logs.iter().map(|log| tail(log)).filter(|tail| !tail.is_empty()).collect::<Vec<_>>().join("\n")
     }
+}
+
+pub(super) fn node_folder(cluster: &Path, number: u32) -> PathBuf {
+    cluster.join(format!("node{number}"))
 }
 
 pub(super) fn write_script(file: &Path, text: &str) -> Result {
@@ -119,6 +139,7 @@ fn belongs_to(pid: u32, folder: &Path) -> bool {
     String::from_utf8_lossy(&command_line).contains(&folder)
 }
 
+/// Without the frames of stack traces, which push out what they explain.
 fn tail(file: &Path) -> String {
     let read = || {
         let mut file = fs::File::open(file)?;
@@ -130,7 +151,8 @@ fn tail(file: &Path) -> String {
     };
     let bytes = read().unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<_> = text.lines().collect();
+    let is_frame = |line: &&str| line.starts_with("\tat ") || line.starts_with("\t... ");
+    let lines: Vec<_> = text.lines().filter(|line| !is_frame(line)).collect();
     lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
 }
 
@@ -162,6 +184,10 @@ mod tests {
         assert_eq!(tail(&file), "");
         let lines: Vec<String> = (0..5000).map(|line| line.to_string()).collect();
         fs::write(&file, lines.join("\n")).unwrap();
-        assert_eq!(tail(&file), lines[4980..].join("\n"));
+        assert_eq!(tail(&file), lines[4988..].join("\n"));
+
+        let trace = format!("java.lang.Error: why\n{}\t... 7 more\n", "\tat a.b.c(D.java:1)\n".repeat(50));
+        fs::write(&file, trace).unwrap();
+        assert_eq!(tail(&file), "java.lang.Error: why");
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Shape {
     pub(super) spares: u32,
     /// Whether clients must say who they are.
     pub(super) password: bool,
+    /// Whether clients must encrypt.
+    pub(super) tls: bool,
     /// Lines of `cassandra.yaml` that replace ours.
     pub(super) settings: BTreeMap<String, String>,
 }
@@ -35,7 +37,8 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(name: &str, nodes: u32) -> Result<Self> {
         check_name(name)?;
-        let shape = Self { name: name.into(), nodes, spares: 0, password: false, settings: BTreeMap::new() };
+        let shape =
+            Self { name: name.into(), nodes, spares: 0, password: false, tls: false, settings: BTreeMap::new() };
         shape.check_nodes()?;
         Ok(shape)
     }
@@ -45,6 +48,7 @@ impl Shape {
         shape.spares = count(args, "--spare", 0)?;
         shape.check_nodes()?;
         shape.password = args.flag("--password");
+        shape.tls = args.flag("--tls");
         while let Some(setting) = args.value("--setting")? {
             let (key, value) = parse_setting(&setting)?;
             shape.settings.insert(key, value);
@@ -69,6 +73,7 @@ impl Shape {
             "ring_nodes": self.nodes,
             "spare_nodes": self.spares,
             "password": self.password,
+            "tls": self.tls,
             "settings": self.settings,
         })
     }
@@ -80,6 +85,7 @@ impl Shape {
             nodes: value["ring_nodes"].as_u64()?.try_into().ok()?,
             spares: value["spare_nodes"].as_u64()?.try_into().ok()?,
             password: value["password"].as_bool()?,
+            tls: value["tls"].as_bool().unwrap_or(false),
             settings: settings
                 .map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect::<Option<_>>()?,
@@ -95,14 +101,21 @@ impl Shape {
         if self.password {
             words.push("--password".into());
         }
+        if self.tls {
+            words.push("--tls".into());
+        }
         words.extend(self.settings.iter().map(|(key, value)| format!("--setting {key}={value}")));
         words.join(" ")
     }
 }
 
 pub(super) fn name(args: &mut Args) -> Result<String> {
-    let name = args.value("--name")?.unwrap_or_else(|| DEFAULT_NAME.into());
-    check_name(&name)?;
+    Ok(name_if_given(args)?.unwrap_or_else(|| DEFAULT_NAME.into()))
+}
+
+pub(super) fn name_if_given(args: &mut Args) -> Result<Option<String>> {
+    let name = args.value("--name")?;
+    name.as_deref().map_or(Ok(()), check_name)?;
     Ok(name)
 }
 
@@ -158,9 +171,12 @@ mod tests {
 
     #[test]
     fn all_arguments_are_read_and_written() {
-        let line = "--nodes 3 --spare 1 --password --setting commitlog_sync=periodic --setting paxos_variant=v1";
+        let line = "--nodes 3 --spare 1 --password --tls --setting commitlog_sync=periodic --setting paxos_variant=v1";
         let shape = shape(&format!("{line} --name helper")).unwrap();
-        assert_eq!((shape.name.as_str(), shape.nodes, shape.spares, shape.password), ("helper", 3, 1, true));
+        assert_eq!(
+            (shape.name.as_str(), shape.nodes, shape.spares, shape.password, shape.tls),
+            ("helper", 3, 1, true, true)
+        );
         assert_eq!(shape.settings["commitlog_sync"], "periodic");
         assert_eq!(shape.describe(), line);
         assert_eq!(Shape::from_json(&shape.to_json()), Some(shape));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::Cluster;
 use super::node::Node;
+use super::shape::Shape;
 use super::{cql, ring};
 use crate::failure::{Failure, Result};
 use crate::progress;
@@ -21,16 +22,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// A start script waits so long for an earlier process of its node; then it writes its id.
 const PID_MAX: Duration = Duration::from_secs(15);
 
-/// The superuser of every new cluster with `--password`.
-pub(super) const SUPERUSER: (&str, &str) = ("cassandra", "cassandra");
-
 /// Until each of the nodes answers clients.
-pub(super) fn until_all_answer(nodes: &[&Node], password: bool) -> Result {
+pub(super) fn until_all_answer(nodes: &[&Node], shape: &Shape) -> Result {
     let start = Instant::now();
-    let is_ready = |node: &Node| {
-        let address = node.place.cql();
-        cql::answers(address) && (!password || cql::admits(address, SUPERUSER.0, SUPERUSER.1))
-    };
+    let is_ready = |node: &Node| node.answers(shape.tls) && (!shape.password || has_superuser(node, nodes, shape));
     let mut waiting = nodes.to_vec();
     let mut clock = Clock::new(start);
     while !waiting.is_empty() {
@@ -56,6 +51,15 @@ pub(super) fn until_all_answer(nodes: &[&Node], password: bool) -> Result {
         }
     }
     Ok(())
+}
+
+/// The first superuser is made some time after a node answers.
+fn has_superuser(node: &Node, nodes: &[&Node], shape: &Shape) -> bool {
+    if shape.tls {
+        // A login would need cryptography. The node that makes the user says so, and its log lives as long as its data.
+        return nodes.iter().any(|node| node.log_says("Created default superuser role"));
+    }
+    cql::admits(node.place.cql(), "cassandra", "cassandra")
 }
 
 fn check_alive(node: &Node, start: Instant) -> Result {

@@ -1,7 +1,11 @@
 //! `cassandra.yaml` of a node: what tests need of it, and small enough for several nodes on one machine.
 
+use std::path::Path;
+
 use super::address::{CQL_PORT, Place, STORAGE_PORT};
+use super::node::node_folder;
 use super::shape::Shape;
+use super::tls;
 
 const TOKENS_OF_A_NODE: u32 = 4;
 
@@ -70,10 +74,10 @@ const COMPANIONS: [(&str, &str, &str, &str); 2] = [
 ];
 
 /// The whole file of node `number`, which counts from one.
-pub(super) fn text(shape: &Shape, places: &[Place], number: u32, folder: &str) -> String {
-    let mut lines: Vec<(String, String)> = own_lines(shape, places, number, folder);
+pub(super) fn text(shape: &Shape, places: &[Place], number: u32, cluster: &Path) -> String {
+    let mut lines = own_lines(shape, places, number, &node_folder(cluster, number));
     lines.extend(COMMON.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    lines.extend(identity_lines(shape));
+    lines.extend(client_lines(shape, cluster));
     for (key, value) in &shape.settings {
         set(&mut lines, key, value);
     }
@@ -94,11 +98,11 @@ fn set(lines: &mut Vec<(String, String)>, key: &str, value: &str) {
 }
 
 /// Who the node is, where it listens and keeps its files, and how it comes into the ring.
-fn own_lines(shape: &Shape, places: &[Place], number: u32, folder: &str) -> Vec<(String, String)> {
+fn own_lines(shape: &Shape, places: &[Place], number: u32, folder: &Path) -> Vec<(String, String)> {
     let addresses: Vec<_> = places.iter().map(|place| place.address.to_string()).collect();
     let address = addresses.get(number as usize - 1).cloned().unwrap_or_default();
     let seeds = addresses.iter().take(shape.nodes as usize).cloned().collect::<Vec<_>>().join(",");
-    let below = |name: &str| quoted(&format!("{folder}/data/{name}"));
+    let below = |name: &str| quoted(&folder.join("data").join(name).display().to_string());
     let is_in_ring = number <= shape.nodes;
     let mut lines = vec![
         ("cluster_name", quoted(&format!("tavola {}", shape.name))),
@@ -126,12 +130,18 @@ fn seed_provider(seeds: &str) -> String {
     format!("[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"{seeds}\"}}]}}]")
 }
 
-fn identity_lines(shape: &Shape) -> [(String, String); 2] {
+/// What clients must do to be served.
+fn client_lines(shape: &Shape, cluster: &Path) -> Vec<(String, String)> {
     let (authenticator, authorizer) = match shape.password {
         true => ("PasswordAuthenticator", "CassandraAuthorizer"),
         false => ("AllowAllAuthenticator", "AllowAllAuthorizer"),
     };
-    [("authenticator".into(), authenticator.into()), ("authorizer".into(), authorizer.into())]
+    let mut lines =
+        vec![("authenticator".to_owned(), authenticator.to_owned()), ("authorizer".to_owned(), authorizer.to_owned())];
+    if shape.tls {
+        lines.push(("client_encryption_options".to_owned(), tls::setting(cluster)));
+    }
+    lines
 }
 
 /// Evenly spread over the ring, neighbours on different nodes: known before the nodes meet, so that they can start together.
@@ -154,7 +164,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn yaml(shape: &Shape, number: u32) -> String {
-        text(shape, &places(shape), number, "/cache/it's")
+        text(shape, &places(shape), number, Path::new("/cache/it's"))
     }
 
     #[test]
@@ -182,7 +192,7 @@ mod tests {
             "seeds: \"127.0.0.1,127.0.0.2,127.0.0.3\"",
             "\nauto_bootstrap: false\n",
             "\nnum_tokens: 4\n",
-            "\ncommitlog_directory: '/cache/it''s/data/commitlog'\n",
+            "\ncommitlog_directory: '/cache/it''s/node2/data/commitlog'\n",
             "\npaxos_variant: v2\n",
             "\ncommitlog_sync: batch\n",
             "\ncas_contention_timeout: 3s\n",
@@ -220,10 +230,12 @@ mod tests {
     fn no_key_is_there_twice() {
         let mut shape = Shape::new("dev", 1).unwrap();
         shape.password = true;
+        shape.tls = true;
         let text = yaml(&shape, 1);
         let keys: Vec<_> = text.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
         assert_eq!(keys.len(), keys.iter().collect::<BTreeSet<_>>().len());
         assert!(text.contains("\nauthenticator: PasswordAuthenticator\n"));
         assert!(text.contains("\nauthorizer: CassandraAuthorizer\n"));
+        assert!(text.contains("\nclient_encryption_options: {enabled: true, "));
     }
 }
