@@ -25,6 +25,7 @@ impl Place {
     /// `number` counts from one, spare nodes after those of the ring.
     pub(super) fn new(name: &str, number: u32) -> Self {
         let block = block(name);
+        // A shape has no more nodes than that.
         let number = number.min(JMX_PORTS_OF_A_NAME.into()) as u8;
         let jmx_port = JMX_PORT_FIRST + u16::from(block) * JMX_PORTS_OF_A_NAME + u16::from(number) - 1;
         Self { address: Ipv4Addr::new(127, 0, block, number), jmx_port }
@@ -40,17 +41,18 @@ impl Place {
 
     /// Fails if somebody else listens where the node will.
     pub(super) fn check_free(&self) -> Result {
-        for listener in self.listeners() {
-            TcpListener::bind(listener).map_err(|error| {
-                Failure::new(format!(
-                    "a node would listen at {listener}, which cannot be had ({error}): another program is there, or another \
-                     cluster whose name leads to the same addresses (`cargo xtask cassandra status` lists them); end it, or \
-                     choose another --name"
-                ))
-            })?;
-        }
-        Ok(())
+        self.listeners().into_iter().try_for_each(check_free)
     }
+}
+
+fn check_free(listener: SocketAddr) -> Result {
+    TcpListener::bind(listener).map(drop).map_err(|error| {
+        Failure::new(format!(
+            "a node would listen at {listener}, which cannot be had ({error}): another program is there, or another cluster \
+             whose name leads to the same addresses (`cargo xtask cassandra status` lists them); end it, or choose another \
+             --name"
+        ))
+    })
 }
 
 /// The third byte of a cluster's addresses: the default's is 127.0.0.x, other names share 254 more.
@@ -103,11 +105,11 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_named() {
-        let place = Place::new("test-of-a-port-in-use", 16);
-        let listener = TcpListener::bind(place.cql()).unwrap();
-        let failure = place.check_free().unwrap_err().to_string();
-        assert!(failure.contains(&place.cql().to_string()), "{failure}");
-        drop(listener);
-        place.check_free().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let failure = check_free(address).unwrap_err().to_string();
+        assert!(failure.contains(&address.to_string()), "{failure}");
+        // Any port that is free.
+        check_free(([127, 0, 0, 1], 0).into()).unwrap();
     }
 }

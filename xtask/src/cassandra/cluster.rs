@@ -16,6 +16,9 @@ use crate::cache::{self, remove_folder};
 use crate::failure::{Context, Failure, Result};
 use crate::progress;
 
+/// The one that `SimpleSnitch` puts every node in; clients name it when they create a keyspace.
+const DATACENTER: &str = "datacenter1";
+
 const CLUSTER_FILE: &str = "cluster.json";
 const NODETOOL: &str = "nodetool";
 const LOGBACK_OF_NODETOOL: &str = "logback-nodetool.xml";
@@ -116,7 +119,7 @@ impl Cluster {
     }
 
     /// The certificate that clients of a cluster with TLS must trust.
-    pub(super) fn authority(&self) -> Option<PathBuf> {
+    pub(crate) fn authority(&self) -> Option<PathBuf> {
         self.shape.tls.then(|| tls::authority(&self.folder))
     }
 
@@ -144,11 +147,12 @@ impl Cluster {
         }
         self.write_files(programs)?;
         let start = Instant::now();
-        let outcome = self.start_nodes(&missing);
-        if let Err(failure) = outcome {
+        if let Err(failure) = self.start_nodes(&missing) {
             // What runs only in part serves nobody; what ran before stays.
             let missing: Vec<Node> = missing.into_iter().cloned().collect();
-            wait::until_all_have_stopped(&missing)?;
+            if let Err(second) = wait::until_all_have_stopped(&missing) {
+                eprintln!("warning: {second}");
+            }
             return Err(failure);
         }
         println!("the cluster `{}` is ready ({})", self.shape.name, progress::seconds(start.elapsed()));
@@ -186,6 +190,7 @@ impl Cluster {
     fn to_json(&self) -> Value {
         let mut value = self.shape.to_json();
         value["version"] = json!(self.version);
+        value["datacenter"] = json!(DATACENTER);
         value["nodetool"] = json!(self.nodetool().display().to_string());
         value["authority"] = json!(self.authority().map(|file| file.display().to_string()));
         value["nodes"] = self.nodes.iter().map(Node::to_json).collect();

@@ -21,17 +21,17 @@ const SETTINGS_OF_OURS_END: [&str; 2] = ["_directory", "_directories"];
 /// Two clusters of one shape are the same cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
-    pub(super) name: String,
+    pub(crate) name: String,
     /// In the ring from the start.
-    pub(super) nodes: u32,
+    pub(crate) nodes: u32,
     /// Prepared, to be added to the ring later.
-    pub(super) spares: u32,
+    pub(crate) spares: u32,
     /// Whether clients must say who they are.
-    pub(super) password: bool,
+    pub(crate) password: bool,
     /// Whether clients must encrypt.
-    pub(super) tls: bool,
+    pub(crate) tls: bool,
     /// Lines of `cassandra.yaml` that replace ours.
-    pub(super) settings: BTreeMap<String, String>,
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
 impl Shape {
