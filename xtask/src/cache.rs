@@ -3,7 +3,7 @@
 //! Everything in it can be deleted at any time; the next command makes it again.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Context, Result};
@@ -27,12 +27,30 @@ pub(crate) fn create(folder: &Path) -> Result {
     fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))
 }
 
+/// With all that is in it; one that is not there is removed already.
+pub(crate) fn remove_folder(folder: &Path) -> Result {
+    if !folder.exists() {
+        return Ok(());
+    }
+    fs::remove_dir_all(folder).context(|| format!("cannot remove {}", folder.display()))
+}
+
 /// Writes only when the content differs: a touched file would make cargo or g++ build again.
 pub(crate) fn write_if_changed(file: &Path, content: &str) -> Result {
     if fs::read_to_string(file).is_ok_and(|present| present == content) {
         return Ok(());
     }
     fs::write(file, content).context(|| format!("cannot write {}", file.display()))
+}
+
+/// One at a time: a second process says what it waits for, and then finds the work done.
+pub(crate) fn lock(path: &Path, in_the_way: &str) -> Result<File> {
+    let file = File::create(path).context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        println!("{in_the_way}; waiting for it");
+        file.lock().context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod cache;
+mod cassandra;
 mod conformance;
 mod deny;
 mod doc_snippets;
@@ -46,6 +47,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   torture       attacks on the server: kills, failing disks, damaged files, races
   bench         the benchmarks
   ratchet       instructions counted, against those that are stored
+  cassandra     clusters of Apache Cassandra on this machine, for tests
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
 struct Subcommand {
@@ -54,7 +56,7 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 11] = [
+const COMMANDS: [Subcommand; 12] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
@@ -65,6 +67,7 @@ const COMMANDS: [Subcommand; 11] = [
     Subcommand { name: "torture", help: torture::HELP, run: torture::command },
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
     Subcommand { name: "ratchet", help: ratchet::HELP, run: ratchet::command },
+    Subcommand { name: "cassandra", help: cassandra::HELP, run: cassandra::command },
     Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
 ];
 

@@ -5,7 +5,7 @@
 //! folder under a name made of version, flags and compiler. `.cargo/local.toml` then points every cargo call at it.
 //! The values in that file must not change between calls: cargo would build all dependents again.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -145,7 +145,7 @@ impl Build {
     fn run(&self) -> Result {
         let work = self.beside("partial");
         cache::create(&work)?;
-        let _lock = lock(&self.beside("lock"))?;
+        let _lock = cache::lock(&self.beside("lock"), "Another process is compiling RocksDB")?;
         if self.library().is_file() {
             return Ok(());
         }
@@ -251,19 +251,9 @@ fn key(version: &str, units: &[Unit]) -> Result<String> {
 }
 
 /// FNV-1a: unlike the standard library's hasher it stays the same from one Rust to the next.
-fn fnv1a<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
+pub(crate) fn fnv1a<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
     let bytes = parts.flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// One build at a time: a second clone waits and then finds the library.
-fn lock(path: &Path) -> Result<File> {
-    let file = File::create(path).context(|| format!("cannot create {}", path.display()))?;
-    if file.try_lock().is_err() {
-        println!("Another process is compiling RocksDB; waiting for it");
-        file.lock().context(|| format!("cannot lock {}", path.display()))?;
-    }
-    Ok(file)
 }
 
 fn point_cargo_at(folder: &Path) -> Result {
