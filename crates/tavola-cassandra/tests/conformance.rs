@@ -1,11 +1,12 @@
-//! The contract of stores, on a real cluster. `cargo xtask cassandra up` starts one, and `cargo xtask test` runs these.
+//! The contract of stores, on a real cluster. `cargo xtask test` starts one and runs these; by hand:
 //!
 //! ```sh
-//! TAVOLA_CASSANDRA=127.0.0.1:9042 cargo test -p tavola-cassandra -- --ignored
+//! cargo xtask cassandra up
+//! cargo test -p tavola-cassandra --features cluster-tests
 //! ```
 
 mod common;
 
 use common::Isolated;
 
-tavola_testkit::store_conformance!(ignore = "needs a cluster"; Isolated::open().await);
+tavola_testkit::store_conformance!(Isolated::open().await);

@@ -4,8 +4,7 @@
 //! tavola_testkit::store_conformance!(MemoryStore::new());
 //! ```
 //!
-//! The expression is evaluated anew for each case, in an async function, and gives an empty store. With
-//! `ignore = "reason";` before it the cases run only when they are asked for.
+//! The expression is evaluated anew for each case, in an async function, and gives an empty store.
 
 pub mod concurrency;
 pub mod fixture;
@@ -18,11 +17,8 @@ pub mod transactions;
 /// One `#[tokio::test]` per case of the contract, each on a fresh store.
 #[macro_export]
 macro_rules! store_conformance {
-    (ignore = $reason:literal; $store:expr) => {
-        $crate::store_conformance! { @all [#[ignore = $reason]] $store }
-    };
-    (@all $attributes:tt $store:expr) => {
-        $crate::store_conformance_cases! { $attributes $store;
+    ($store:expr) => {
+        $crate::store_conformance_cases! { $store;
             operations: [
                 an_absent_entity_is_none every_type_is_read_back an_entity_may_have_no_properties
                 the_largest_entity_is_read_back insert_refuses_an_existing_entity replace_writes_all_properties
@@ -55,37 +51,26 @@ macro_rules! store_conformance {
             ]
         }
     };
-    ($store:expr) => {
-        $crate::store_conformance! { @all [] $store }
-    };
 }
 
 /// The body of [`store_conformance!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! store_conformance_cases {
-    ($attributes:tt $store:expr; $theme:ident: [$($case:ident)*] $($rest:tt)*) => {
+    ($store:expr; $theme:ident: [$($case:ident)*] $($rest:tt)*) => {
         mod $theme {
             #[allow(unused_imports, reason = "not every expression names something of its file")]
             use super::*;
 
-            $($crate::store_conformance_case! { $attributes $store; $theme $case })*
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let store = ::std::sync::Arc::new($store);
+                    $crate::store_conformance::$theme::$case($crate::store_conformance::fixture::Subject(store)).await;
+                }
+            )*
         }
-        $crate::store_conformance_cases! { $attributes $store; $($rest)* }
+        $crate::store_conformance_cases! { $store; $($rest)* }
     };
-    ($attributes:tt $store:expr;) => {};
-}
-
-/// One case of [`store_conformance!`].
-#[doc(hidden)]
-#[macro_export]
-macro_rules! store_conformance_case {
-    ([$(#[$attribute:meta])*] $store:expr; $theme:ident $case:ident) => {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        $(#[$attribute])*
-        async fn $case() {
-            let store = ::std::sync::Arc::new($store);
-            $crate::store_conformance::$theme::$case($crate::store_conformance::fixture::Subject(store)).await;
-        }
-    };
+    ($store:expr;) => {};
 }
