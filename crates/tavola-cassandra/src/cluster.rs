@@ -27,7 +27,7 @@ use crate::statements::{Quorums, Statements};
 use crate::stats::{Counters, Kind};
 
 /// A connection that says nothing for so long is asked whether it lives.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// One partition, as the cluster names it.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -54,8 +54,8 @@ pub(crate) fn table_number(table: TableId) -> i64 {
     table.number().cast_signed()
 }
 
-/// Connects. The keyspace is used only if it is known to exist.
-pub(crate) async fn connect(options: &Options, use_keyspace: bool) -> Result<Session, OpenError> {
+/// Connects. The keyspace need not exist: statements name it.
+pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
     check_keyspace_name(&options.keyspace)?;
     let quorums = Quorums::new(options.data_centre.is_some());
     let profile = ExecutionProfile::builder()
@@ -79,9 +79,6 @@ pub(crate) async fn connect(options: &Options, use_keyspace: bool) -> Result<Ses
     }
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(Arc::clone(tls)));
-    }
-    if use_keyspace {
-        builder = builder.use_keyspace(&options.keyspace, true);
     }
     let user = options.credentials.as_ref().map(|(user, _)| user.as_str());
     builder.build().await.map_err(|error| OpenError::connect(&options.contact_points, user, &error))
@@ -116,7 +113,7 @@ impl fmt::Debug for Cluster {
 impl Cluster {
     pub(crate) async fn open(session: Session, options: &Options) -> Result<Self, OpenError> {
         let quorums = Quorums::new(options.data_centre.is_some());
-        let statements = Statements::prepare(&session, quorums).await?;
+        let statements = Statements::prepare(&session, &options.keyspace, quorums).await?;
         let data_centre = options.data_centre.clone();
         Ok(Self { session, statements, quorums, counters: Counters::default(), data_centre })
     }

@@ -78,7 +78,7 @@ pub struct Finding {
 /// # Errors
 /// If it cannot be reached.
 pub async fn inspect(options: &Options) -> Result<Vec<Finding>, OpenError> {
-    let session = connect(options, false).await?;
+    let session = connect(options).await?;
     inspect_session(&session, options).await
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Layout {
 /// # Errors
 /// If the cluster cannot be reached, refuses, or has a keyspace of that name that is not ours.
 pub async fn init(options: &Options) -> Result<(), OpenError> {
-    let session = connect(options, false).await?;
+    let session = connect(options).await?;
     create(&session, options).await
 }
 

@@ -62,33 +62,38 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) async fn prepare(session: &Session, quorums: Quorums) -> Result<Self, OpenError> {
+    pub(crate) async fn prepare(session: &Session, keyspace: &str, quorums: Quorums) -> Result<Self, OpenError> {
         let prepare = Prepare { session, quorums };
-        let entity = "WHERE tid=? AND pk=?";
+        let (table, directory) = (format!("{keyspace}.entity"), format!("{keyspace}.pdir"));
+        let whole = "WHERE tid=? AND pk=?";
         let row = "WHERE tid=? AND pk=? AND rk=?";
-        let put = format!("UPDATE entity SET ver=?, doc=? {row}");
-        let register = format!("UPDATE entity SET gen=?, pts=?, wid=? {entity}");
+        let put = format!("UPDATE {table} SET ver=?, doc=? {row}");
+        let register = format!("UPDATE {table} SET gen=?, pts=?, wid=? {whole}");
         Ok(Self {
-            guard: prepare.conditional(&format!("UPDATE entity SET pts=?, wid=? {entity} IF gen=? AND pts<?")).await?,
+            guard: prepare.conditional(&format!("UPDATE {table} SET pts=?, wid=? {whole} IF gen=? AND pts<?")).await?,
             guard_new: prepare.conditional(&format!("{register} IF gen=null")).await?,
             guard_retired: prepare.conditional(&format!("{register} IF gen=? AND pts<?")).await?,
             put: prepare.conditional(&put).await?,
             put_absent: prepare.conditional(&format!("{put} IF ver=null")).await?,
             put_present: prepare.conditional(&format!("{put} IF ver!=null")).await?,
             put_at: prepare.conditional(&format!("{put} IF ver=?")).await?,
-            delete_present: prepare.conditional(&format!("DELETE FROM entity {row} IF ver!=null")).await?,
-            delete_at: prepare.conditional(&format!("DELETE FROM entity {row} IF ver=?")).await?,
-            get_strict: prepare.strict(&format!("SELECT doc FROM entity {row}")).await?,
-            get_fast: prepare.plain(&format!("SELECT doc FROM entity {row}")).await?,
-            get_some: prepare.strict(&format!("SELECT rk, doc FROM entity {entity} AND rk IN ?")).await?,
-            slice: prepare.plain(&format!("SELECT rk, doc FROM entity {entity} AND rk>=? AND rk<? LIMIT ?")).await?,
-            register: prepare.strict(&format!("SELECT gen, pts, wid, rk FROM entity {entity} LIMIT 1")).await?,
-            retire: prepare.conditional(&format!("UPDATE entity SET gen=? {entity} IF gen=? AND wid=?")).await?,
-            delete_partition: prepare.plain(&format!("DELETE FROM entity {entity}")).await?,
-            enter: prepare.plain("INSERT INTO pdir (tid, slot, pk, gen) VALUES (?, ?, ?, ?)").await?,
-            leave: prepare.plain("DELETE FROM pdir WHERE tid=? AND slot=? AND pk=? AND gen<=?").await?,
-            walk: prepare.plain("SELECT pk FROM pdir WHERE tid=? AND slot=? AND pk>=? AND pk<? LIMIT ?").await?,
-            delete_slot: prepare.plain("DELETE FROM pdir WHERE tid=? AND slot=?").await?,
+            delete_present: prepare.conditional(&format!("DELETE FROM {table} {row} IF ver!=null")).await?,
+            delete_at: prepare.conditional(&format!("DELETE FROM {table} {row} IF ver=?")).await?,
+            get_strict: prepare.strict(&format!("SELECT doc FROM {table} {row}")).await?,
+            get_fast: prepare.plain(&format!("SELECT doc FROM {table} {row}")).await?,
+            get_some: prepare.strict(&format!("SELECT rk, doc FROM {table} {whole} AND rk IN ?")).await?,
+            slice: prepare.plain(&format!("SELECT rk, doc FROM {table} {whole} AND rk>=? AND rk<? LIMIT ?")).await?,
+            register: prepare.strict(&format!("SELECT gen, pts, wid, rk FROM {table} {whole} LIMIT 1")).await?,
+            retire: prepare.conditional(&format!("UPDATE {table} SET gen=? {whole} IF gen=? AND wid=?")).await?,
+            delete_partition: prepare.plain(&format!("DELETE FROM {table} {whole}")).await?,
+            enter: prepare.plain(&format!("INSERT INTO {directory} (tid, slot, pk, gen) VALUES (?, ?, ?, ?)")).await?,
+            leave: prepare
+                .plain(&format!("DELETE FROM {directory} WHERE tid=? AND slot=? AND pk=? AND gen<=?"))
+                .await?,
+            walk: prepare
+                .plain(&format!("SELECT pk FROM {directory} WHERE tid=? AND slot=? AND pk>=? AND pk<? LIMIT ?"))
+                .await?,
+            delete_slot: prepare.plain(&format!("DELETE FROM {directory} WHERE tid=? AND slot=?")).await?,
         })
     }
 }

@@ -47,14 +47,14 @@ impl CassandraStore {
     /// If no node can be reached, the credentials or the keyspace are wrong, or the cluster would lose data or
     /// linearizability and nobody accepted that.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
-        let session = connect(&options, false).await?;
+        let session = connect(&options).await?;
         if options.create {
             schema::create(&session, &options).await?;
         }
         let layout = schema::check(&session, &options).await?;
         refuse_dangers(inspect_session(&session, &options).await?, &options.accepted_risks)?;
-        drop(session);
-        let session = connect(&options, true).await?;
+        // The driver must know a keyspace that was just made, to find its replicas.
+        session.refresh_metadata().await.map_err(|error| OpenError::statement("read the cluster's layout", &error))?;
         let cluster = Arc::new(Cluster::open(session, &options).await?);
         let writer = Arc::new(Writer {
             cluster: Arc::clone(&cluster),

@@ -26,6 +26,11 @@ pub trait Health: fmt::Debug + Send + Sync + 'static {
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         Vec::new()
     }
+
+    /// Further metrics, as lines of OpenMetrics text.
+    fn exposition(&self) -> String {
+        String::new()
+    }
 }
 
 /// Always ready: a store in memory.

@@ -40,8 +40,10 @@ impl PropertiesStore {
         if let Some(properties) = self.recall(account) {
             return Ok(properties);
         }
+        // What the store answers may be as old as the question.
+        let asked = Instant::now();
         let properties = Arc::new(self.read(account).await?.0);
-        self.remember(account, Arc::clone(&properties));
+        self.remember(account, asked, Arc::clone(&properties));
         Ok(properties)
     }
 
@@ -82,9 +84,9 @@ impl PropertiesStore {
         (since.elapsed() < REMEMBERED).then(|| Arc::clone(properties))
     }
 
-    fn remember(&self, account: &AccountName, properties: Arc<ServiceProperties>) {
+    fn remember(&self, account: &AccountName, asked: Instant, properties: Arc<ServiceProperties>) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.insert(account.clone(), (Instant::now(), properties));
+        remembered.insert(account.clone(), (asked, properties));
     }
 
     fn forget(&self, account: &AccountName) {

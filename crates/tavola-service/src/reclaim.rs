@@ -18,6 +18,8 @@ use crate::record::row_key;
 const LAST_WRITER: Duration = Duration::from_secs(60);
 /// While dropped tables wait for their last purge, they are looked at this often.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// What other processes dropped is looked for this often.
+const INTERVAL_OF_OTHERS: Duration = Duration::from_secs(60);
 const DROPPED_PER_SCAN: usize = 100;
 
 /// Purges dropped tables and then forgets them.
@@ -27,6 +29,8 @@ pub struct Reclaimer {
     clock: Arc<dyn Clock>,
     catalog: Arc<Catalog>,
     dropped: Arc<Notify>,
+    /// Other processes drop tables too, and may be gone before they give their space back.
+    shared: bool,
     /// Purged once, at this time, and waiting for their last writers.
     purged: HashMap<TableId, Duration>,
 }
@@ -37,8 +41,9 @@ impl Reclaimer {
         clock: Arc<dyn Clock>,
         catalog: Arc<Catalog>,
         dropped: Arc<Notify>,
+        shared: bool,
     ) -> Self {
-        Self { store, clock, catalog, dropped, purged: HashMap::new() }
+        Self { store, clock, catalog, dropped, shared, purged: HashMap::new() }
     }
 
     /// Works until it is cancelled. What was dropped before a restart is found again in the catalogue.
@@ -51,11 +56,12 @@ impl Reclaimer {
                     true
                 }
             };
-            if wait_for_writers {
-                let _woken_early = tokio::time::timeout(INTERVAL, self.dropped.notified()).await;
-            } else {
-                self.dropped.notified().await;
-            }
+            let interval = match (wait_for_writers, self.shared) {
+                (true, _) => INTERVAL,
+                (false, true) => INTERVAL_OF_OTHERS,
+                (false, false) => Duration::MAX,
+            };
+            let _woken_early = tokio::time::timeout(interval, self.dropped.notified()).await;
         }
     }
 

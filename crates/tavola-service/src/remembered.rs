@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::catalog::TableEntry;
 
 /// How long another process's change may go unseen.
-const LEASE: Duration = Duration::from_secs(2);
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Far more than are in use at a time. Beyond it all are forgotten, which costs one read each.
 const TABLES_MAX: usize = 10_000;
 
@@ -38,6 +38,8 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LookUp {
     changes: u64,
+    /// The lease counts from here: what the store answers may be as old.
+    begun: Instant,
 }
 
 impl RememberedTables {
@@ -50,7 +52,7 @@ impl RememberedTables {
 
     /// To be called before the store is asked.
     pub(crate) fn begin_look_up(&self) -> LookUp {
-        LookUp { changes: self.lock().changes }
+        LookUp { changes: self.lock().changes, begun: Instant::now() }
     }
 
     pub(crate) fn remember(&self, look_up: LookUp, account: &AccountName, folded: &str, entry: &Arc<TableEntry>) {
@@ -63,7 +65,7 @@ impl RememberedTables {
             state.count = 0;
         }
         let tables = state.tables.entry(account.clone()).or_default();
-        if tables.insert(folded.to_owned(), (Instant::now(), Arc::clone(entry))).is_none() {
+        if tables.insert(folded.to_owned(), (look_up.begun, Arc::clone(entry))).is_none() {
             state.count += 1;
         }
     }

@@ -19,6 +19,7 @@ use crate::error::ServiceError;
 use crate::properties::PropertiesStore;
 use crate::query::{Page, read_page};
 use crate::reclaim::Reclaimer;
+use crate::remembered::LEASE;
 use crate::tables_query;
 
 /// A reply and what it cost.
@@ -44,6 +45,8 @@ pub struct TableService {
     catalog: Arc<Catalog>,
     properties: PropertiesStore,
     dropped: Arc<Notify>,
+    /// Other processes serve the same store.
+    shared: bool,
 }
 
 impl TableService {
@@ -52,14 +55,20 @@ impl TableService {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock)));
         let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock));
-        Self { store, clock, catalog, properties, dropped: Arc::default() }
+        Self { store, clock, catalog, properties, dropped: Arc::default(), shared: false }
+    }
+
+    /// The same service over a store that other processes serve too.
+    #[must_use]
+    pub fn shared_with_others(self) -> Self {
+        Self { shared: true, ..self }
     }
 
     /// The background work that gives the space of dropped tables back; somebody must run it.
     #[must_use]
     pub fn reclaimer(&self) -> Reclaimer {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        Reclaimer::new(store, clock, Arc::clone(&self.catalog), Arc::clone(&self.dropped))
+        Reclaimer::new(store, clock, Arc::clone(&self.catalog), Arc::clone(&self.dropped), self.shared)
     }
 
     /// The current properties of an account's Table service.
@@ -135,6 +144,10 @@ impl TableService {
     async fn delete_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
         self.catalog.drop_table(account, name).await?;
         self.dropped.notify_one();
+        if self.shared {
+            // Whoever asks another process after this answer must not find the table there.
+            tokio::time::sleep(LEASE).await;
+        }
         Ok(Answer::free(TableReply::TableDeleted))
     }
 

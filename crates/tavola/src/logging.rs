@@ -28,6 +28,10 @@ impl LogLevel {
 /// `RUST_LOG` says more than the configuration.
 fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
     let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| log.level.clone());
+    // A single word is about the server. The driver of a cluster tells of every node that comes and goes; a filter that
+    // names it gets that too.
+    let is_word = filter.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let filter = if is_word { format!("{filter},scylla=error") } else { filter };
     EnvFilter::try_new(&filter)
         .map_err(|error| ConfigError::new(format!("log.level: \"{filter}\" is not a level or filter: {error}")))
 }

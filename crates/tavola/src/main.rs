@@ -3,6 +3,7 @@
 
 mod account_access;
 mod azurite;
+mod cluster;
 mod commands;
 mod descriptors;
 mod exit;
@@ -11,6 +12,7 @@ mod http_client;
 mod human_time;
 mod judge;
 mod logging;
+mod open_store;
 mod progress_bar;
 mod serve;
 

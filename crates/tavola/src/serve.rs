@@ -5,22 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use clap::ArgMatches;
-use tavola_embedded::{EmbeddedStore, OpenError};
+use tavola_server::config::Personality;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use tavola_server::config::{Personality, StoreConfig};
 use tavola_server::connection::Scheme;
-use tavola_server::node::{AlwaysReady, Configuration};
+use tavola_server::node::Configuration;
 use tavola_server::telemetry::Telemetry;
 use tavola_server::tls::TlsReloader;
-use tavola_server::{Config, ConfigError, Health, Node, Server};
+use tavola_server::{Config, ConfigError, Node, Server};
 use tavola_service::{SystemClock, TableService};
-use tavola_store::{MemoryStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
 use crate::logging::{self, LogLevel};
+use crate::open_store::OpenStore;
 
 /// A command line and what it means, so that it can be asked again when files have changed.
 pub(crate) struct CommandLine {
@@ -51,9 +50,9 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     if config.personality == Personality::Emulator && config.table.port() != 0 {
         println!("Azurite Table service is starting at {}", url(config.scheme(), config.table));
     }
-    let store = open_store(&config.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    let store = runtime.block_on(OpenStore::open(&config.store))?;
     runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
     store.close();
     Ok(())
@@ -65,11 +64,11 @@ async fn serve(
     store: &OpenStore,
     reloaded: Reloaded,
 ) -> Result<(), Failure> {
-    let (entities, health) = store.parts();
     let server = Server::bind(config, tls.clone()).await?;
     let telemetry = Telemetry::new(logging::access_log(&config.log)?);
-    let tables = TableService::new(entities, Arc::new(SystemClock));
-    let node = Node::new(config, tables, health, telemetry)?.with_configuration(reloaded);
+    let tables = TableService::new(store.entities(), Arc::new(SystemClock));
+    let tables = if store.is_shared() { tables.shared_with_others() } else { tables };
+    let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloaded);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
     stop_on_signal(stop)?;
@@ -172,78 +171,4 @@ fn development_string(scheme: Scheme, table: SocketAddr) -> String {
         scheme.name(),
         url(scheme, reachable)
     )
-}
-
-/// The store that was configured, kept as what it is so that it can be closed.
-enum OpenStore {
-    Memory(Arc<MemoryStore>),
-    Embedded(Arc<EmbeddedStore>),
-}
-
-impl OpenStore {
-    fn parts(&self) -> (Arc<dyn Store>, Arc<dyn Health>) {
-        match self {
-            Self::Memory(store) => (Arc::clone(store) as _, Arc::new(AlwaysReady)),
-            Self::Embedded(store) => (Arc::clone(store) as _, Arc::new(EmbeddedHealth(Arc::clone(store)))),
-        }
-    }
-
-    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log.
-    fn close(self) {
-        if let Self::Embedded(store) = self
-            && let Err(error) = store.close()
-        {
-            tracing::warn!(%error, "the next start will replay the log");
-        }
-    }
-}
-
-fn open_store(config: &StoreConfig) -> Result<OpenStore, Failure> {
-    match config {
-        StoreConfig::Memory => Ok(OpenStore::Memory(Arc::new(MemoryStore::new()))),
-        StoreConfig::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes } => {
-            let options = tavola_embedded::Options {
-                block_cache_bytes: *cache_bytes,
-                memtable_bytes: *memtable_bytes,
-                reserve_bytes: *reserve_bytes,
-                ..Default::default()
-            };
-            let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
-            Ok(OpenStore::Embedded(Arc::new(store)))
-        }
-    }
-}
-
-/// A script can tell a folder that must be looked at from a disk or machine that must.
-pub(crate) fn cannot_open(error: OpenError) -> Failure {
-    let message = error.to_string();
-    match error {
-        OpenError::Io { .. } | OpenError::DiskFull { .. } | OpenError::MissingCpuFeatures { .. } => {
-            Failure::System(message)
-        }
-        _ => Failure::Data(message),
-    }
-}
-
-#[derive(Debug)]
-struct EmbeddedHealth(Arc<EmbeddedStore>);
-
-impl Health for EmbeddedHealth {
-    fn ready(&self) -> Result<(), String> {
-        self.0.health()
-    }
-
-    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let stats = self.0.stats();
-        vec![
-            ("tavola_store_commits", "Transactions that were written", stats.commits),
-            ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
-            ("tavola_store_contended", "Transactions that found the queue full", stats.contended),
-            ("tavola_store_syncs", "Groups that were written, each with one sync", stats.syncs),
-            ("tavola_store_written_bytes", "Bytes of those groups", stats.bytes_written),
-            ("tavola_store_gets_cached", "Point reads that memory answered", stats.gets_cached),
-            ("tavola_store_gets_from_disk", "Point reads that had to ask the disk", stats.gets_from_disk),
-            ("tavola_store_gets_in_place", "Point reads while files are in memory", stats.gets_in_place),
-        ]
-    }
 }

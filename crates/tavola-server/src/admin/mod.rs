@@ -118,7 +118,7 @@ fn status(node: &Node) -> Response<Bytes> {
 }
 
 fn metrics(node: &Node) -> Response<Bytes> {
-    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&node.health.counters()))
+    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health))
 }
 
 fn text(status: StatusCode, body: String) -> Response<Bytes> {

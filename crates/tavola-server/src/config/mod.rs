@@ -5,6 +5,7 @@
 
 pub mod account_folder;
 pub mod accounts;
+mod cluster;
 pub mod layers;
 mod proxies;
 pub mod settings;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
+pub use cluster::{ClusterConfig, ClusterReads};
 use ipnet::IpNet;
 pub use layers::{Layers, Origin};
 pub use proxies::ip_range;
@@ -83,6 +85,8 @@ pub enum StoreConfig {
         /// Free bytes of the disk below which writes are refused.
         reserve_bytes: u64,
     },
+    /// In a cluster that other front ends use too.
+    Cassandra(ClusterConfig),
 }
 
 /// Bounds on what clients can occupy.
@@ -201,7 +205,11 @@ impl StoreConfig {
                 let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
                 Ok(Self::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes: reserve << 20 })
             }
-            other => Err(layers.error("store.kind", &format!("\"{other}\" is not a store; use embedded or memory"))),
+            "cassandra" => ClusterConfig::resolve(layers).map(Self::Cassandra),
+            other => {
+                let problem = format!("\"{other}\" is not a store; use embedded, cassandra or memory");
+                Err(layers.error("store.kind", &problem))
+            }
         }
     }
 }

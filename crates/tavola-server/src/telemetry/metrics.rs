@@ -102,7 +102,12 @@ impl Metrics {
         self.response_bytes.inc_by(event.response_bytes);
     }
 
-    pub(super) fn exposition(&self, store: &[(&'static str, &'static str, u64)], log_lines_dropped: u64) -> String {
+    pub(super) fn exposition(
+        &self,
+        store: &[(&'static str, &'static str, u64)],
+        more: &str,
+        log_lines_dropped: u64,
+    ) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes any text");
         let end = text.rfind("# EOF").unwrap_or(text.len());
@@ -112,6 +117,7 @@ impl Metrics {
         for (name, help, value) in store.iter().chain([&dropped]) {
             let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n");
         }
+        text.push_str(more);
         text.push_str("# EOF\n");
         text
     }

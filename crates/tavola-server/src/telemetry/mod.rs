@@ -13,6 +13,8 @@ use tavola_core::reply::Cost;
 pub use access_log::{AccessLog, AccessLogFormat};
 use metrics::Metrics;
 
+use crate::node::Health;
+
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an entity's content.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
@@ -94,10 +96,10 @@ impl Telemetry {
         self.started.elapsed()
     }
 
-    /// The metrics as OpenMetrics text, with the store's own counters behind them.
+    /// The metrics as OpenMetrics text, with the store's own behind them.
     #[must_use]
-    pub fn exposition(&self, store: &[(&'static str, &'static str, u64)]) -> String {
+    pub fn exposition(&self, store: &dyn Health) -> String {
         let dropped = self.access_log.as_ref().map_or(0, AccessLog::dropped);
-        self.metrics.exposition(store, dropped)
+        self.metrics.exposition(&store.counters(), &store.exposition(), dropped)
     }
 }

@@ -11,8 +11,8 @@ use tavola_service::{Audit, Audited};
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
+use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
-use crate::serve::cannot_open;
 
 const ABOUT: &str = "Check every checksum, every row and the catalogue of a data folder; changes nothing";
 const EXAMPLES: &str = "\

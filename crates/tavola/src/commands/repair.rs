@@ -13,8 +13,8 @@ use crate::commands::check::{Checked, examine, finding_json, finding_text, locat
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
+use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
-use crate::serve::cannot_open;
 
 const ABOUT: &str = "Save what can be read of a damaged data folder into a new one; says first what is lost";
 const EXAMPLES: &str = "\

@@ -1,0 +1,143 @@
+//! A Cassandra cluster as the store: from settings to options, and what it says about itself.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, PointReads, Risk, WIDTH_EDGES};
+use tavola_server::Health;
+use tavola_server::config::{ClusterConfig, ClusterReads};
+
+use crate::exit::Failure;
+use crate::http_client::HttpClient;
+
+/// What the settings mean to the store.
+pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
+    let tls = config.tls.then(|| HttpClient::new(config.ca_file.clone()).trust()).transpose();
+    Ok(Options {
+        contact_points: config.contact_points.clone(),
+        keyspace: config.keyspace.clone(),
+        data_centre: config.data_centre.clone(),
+        replication: config.replication,
+        create: config.create,
+        credentials: config.user.clone().map(|user| (user, config.password.to_string())),
+        tls: tls.map_err(|error| Failure::Usage(format!("store.ca_file: {error}")))?,
+        statement_time: config.statement_time,
+        answer_time: config.answer_time,
+        point_reads: match config.reads {
+            ClusterReads::Strict => PointReads::Strict,
+            ClusterReads::Fast => PointReads::Fast,
+        },
+        waiting_max: config.waiting_max,
+        sweep_after: config.sweep_after,
+        accepted_risks: accepted_risks(&config.accepted_risks)?,
+        ..Options::default()
+    })
+}
+
+fn accepted_risks(names: &[String]) -> Result<Vec<Risk>, Failure> {
+    let parse = |name: &String| {
+        let known = Risk::ALL.map(Risk::name).join(", ");
+        Risk::parse(name)
+            .ok_or_else(|| Failure::Usage(format!("store.accept_risks: no risk {name:?}; there are {known}")))
+    };
+    names.iter().map(parse).collect()
+}
+
+/// Settings and keyspaces are for people to look at; a cluster that is away may come back.
+pub(crate) fn cannot_open(error: OpenError) -> Failure {
+    match &error {
+        OpenError::Connect { .. } | OpenError::Statement { .. } => Failure::System(error.to_string()),
+        _ => Failure::Data(error.to_string()),
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ClusterHealth(pub(crate) Arc<CassandraStore>);
+
+impl Health for ClusterHealth {
+    fn ready(&self) -> Result<(), String> {
+        self.0.health()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let stats = self.0.stats();
+        vec![
+            ("tavola_store_commits", "Transactions that were written", stats.commits),
+            ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
+            ("tavola_store_contended", "Transactions that found their partition's queue full", stats.contended),
+            ("tavola_store_attempts", "Conditional batches that were sent", stats.attempts),
+            ("tavola_store_attempts_refused", "Conditional batches that were refused", stats.attempts_refused),
+            ("tavola_store_retries", "Conditional batches that were repeated", stats.retries),
+            ("tavola_store_unknown", "Conditional batches whose outcome was not told", stats.unknown),
+            ("tavola_store_fences", "Fences that were put up to find out", stats.fences),
+            ("tavola_store_unresolved", "Transactions answered with an unknown outcome", stats.unresolved),
+            ("tavola_store_registrations", "Partitions entered into the directory", stats.registrations),
+            ("tavola_store_retirements", "Empty partitions taken out of the directory", stats.retirements),
+        ]
+    }
+
+    fn exposition(&self) -> String {
+        let stats = self.0.stats();
+        let mut text = String::new();
+        gauge(&mut text, "tavola_store_waiting", "Transactions that wait for their partition", stats.waiting);
+        let width = "tavola_store_batch_width";
+        heading(&mut text, width, "histogram", "Transactions that share a conditional batch");
+        let edges: Vec<String> = WIDTH_EDGES.iter().map(u64::to_string).collect();
+        buckets(&mut text, width, "", &edges, &stats.widths);
+        let time = "tavola_store_statement_seconds";
+        heading(&mut text, time, "histogram", "Time until the cluster answered a statement");
+        let edges: Vec<String> = LATENCY_EDGES_MS.iter().map(|edge| format!("{:.3}", *edge as f64 / 1e3)).collect();
+        for latency in &stats.latencies {
+            let label = format!("statement=\"{}\",", latency.statement);
+            buckets(&mut text, time, &label, &edges, &latency.buckets);
+            let _infallible =
+                writeln!(text, "{time}_sum{{statement=\"{}\"}} {}", latency.statement, latency.total.as_secs_f64());
+        }
+        let failed = "tavola_store_statement_failures";
+        heading(&mut text, failed, "counter", "Statements that the cluster did not carry out, or did not say so");
+        for latency in &stats.latencies {
+            let _infallible =
+                writeln!(text, "{failed}_total{{statement=\"{}\"}} {}", latency.statement, latency.failed);
+        }
+        text
+    }
+}
+
+fn heading(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n");
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
+    heading(text, name, "gauge", help);
+    let _infallible = writeln!(text, "{name} {value}");
+}
+
+/// Cumulative, as the format wants them; the last has no edge.
+fn buckets(text: &mut String, name: &str, label: &str, edges: &[String], counts: &[u64]) {
+    let mut sum = 0;
+    for (edge, count) in edges.iter().map(String::as_str).chain(["+Inf"]).zip(counts) {
+        sum += count;
+        let _infallible = writeln!(text, "{name}_bucket{{{label}le=\"{edge}\"}} {sum}");
+    }
+    let label = label.trim_end_matches(',');
+    let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
+    let _infallible = writeln!(text, "{name}_count{braces} {sum}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::buckets;
+
+    #[test]
+    fn buckets_are_cumulative() {
+        let mut text = String::new();
+        buckets(&mut text, "n", "statement=\"get\",", &["1".to_owned(), "2".to_owned()], &[3, 0, 2]);
+        let expected = [
+            "n_bucket{statement=\"get\",le=\"1\"} 3",
+            "n_bucket{statement=\"get\",le=\"2\"} 3",
+            "n_bucket{statement=\"get\",le=\"+Inf\"} 5",
+            "n_count{statement=\"get\"} 5",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+}

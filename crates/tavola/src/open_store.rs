@@ -1,0 +1,106 @@
+//! The store that was configured: opening it, what it says about itself, closing it.
+
+use std::sync::Arc;
+
+use tavola_cassandra::CassandraStore;
+use tavola_embedded::{EmbeddedStore, OpenError};
+use tavola_server::Health;
+use tavola_server::config::StoreConfig;
+use tavola_server::node::AlwaysReady;
+use tavola_store::{MemoryStore, Store};
+
+use crate::cluster::{self, ClusterHealth};
+use crate::exit::Failure;
+
+/// A store, kept as what it is so that it can be closed.
+pub(crate) enum OpenStore {
+    Memory(Arc<MemoryStore>),
+    Embedded(Arc<EmbeddedStore>),
+    Cassandra(Arc<CassandraStore>),
+}
+
+impl OpenStore {
+    pub(crate) async fn open(config: &StoreConfig) -> Result<Self, Failure> {
+        match config {
+            StoreConfig::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
+            StoreConfig::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes } => {
+                let options = tavola_embedded::Options {
+                    block_cache_bytes: *cache_bytes,
+                    memtable_bytes: *memtable_bytes,
+                    reserve_bytes: *reserve_bytes,
+                    ..Default::default()
+                };
+                let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
+                Ok(Self::Embedded(Arc::new(store)))
+            }
+            StoreConfig::Cassandra(config) => {
+                let store = CassandraStore::open(cluster::options(config)?).await.map_err(cluster::cannot_open)?;
+                Ok(Self::Cassandra(Arc::new(store)))
+            }
+        }
+    }
+
+    pub(crate) fn entities(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => Arc::clone(store) as _,
+            Self::Embedded(store) => Arc::clone(store) as _,
+            Self::Cassandra(store) => Arc::clone(store) as _,
+        }
+    }
+
+    pub(crate) fn health(&self) -> Arc<dyn Health> {
+        match self {
+            Self::Memory(_) => Arc::new(AlwaysReady),
+            Self::Embedded(store) => Arc::new(EmbeddedHealth(Arc::clone(store))),
+            Self::Cassandra(store) => Arc::new(ClusterHealth(Arc::clone(store))),
+        }
+    }
+
+    /// True if other processes may serve it at the same time.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Cassandra(_))
+    }
+
+    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log.
+    pub(crate) fn close(self) {
+        if let Self::Embedded(store) = self
+            && let Err(error) = store.close()
+        {
+            tracing::warn!(%error, "the next start will replay the log");
+        }
+    }
+}
+
+/// A script can tell a folder that must be looked at from a disk or machine that must.
+pub(crate) fn cannot_open(error: OpenError) -> Failure {
+    let message = error.to_string();
+    match error {
+        OpenError::Io { .. } | OpenError::DiskFull { .. } | OpenError::MissingCpuFeatures { .. } => {
+            Failure::System(message)
+        }
+        _ => Failure::Data(message),
+    }
+}
+
+#[derive(Debug)]
+struct EmbeddedHealth(Arc<EmbeddedStore>);
+
+impl Health for EmbeddedHealth {
+    fn ready(&self) -> Result<(), String> {
+        self.0.health()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let stats = self.0.stats();
+        vec![
+            ("tavola_store_commits", "Transactions that were written", stats.commits),
+            ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
+            ("tavola_store_contended", "Transactions that found the queue full", stats.contended),
+            ("tavola_store_syncs", "Groups that were written, each with one sync", stats.syncs),
+            ("tavola_store_written_bytes", "Bytes of those groups", stats.bytes_written),
+            ("tavola_store_gets_cached", "Point reads that memory answered", stats.gets_cached),
+            ("tavola_store_gets_from_disk", "Point reads that had to ask the disk", stats.gets_from_disk),
+            ("tavola_store_gets_in_place", "Point reads while files are in memory", stats.gets_in_place),
+        ]
+    }
+}
