@@ -8,6 +8,7 @@ pub mod accounts;
 pub mod layers;
 mod proxies;
 pub mod settings;
+mod targets;
 mod tls;
 pub mod tokens;
 
