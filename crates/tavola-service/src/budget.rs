@@ -59,7 +59,7 @@ pub(crate) struct PaidUntil(u64);
 #[derive(Debug)]
 pub struct Bucket {
     rate: Rate,
-    /// A [`PaidUntil`].
+    /// The number in a `PaidUntil`.
     paid_until: AtomicU64,
 }
 

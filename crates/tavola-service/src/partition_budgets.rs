@@ -69,7 +69,8 @@ impl PartitionBudgets {
     }
 
     /// These rows, in the order of their keys, were read of a table: who comes later to their partitions pays for them,
-    /// except for those that were taken before.
+    /// except for those that were taken before. Of whom nothing was taken could not be refused; such readers leave a
+    /// partition alone that is over its budget already, or they could pile up what it owes without end.
     pub(crate) fn charge(&self, rate: Rate, table: TableId, rows: &[Row], taken: usize) {
         if !rate.is_bounded() {
             return;
@@ -77,7 +78,11 @@ impl PartitionBudgets {
         let now = self.clock.elapsed();
         for rows in rows.chunk_by(|one, next| one.partition_key() == next.partition_key()) {
             let entities = rows.len().saturating_sub(taken) as u64;
-            self.with((table, rows[0].partition_key()), |paid| *paid = rate.charged(entities, *paid, now));
+            self.with((table, rows[0].partition_key()), |paid| {
+                if taken > 0 || rate.admits(1, *paid, now) {
+                    *paid = rate.charged(entities, *paid, now);
+                }
+            });
         }
     }
 
@@ -183,6 +188,23 @@ mod tests {
         assert!(takes(&budgets, "c"));
         budgets.charge(RATE, TABLE, &rows(&["c", "c"]), 1);
         assert_eq!(taken(&budgets, TABLE, "c"), 8, "what was taken before is not charged again");
+        budgets.charge(RATE, TABLE, &rows(&["c"; 6]), 1);
+        clock.set(700);
+        assert_eq!(taken(&budgets, TABLE, "c"), 0, "whoever took the last pays for all that it led to");
+        clock.set(800);
+        assert_eq!(taken(&budgets, TABLE, "c"), 1);
+    }
+
+    /// Scans of a table are not refused. An hour of them must not close a partition for another four.
+    #[test]
+    fn who_cannot_be_refused_piles_up_no_debt() {
+        let (budgets, clock) = budgets();
+        for _ in 0..1000 {
+            budgets.charge(RATE, TABLE, &rows(&["p"; 8]), 0);
+        }
+        assert!(!takes(&budgets, "p"));
+        clock.set(1_600);
+        assert_eq!(taken(&budgets, TABLE, "p"), 10);
     }
 
     #[test]

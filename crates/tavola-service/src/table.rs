@@ -92,8 +92,8 @@ impl TableService {
 
     /// The same, as long as no partition of the account is asked for more entities than `entities` allows. A point
     /// request counts one, a transaction its operations, whether or not they succeed; a query of one partition counts
-    /// what it returned and one at least. What a query of several partitions returned counts in each of them, but does
-    /// not hold the query up: where it will read is not known before.
+    /// what it returned and one at least. A query of several partitions is not held up, because where it will read is
+    /// not known before; what it returned counts in each of them that is not over its budget already.
     ///
     /// # Errors
     /// [`ServiceError::PartitionOverBudget`] before any entity is read or written, and those of [`Self::execute`].
