@@ -99,6 +99,20 @@ impl KeyRange {
         self.start >= self.end
     }
 
+    /// The partition in which the whole range lies, if it lies in one.
+    #[must_use]
+    pub fn sole_partition(&self) -> Option<&PartitionKey> {
+        let first = match &self.start {
+            Cut::Before(key) | Cut::After(key) => &key.partition_key,
+            Cut::Start | Cut::AfterPartition(_) | Cut::End => return None,
+        };
+        match &self.end {
+            Cut::Before(key) | Cut::After(key) => (key.partition_key == *first).then_some(first),
+            Cut::AfterPartition(last) => (last == first).then_some(first),
+            Cut::Start | Cut::End => None,
+        }
+    }
+
     /// What both ranges hold.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -154,5 +168,18 @@ mod tests {
         assert!(!KeyRange::point(key("a", "b")).contains(&key("a", "")));
         assert!(range.intersection(&KeyRange::partition(partition("b"))).is_empty());
         assert_eq!(range.intersection(&KeyRange::ALL), range);
+    }
+
+    #[test]
+    fn a_range_lies_in_one_partition_or_not() {
+        let sole = |start: Cut, end: Cut| KeyRange { start, end }.sole_partition().map(|key| key.as_str().to_owned());
+        let a = Some("a".to_owned());
+        assert_eq!(sole(Cut::Before(key("a", "b")), Cut::After(key("a", "b"))), a);
+        assert_eq!(sole(Cut::After(key("a", "b")), Cut::Before(key("a", "c"))), a);
+        assert_eq!(sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("a"))), a);
+        assert_eq!(sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("b"))), None);
+        assert_eq!(sole(Cut::Before(key("a", "b")), Cut::Before(key("b", "b"))), None);
+        assert_eq!(sole(Cut::Start, Cut::AfterPartition(partition(""))), None);
+        assert_eq!(KeyRange::ALL.sole_partition(), None);
     }
 }

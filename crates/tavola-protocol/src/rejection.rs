@@ -120,7 +120,7 @@ pub enum Rejection {
         /// When to try again.
         retry_after_seconds: u32,
     },
-    /// Over a budget of the account.
+    /// Over a budget of the account, or of a partition.
     OverBudget(Budget),
     /// The store cannot serve now; nothing was written.
     StoreUnavailable,
@@ -134,15 +134,17 @@ pub enum Rejection {
     InternalError,
 }
 
-/// What an account can have spent.
+/// What can be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
-    /// Requests.
+    /// Requests of an account.
     Requests,
-    /// Bytes of request bodies.
+    /// Bytes of request bodies of an account.
     Ingress,
-    /// Bytes of answers.
+    /// Bytes of answers of an account.
     Egress,
+    /// Entities of one partition.
+    PartitionEntities,
 }
 
 impl From<Refusal> for Rejection {
@@ -275,6 +277,8 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
         Rejection::OverBudget(Budget::Ingress) => error(503, "ServerBusy", INGRESS_OVER_LIMIT),
         Rejection::OverBudget(Budget::Egress) => error(503, "ServerBusy", EGRESS_OVER_LIMIT),
+        // The service has texts for the limits of accounts only.
+        Rejection::OverBudget(Budget::PartitionEntities) => error(503, "ServerBusy", BUSY),
         Rejection::InternalError => error(500, "InternalError", INTERNAL_ERROR),
     }
 }

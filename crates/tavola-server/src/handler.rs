@@ -13,11 +13,12 @@ use http::{Method, Request, Response, StatusCode};
 use tavola_core::reply::Cost;
 use tavola_core::{DateTime, Grant, Refusal, TableRequest};
 use tavola_protocol::auth::without_credentials;
+use tavola_protocol::rejection::Budget;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
 use tavola_protocol::{
     Address, AddressRules, Caller, Credential, Exchange, Gate, Presentation, Rejection, authenticate, cors, locate,
 };
-use tavola_service::{Answer, ServiceError};
+use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::StoreError;
 use tokio::time::error::Elapsed;
 
@@ -27,7 +28,7 @@ use crate::config::Account;
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
 use crate::proxy::{self, Client};
-use crate::telemetry::{RequestEvent, Subject};
+use crate::telemetry::{Bound, RequestEvent, Subject};
 use crate::tokens::{TokenAuthority, TokenRefusal};
 
 /// Health on the data port: `-` cannot begin an account's name.
@@ -198,12 +199,13 @@ impl<'a> RequestInHand<'a> {
         admitted: Admitted,
     ) -> Result<Response<Bytes>, Failure> {
         let (node, time) = (Arc::clone(self.node), self.time());
+        let entities = self.partition_entities();
         let (request_id, presentation, now) =
             (self.request_id.clone(), self.presentation.clone(), date_time(self.arrived));
         let page = async move {
             // Its place is free when the work is done, not when whoever asked has gone.
             let _until_done = admitted;
-            let answer = tokio::time::timeout(time, node.tables.execute(&grant, request)).await?;
+            let answer = tokio::time::timeout(time, node.tables.execute_within(&grant, entities, request)).await?;
             let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
             Ok::<_, Elapsed>(answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange))))
         };
@@ -258,10 +260,16 @@ impl<'a> RequestInHand<'a> {
     }
 
     async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {
-        match tokio::time::timeout(self.time(), self.node.tables.execute(grant, request)).await {
+        let executed = self.node.tables.execute_within(grant, self.partition_entities(), request);
+        match tokio::time::timeout(self.time(), executed).await {
             Ok(result) => result.map_err(|error| self.rejection_of(error)),
             Err(_elapsed) => Err(Rejection::OperationTimedOut),
         }
+    }
+
+    /// What the account may ask of one partition.
+    fn partition_entities(&self) -> Rate {
+        self.account.as_ref().map_or(Rate::UNBOUNDED, |account| account.budgets.rates().partition_entities)
     }
 
     /// What the client gives us, within what we give ourselves.
@@ -274,6 +282,7 @@ impl<'a> RequestInHand<'a> {
         match error {
             ServiceError::Refused(refusal) => refusal.into(),
             ServiceError::OperationRefused(failed) => failed.into(),
+            ServiceError::PartitionOverBudget => Rejection::OverBudget(Budget::PartitionEntities),
             ServiceError::Store(StoreError::Contended) => busy(),
             ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
             // Said once by the store; a line for every refused write would fill what is left of the disk.
@@ -322,6 +331,7 @@ impl<'a> RequestInHand<'a> {
 
     fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
         self.subject.error_code = Some(tavola_protocol::rejection::status_code_text(rejection).code);
+        self.subject.throttled_by = Bound::behind(rejection);
         self.subject.cost = Cost { rows_returned: 0, ..self.subject.cost };
         render_rejection(rejection, &self.exchange())
     }

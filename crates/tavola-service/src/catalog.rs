@@ -4,6 +4,7 @@
 //! `t:{name}` is a living table under its folded name, `d:{id}` a dropped one whose rows are still to be reclaimed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tavola_core::transaction::Outcome;
 use tavola_core::{
@@ -55,10 +56,10 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalogue kept in `store`.
+    /// The catalogue kept in `store`; tables are remembered for `lease`.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, free_ids: Mutex::new(0..0), remembered: Arc::default() }
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        Self { store, clock, free_ids: Mutex::new(0..0), remembered: Arc::new(RememberedTables::new(lease)) }
     }
 
     /// The table of that name, in whatever case, as a request on its entities needs it.

@@ -13,6 +13,9 @@ pub enum ServiceError {
     /// The domain says no to one operation of a transaction, and so to all of it.
     #[error("operation {} refused: {:?}", .0.index, .0.refusal)]
     OperationRefused(FailedOperation),
+    /// More entities of the partition were asked for than its budget has; nothing was read or written.
+    #[error("the partition is over its budget")]
+    PartitionOverBudget,
     /// The store could not answer.
     #[error(transparent)]
     Store(#[from] StoreError),

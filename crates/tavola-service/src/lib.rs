@@ -4,9 +4,11 @@
 //! are entities of system tables, so that every store carries them without knowing.
 
 pub mod audit;
+pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod error;
+mod partition_budgets;
 mod properties;
 mod query;
 pub mod reclaim;
@@ -16,6 +18,7 @@ pub mod table;
 mod tables_query;
 
 pub use audit::{Audit, Audited, AuditedTable};
+pub use budget::{Bucket, Rate};
 pub use clock::{Clock, SystemClock};
 pub use error::ServiceError;
 pub use reclaim::Reclaimer;

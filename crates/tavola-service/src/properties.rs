@@ -18,8 +18,6 @@ use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::{self, Record, partition_key, require, row_key, text};
 
-/// How long another process's change may go unseen. A change through this process is seen at once.
-const REMEMBERED: Duration = Duration::from_secs(2);
 const ATTEMPTS_MAX: usize = 8;
 const NONE: &str = "";
 
@@ -27,13 +25,15 @@ const NONE: &str = "";
 pub(crate) struct PropertiesStore {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// How long another process's change may go unseen. A change through this process is seen at once.
+    lease: Duration,
     /// One entry per account that was asked for: bounded by the accounts that exist.
     remembered: Mutex<HashMap<AccountName, (Instant, Arc<ServiceProperties>)>>,
 }
 
 impl PropertiesStore {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, remembered: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        Self { store, clock, lease, remembered: Mutex::default() }
     }
 
     pub(crate) async fn get(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, StoreError> {
@@ -81,7 +81,7 @@ impl PropertiesStore {
     fn recall(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, properties) = remembered.get(account)?;
-        (since.elapsed() < REMEMBERED).then(|| Arc::clone(properties))
+        (since.elapsed() < self.lease).then(|| Arc::clone(properties))
     }
 
     fn remember(&self, account: &AccountName, asked: Instant, properties: Arc<ServiceProperties>) {

@@ -14,14 +14,15 @@ use tokio::time::Instant;
 
 use crate::catalog::TableEntry;
 
-/// How long another process's change may go unseen.
+/// How long another process's change may go unseen, unless something else is asked for.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Far more than are in use at a time. Beyond it all are forgotten, which costs one read each.
 const TABLES_MAX: usize = 10_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RememberedTables {
     state: Mutex<State>,
+    lease: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -43,11 +44,15 @@ pub(crate) struct LookUp {
 }
 
 impl RememberedTables {
+    pub(crate) fn new(lease: Duration) -> Self {
+        Self { state: Mutex::default(), lease }
+    }
+
     /// `folded` is the table's folded name.
     pub(crate) fn recall(&self, account: &AccountName, folded: &str) -> Option<Arc<TableEntry>> {
         let state = self.lock();
         let (since, entry) = state.tables.get(account)?.get(folded)?;
-        (since.elapsed() < LEASE).then(|| Arc::clone(entry))
+        (since.elapsed() < self.lease).then(|| Arc::clone(entry))
     }
 
     /// To be called before the store is asked.
@@ -115,7 +120,7 @@ mod tests {
     }
 
     fn remembered() -> (Arc<RememberedTables>, AccountName) {
-        let (tables, account) = (Arc::new(RememberedTables::default()), account("one"));
+        let (tables, account) = (Arc::new(RememberedTables::new(LEASE)), account("one"));
         tables.remember(tables.begin_look_up(), &account, "people", &entry("People"));
         (tables, account)
     }

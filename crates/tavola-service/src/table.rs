@@ -1,6 +1,7 @@
 //! The Table service: one method, one match, one small function per request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tavola_core::filter::plan::{AccessClass, plan};
 use tavola_core::properties::ServicePropertiesChange;
@@ -8,14 +9,16 @@ use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
     AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Grant,
-    Outcome, Refusal, ServiceProperties, TableName, TableReply, TableRequest, Timestamp,
+    Outcome, Refusal, ServiceProperties, TableId, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_store::{Store, StoreError};
 use tokio::sync::Notify;
 
+use crate::budget::Rate;
 use crate::catalog::{Catalog, TableEntry, read_table};
 use crate::clock::Clock;
 use crate::error::ServiceError;
+use crate::partition_budgets::PartitionBudgets;
 use crate::properties::PropertiesStore;
 use crate::query::{Page, read_page};
 use crate::reclaim::Reclaimer;
@@ -44,31 +47,45 @@ pub struct TableService {
     clock: Arc<dyn Clock>,
     catalog: Arc<Catalog>,
     properties: PropertiesStore,
+    partition_budgets: PartitionBudgets,
     dropped: Arc<Notify>,
-    /// Other processes serve the same store.
-    shared: bool,
+    /// How long other processes that serve the same store may remember tables.
+    lease_of_others: Option<Duration>,
 }
 
 impl TableService {
-    /// A service on `store`.
+    /// A service on `store`, which nobody else serves.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock)));
-        let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock));
-        Self { store, clock, catalog, properties, dropped: Arc::default(), shared: false }
+        Self::with_lease(store, clock, LEASE, false)
     }
 
-    /// The same service over a store that other processes serve too.
+    /// A service on `store` that other processes serve too. What they change is seen after `lease` at the latest, which
+    /// must be the same for all of them.
     #[must_use]
-    pub fn shared_with_others(self) -> Self {
-        Self { shared: true, ..self }
+    pub fn shared(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        Self::with_lease(store, clock, lease, true)
+    }
+
+    fn with_lease(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration, is_shared: bool) -> Self {
+        let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock), lease));
+        let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock), lease);
+        let partition_budgets = PartitionBudgets::new(Arc::clone(&clock));
+        let lease_of_others = is_shared.then_some(lease);
+        Self { store, clock, catalog, properties, partition_budgets, dropped: Arc::default(), lease_of_others }
     }
 
     /// The background work that gives the space of dropped tables back; somebody must run it.
     #[must_use]
     pub fn reclaimer(&self) -> Reclaimer {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        Reclaimer::new(store, clock, Arc::clone(&self.catalog), Arc::clone(&self.dropped), self.shared)
+        Reclaimer::new(
+            store,
+            clock,
+            Arc::clone(&self.catalog),
+            Arc::clone(&self.dropped),
+            self.lease_of_others.is_some(),
+        )
     }
 
     /// The current properties of an account's Table service.
@@ -92,6 +109,22 @@ impl TableService {
     /// # Errors
     /// The domain's refusal, or the store's trouble.
     pub async fn execute(&self, grant: &Grant, request: TableRequest) -> Result<Answer, ServiceError> {
+        self.execute_within(grant, Rate::UNBOUNDED, request).await
+    }
+
+    /// The same, as long as no partition of the account is asked for more entities than `entities` allows. A point
+    /// request counts one, a transaction its operations, whether or not they succeed; a query of one partition counts
+    /// what it returned and one at least. A query of several partitions is not held up, because where it will read is
+    /// not known before; what it returned counts in each of them that is not over its budget already.
+    ///
+    /// # Errors
+    /// [`ServiceError::PartitionOverBudget`] before any entity is read or written, and those of [`Self::execute`].
+    pub async fn execute_within(
+        &self,
+        grant: &Grant,
+        entities: Rate,
+        request: TableRequest,
+    ) -> Result<Answer, ServiceError> {
         let account = grant.account();
         match request {
             TableRequest::CreateTable(name) => self.create_table(account, name).await,
@@ -100,13 +133,15 @@ impl TableService {
             TableRequest::DeleteTable(name) => self.delete_table(account, &name).await,
             TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
             TableRequest::SetPolicies(name, policies) => self.set_policies(account, &name, &policies).await,
-            TableRequest::GetEntity(table, key) => self.get_entity(account, &table, key).await,
-            TableRequest::QueryEntities(table, query) => self.query_entities(grant, &table, &query).await,
+            TableRequest::GetEntity(table, key) => self.get_entity(account, entities, &table, key).await,
+            TableRequest::QueryEntities(table, query) => self.query_entities(grant, entities, &table, &query).await,
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
-                self.write(account, &table, transaction).await
+                self.write(account, entities, &table, transaction).await
             }
-            TableRequest::Transaction(table, transaction) => self.transact(account, &table, transaction).await,
+            TableRequest::Transaction(table, transaction) => {
+                self.transact(account, entities, &table, transaction).await
+            }
             TableRequest::GetServiceProperties => self.get_properties(account).await,
             TableRequest::SetServiceProperties(change) => self.set_properties(account, &change).await,
             TableRequest::GetServiceStats => Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time()))),
@@ -133,7 +168,7 @@ impl TableService {
         top: Option<usize>,
         from: Option<&Continuation>,
     ) -> Result<Page, StoreError> {
-        read_page(&*self.store, tavola_core::TableId::CATALOG, plan(Some(filter)), top, from).await
+        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from).await
     }
 
     async fn get_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
@@ -144,9 +179,9 @@ impl TableService {
     async fn delete_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
         self.catalog.drop_table(account, name).await?;
         self.dropped.notify_one();
-        if self.shared {
+        if let Some(lease) = self.lease_of_others {
             // Whoever asks another process after this answer must not find the table there.
-            tokio::time::sleep(LEASE).await;
+            tokio::time::sleep(lease).await;
         }
         Ok(Answer::free(TableReply::TableDeleted))
     }
@@ -173,10 +208,12 @@ impl TableService {
     async fn get_entity(
         &self,
         account: &AccountName,
+        entities: Rate,
         name: &TableName,
         key: EntityKey,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(account, name).await?;
+        self.partition_budgets.take(entities, table.id, &key.partition_key, 1)?;
         let row = self.store.get(&EntityAddress { table: table.id, key }).await?.ok_or(Refusal::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
         Ok(Answer { reply: TableReply::Entity(table.name.clone(), Box::new(row)), cost })
@@ -185,12 +222,18 @@ impl TableService {
     async fn query_entities(
         &self,
         grant: &Grant,
+        entities: Rate,
         name: &TableName,
         query: &EntityQuery,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(grant.account(), name).await?;
         let plan = plan(query.filter.as_ref()).within(grant.key_range());
+        let sole_partition = if entities.is_bounded() { plan.sole_partition().cloned() } else { None };
+        if let Some(partition_key) = &sole_partition {
+            self.partition_budgets.take(entities, table.id, partition_key, 1)?;
+        }
         let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref()).await?;
+        self.partition_budgets.charge(entities, table.id, &page.rows, usize::from(sole_partition.is_some()));
         let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
         Ok(Answer { reply: TableReply::Entities { table: table.name.clone(), entities, next }, cost: page.cost })
@@ -199,10 +242,11 @@ impl TableService {
     async fn write(
         &self,
         account: &AccountName,
+        entities: Rate,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<Answer, ServiceError> {
-        let (table, mut replies) = self.commit(account, name, transaction).await.map_err(as_single)?;
+        let (table, mut replies) = self.commit(account, entities, name, transaction).await.map_err(as_single)?;
         let reply = replies.pop().expect("a transaction of one operation has one outcome");
         Ok(Answer::free(TableReply::Written(table, reply)))
     }
@@ -210,20 +254,23 @@ impl TableService {
     async fn transact(
         &self,
         account: &AccountName,
+        entities: Rate,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<Answer, ServiceError> {
-        let (table, replies) = self.commit(account, name, transaction).await?;
+        let (table, replies) = self.commit(account, entities, name, transaction).await?;
         Ok(Answer::free(TableReply::TransactionDone(table, replies)))
     }
 
     async fn commit(
         &self,
         account: &AccountName,
+        entities: Rate,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
         let table = self.open(account, name).await.map_err(as_first_operation)?;
+        self.partition_budgets.take(entities, table.id, transaction.partition_key(), transaction.operations().len())?;
         let verdict = self.store.commit(table.id, &transaction, self.clock.now()).await?;
         let outcomes = verdict.map_err(ServiceError::OperationRefused)?;
         assert_eq!(outcomes.len(), transaction.operations().len(), "a store answers every operation");

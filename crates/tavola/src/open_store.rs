@@ -56,11 +56,6 @@ impl OpenStore {
         }
     }
 
-    /// True if other processes may serve it at the same time.
-    pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Self::Cassandra(_))
-    }
-
     /// Everything acknowledged is on disk already; this only saves the next start from replaying the log.
     pub(crate) fn close(self) {
         if let Self::Embedded(store) = self

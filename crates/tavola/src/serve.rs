@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use clap::ArgMatches;
-use tavola_server::config::Personality;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use tavola_server::config::{Personality, StoreConfig};
 use tavola_server::connection::Scheme;
 use tavola_server::node::Configuration;
 use tavola_server::telemetry::Telemetry;
@@ -66,8 +66,12 @@ async fn serve(
 ) -> Result<(), Failure> {
     let server = Server::bind(config, tls.clone()).await?;
     let telemetry = Telemetry::new(logging::access_log(&config.log)?);
-    let tables = TableService::new(store.entities(), Arc::new(SystemClock));
-    let tables = if store.is_shared() { tables.shared_with_others() } else { tables };
+    let tables = match &config.store {
+        StoreConfig::Cassandra(cluster) => TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease),
+        StoreConfig::Memory | StoreConfig::Embedded { .. } => {
+            TableService::new(store.entities(), Arc::new(SystemClock))
+        }
+    };
     let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloaded);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);

@@ -11,11 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::client::{Client, insert, name};
+use common::client::{Client, entity_key, insert, name};
 use common::{ACCOUNT, KEY, RunningServer, tavola};
-use http::{Request, StatusCode};
-use tavola_core::TableRequest;
+use http::{Request, Response, StatusCode};
+use tavola_core::filter::parse::parse;
+use tavola_core::request::{EntityQuery, Select, TablesQuery};
+use tavola_core::{EntityGroupTransaction, TableRequest};
+use tavola_protocol::headers::Wish;
 use tavola_protocol::table::decode::DecodeError;
+use tavola_protocol::table::encode::{Style, encode_request};
+use tavola_protocol::table::entity_json::MetadataLevel;
 use tavola_testkit::record;
 
 fn account(folder: &Path, arguments: &[&str]) -> Output {
@@ -194,6 +199,118 @@ fn accounts_have_switches_and_budgets() {
     assert!(text.contains("Ingress is over the account limit."), "{text}");
     server.signal("-HUP");
     assert_eq!(create(&server, "poor", &poor, "other"), "ServerBusy", "a reload fills no purse");
+}
+
+/// What a request is answered with, headers and all.
+fn answer(client: &mut Client, server: &RunningServer, request: &TableRequest) -> Response<Bytes> {
+    let base = format!("http://{}/{ACCOUNT}", server.table);
+    let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
+    let style = Style { base: &base, wish: &wish, page: None, boundary_ids: ["1", "2"] };
+    client.exchange_signed(encode_request(request, &style).unwrap()).unwrap()
+}
+
+/// Inserts of a hundred entities into one partition, which no run before has inserted.
+fn hundred(partition: &str, run: usize) -> TableRequest {
+    let operations = (0..100).map(|row| insert(&format!("{partition}/{run}-{row}"), 1)).collect();
+    TableRequest::Transaction(name("table"), EntityGroupTransaction::new(operations).unwrap())
+}
+
+fn get(key: &str) -> TableRequest {
+    TableRequest::GetEntity(name("table"), entity_key(key))
+}
+
+fn throttled(server: &RunningServer, bound: &str) -> u64 {
+    let request = Request::get("/metrics").body(Bytes::new()).unwrap();
+    let answer = Client::connect(&server.admin).unwrap().exchange(&request).unwrap();
+    let text = String::from_utf8(answer.body().to_vec()).unwrap();
+    let start = format!("tavola_throttled_total{{bound=\"{bound}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&*start)).unwrap().parse().unwrap()
+}
+
+/// One entity a second, so a hundred at once are owed for longer than any test lasts.
+#[test]
+fn a_hot_partition_is_refused_and_others_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path(), |command| command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "1"));
+    let mut client = Client::connect(&server.table).unwrap();
+    client.create_table("table");
+    assert_eq!(answer(&mut client, &server, &hundred("hot", 0)).status(), StatusCode::ACCEPTED, "a full purse");
+    let (partition_key, operation) = insert("hot/new", 1);
+    let query = |filter| EntityQuery { filter: parse(filter).unwrap(), ..EntityQuery::default() };
+    for request in [
+        get("hot/0-0"),
+        TableRequest::Write(name("table"), partition_key, operation),
+        hundred("hot", 1),
+        TableRequest::QueryEntities(name("table"), query("PartitionKey eq 'hot'")),
+    ] {
+        let busy = answer(&mut client, &server, &request);
+        // Of a batch too the whole is refused, not a part of it.
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE, "{request:?}");
+        assert_eq!(busy.headers()["retry-after"], "1");
+        assert_eq!(busy.headers()["x-ms-error-code"], "ServerBusy");
+        let text = String::from_utf8_lossy(busy.body()).into_owned();
+        assert!(text.contains("The server is currently unable to receive requests."), "{text}");
+    }
+    assert_eq!((throttled(&server, "partition"), throttled(&server, "account")), (4, 0));
+    assert_eq!(answer(&mut client, &server, &hundred("cold", 0)).status(), StatusCode::ACCEPTED);
+    assert_eq!(answer(&mut client, &server, &get("empty/0")).status(), StatusCode::NOT_FOUND);
+    let all = TableRequest::QueryEntities(name("table"), EntityQuery::default());
+    assert_eq!(answer(&mut client, &server, &all).status(), StatusCode::OK, "where it reads is not known before");
+    assert_eq!(client.read_all("table").len(), 200, "what was refused was not written");
+    assert_eq!(throttled(&server, "partition"), 4);
+}
+
+#[test]
+fn a_budget_refills_and_an_account_may_have_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = folder.path().join("accounts");
+    let usual = key(&accounts, &["add", "usual"]);
+    let free = key(&accounts, &["add", "free", "--partition-entities-per-second", "0"]);
+    let slow = key(&accounts, &["add", "slow", "--partition-entities-per-second", "1"]);
+    let server = server(folder.path(), |command| command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "50"));
+    let client = |account: &str, key: &str| {
+        let mut client = Client::connect_as(&server.table, account, key).unwrap();
+        client.create_table("table");
+        client
+    };
+    let mut free = client("free", &free);
+    for run in 0..5 {
+        free.ask(&hundred("p", run)).unwrap().expect("off means off");
+    }
+    let mut usual = client("usual", &usual);
+    let begun = Instant::now();
+    usual.ask(&hundred("p", 0)).unwrap().expect("partitions of other accounts are others");
+    wait_until("the budget refills", || usual.ask(&get("p/0-0")).unwrap().is_ok());
+    assert!(begun.elapsed() >= Duration::from_secs(1), "two seconds pay for a hundred, and one can be owed");
+    let mut slow_client = client("slow", &slow);
+    slow_client.ask(&hundred("p", 0)).unwrap().unwrap();
+    server.signal("-HUP");
+    assert!(slow_client.ask(&get("p/0-0")).unwrap().is_err(), "a reload pays nothing");
+    let file = accounts.join("slow.toml");
+    let settings = std::fs::read_to_string(&file).unwrap();
+    let settings = settings.replace("partition_entities_per_second = 1", "partition_entities_per_second = 0");
+    std::fs::write(&file, settings).unwrap();
+    server.signal("-HUP");
+    wait_until("the budget is gone", || slow_client.ask(&get("p/0-0")).unwrap().is_ok());
+}
+
+#[test]
+fn every_account_gets_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path(), |command| {
+        command.args(["--targets", "azure"]).env("TAVOLA_TARGETS__ACCOUNT_REQUESTS_PER_SECOND", "1")
+    });
+    let mut client = Client::connect(&server.table).unwrap();
+    let request = TableRequest::QueryTables(TablesQuery::default());
+    let mut busy = None;
+    wait_until("two requests come within a second", || {
+        let got = answer(&mut client, &server, &request);
+        busy = (got.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(got);
+        busy.is_some()
+    });
+    let text = String::from_utf8_lossy(busy.unwrap().body()).into_owned();
+    assert!(text.contains("Operations per second is over the account limit."), "{text}");
+    assert_eq!((throttled(&server, "account"), throttled(&server, "partition")), (1, 0));
 }
 
 #[test]

@@ -74,6 +74,13 @@ impl Plan {
         let class = class_of(&ranges);
         Self { ranges, class, ..self }
     }
+
+    /// The partition in which all ranges lie, if they lie in one.
+    #[must_use]
+    pub fn sole_partition(&self) -> Option<&PartitionKey> {
+        let sole = self.ranges.first()?.sole_partition();
+        sole.filter(|_| self.ranges.iter().all(|range| range.sole_partition() == sole))
+    }
 }
 
 fn class_of(ranges: &[KeyRange]) -> AccessClass {

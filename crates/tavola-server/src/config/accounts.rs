@@ -10,9 +10,11 @@ use ipnet::IpNet;
 use tavola_core::AccountName;
 use tavola_protocol::auth::AccountKeys;
 pub use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use tavola_service::Rate;
 
 use super::layers::{Fields, items};
 use super::proxies::ip_range;
+use super::targets::Targets;
 use super::{ConfigError, Layers};
 use crate::budget::{Budgets, Rates};
 
@@ -47,15 +49,17 @@ pub struct Accounts {
 impl Accounts {
     pub(super) fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
         let sections = layers.named("accounts");
+        let targets = Targets::resolve(layers)?;
         if sections.is_empty() {
-            return Ok(Self::development());
+            return Ok(Self::development(&targets));
         }
-        let by_name = sections.iter().map(|(name, fields)| account(name, fields)).collect::<Result<_, _>>()?;
+        let accounts = sections.iter().map(|(name, fields)| account(name, fields, &targets));
+        let by_name = accounts.collect::<Result<_, _>>()?;
         Ok(Self { by_name, development: false })
     }
 
-    fn development() -> Self {
-        let account = account(DEVELOPMENT_ACCOUNT, &Fields::from([("key1", DEVELOPMENT_KEY)]));
+    fn development(targets: &Targets) -> Self {
+        let account = account(DEVELOPMENT_ACCOUNT, &Fields::from([("key1", DEVELOPMENT_KEY)]), targets);
         let (name, account) = account.expect("the development account is well formed");
         Self { by_name: HashMap::from([(name, account)]), development: true }
     }
@@ -104,7 +108,7 @@ impl Accounts {
     }
 }
 
-fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, Arc<Account>), ConfigError> {
+fn account(name: &str, fields: &Fields<'_>, targets: &Targets) -> Result<(AccountName, Arc<Account>), ConfigError> {
     let error = |problem: String| ConfigError(format!("accounts.{name}: {problem}"));
     let account = AccountName::parse(name)
         .ok_or_else(|| error("an account's name has letters, digits and inner hyphens".to_owned()))?;
@@ -115,24 +119,26 @@ fn account(name: &str, fields: &Fields<'_>) -> Result<(AccountName, Arc<Account>
     let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
         ip_range(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
     });
+    let rate = |name, target| parse(fields, name, target).map(Rate::per_second).map_err(error);
     let rates = Rates {
-        requests: parse(fields, "requests_per_second").map_err(error)?,
-        ingress_bytes: parse(fields, "ingress_bytes_per_second").map_err(error)?,
-        egress_bytes: parse(fields, "egress_bytes_per_second").map_err(error)?,
+        requests: rate("requests_per_second", targets.account_requests)?,
+        ingress_bytes: rate("ingress_bytes_per_second", 0)?,
+        egress_bytes: rate("egress_bytes_per_second", 0)?,
+        partition_entities: rate("partition_entities_per_second", targets.partition_entities)?,
     };
     let resolved = Account {
         keys,
-        read_only: parse(fields, "read_only").map_err(error)?,
+        read_only: parse(fields, "read_only", false).map_err(error)?,
         allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
         budgets: Arc::new(Budgets::new(rates)),
     };
     Ok((account, Arc::new(resolved)))
 }
 
-/// The value of a field, or the type's own default if nobody gave one.
-fn parse<T: FromStr<Err: Display> + Default>(fields: &Fields<'_>, name: &str) -> Result<T, String> {
+/// The value of a field, or `unwritten` if nobody gave one.
+fn parse<T: FromStr<Err: Display>>(fields: &Fields<'_>, name: &str, unwritten: T) -> Result<T, String> {
     match fields.get(name).copied().filter(|text| !text.is_empty()) {
-        None => Ok(T::default()),
+        None => Ok(unwritten),
         Some(text) => text.parse().map_err(|error| format!("{name}: \"{text}\" does not fit: {error}")),
     }
 }

@@ -46,6 +46,8 @@ pub struct ClusterConfig {
     pub reads: ClusterReads,
     /// Writes that may wait for one partition.
     pub waiting_max: usize,
+    /// How long tables, policies and properties are remembered.
+    pub lease: Duration,
     /// When empty partitions are taken out of the directory.
     pub sweep_after: Duration,
     /// Names of findings that do not keep the server from starting.
@@ -94,6 +96,7 @@ impl ClusterConfig {
             answer_time: millis("store.answer_ms")?,
             reads: reads(layers)?,
             waiting_max: layers.parse_in("store.waiting_max", 1, 1_000_000)?,
+            lease: Duration::from_millis(layers.parse_in("store.lease_ms", 0, 60_000)?),
             sweep_after: Duration::from_secs(layers.parse_in("store.sweep_seconds", 1, 86_400)?),
             accepted_risks: layers.list("store.accept_risks").map(str::to_owned).collect(),
         })

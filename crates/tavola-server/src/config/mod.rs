@@ -9,6 +9,7 @@ mod cluster;
 pub mod layers;
 mod proxies;
 pub mod settings;
+mod targets;
 mod tls;
 pub mod tokens;
 

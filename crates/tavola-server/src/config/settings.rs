@@ -98,9 +98,10 @@ const ACCOUNT_FIELDS: &[Field] = &[
     secret("key2", "The second key, base64; a signature by either counts"),
     field("read_only", "Refuse every write: true or false"),
     field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; none: all"),
-    field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound"),
-    field("ingress_bytes_per_second", "Bytes of request bodies, likewise"),
-    field("egress_bytes_per_second", "Bytes of answers, likewise"),
+    field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound; default: that of [targets]"),
+    field("ingress_bytes_per_second", "Bytes of request bodies, likewise; default: no bound"),
+    field("egress_bytes_per_second", "Bytes of answers, likewise; default: no bound"),
+    field("partition_entities_per_second", "Entities of each partition, likewise; default: that of [targets]"),
 ];
 
 const ISSUER_FIELDS: &[Field] = &[
@@ -241,6 +242,14 @@ pub const SETTINGS: &[Setting] = &[
         "Writes that may wait for one partition of the cluster; beyond them 503 ServerBusy",
     ),
     setting(
+        "store.lease_ms",
+        None,
+        "MS",
+        "2000",
+        "How long a front end of the cluster may go on with tables, policies and properties that another changed; a drop \
+         is answered after it. The same for all front ends",
+    ),
+    setting(
         "store.sweep_seconds",
         None,
         "SECONDS",
@@ -287,6 +296,27 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("limits.request_seconds", None, "SECONDS", "30", "Until a request is answered with OperationTimedOut"),
     setting("limits.drain_seconds", None, "SECONDS", "25", "Until open requests are abandoned at shutdown"),
+    setting(
+        "targets.preset",
+        Some("targets"),
+        "PRESET",
+        "none",
+        "Budgets of every account: none, or azure for 20000 requests/s and 2000 entities/s in each partition",
+    ),
+    setting(
+        "targets.account_requests_per_second",
+        None,
+        "COUNT",
+        "",
+        "Requests of every account; beyond them 503 ServerBusy; 0: no bound; default: as the preset says",
+    ),
+    setting(
+        "targets.partition_entities_per_second",
+        None,
+        "COUNT",
+        "",
+        "Entities asked for in one partition; beyond them 503 ServerBusy; 0: no bound; default: as the preset says",
+    ),
     setting("log.format", Some("log-format"), "FORMAT", "auto", "auto, text or json; auto is text on a terminal"),
     setting("log.level", Some("log-level"), "LEVEL", "info", "error, warn, info, debug, trace, or a tracing filter"),
     setting("log.access", Some("access-log"), "BOOL", "true", "Write one line per request to standard output"),

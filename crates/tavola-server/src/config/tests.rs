@@ -1,5 +1,8 @@
 use std::io::Write;
 
+use tavola_core::AccountName;
+use tavola_service::Rate;
+
 use super::{Config, ConfigError, Layers, Origin, Personality};
 
 fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
@@ -68,6 +71,34 @@ fn accounts_come_from_every_layer() {
     for bad in ["one", "one:", "one:!!!", "one:a:b:c", "-:c2VjcmV0"] {
         let error = resolve("", &[("AZURITE_ACCOUNTS", bad)]).unwrap_err().to_string();
         assert!(!error.contains("!!!"), "{error}");
+    }
+}
+
+#[test]
+fn targets_are_for_accounts_without_budgets_of_their_own() {
+    let accounts = "[accounts.usual]\nkey1 = \"c2VjcmV0\"\n[accounts.own]\nkey1 = \"c2VjcmV0\"\n\
+                    requests_per_second = 5\npartition_entities_per_second = 0\n";
+    let check = |targets: &str, usual: [u64; 2], own: [u64; 2]| {
+        let config = resolve(&format!("{targets}\n{accounts}"), &[]).unwrap();
+        for (name, expected) in [("usual", usual), ("own", own)] {
+            let rates = config.accounts.get(&AccountName::parse(name).unwrap()).unwrap().budgets.rates();
+            let found = [rates.requests, rates.partition_entities];
+            assert_eq!(found, expected.map(Rate::per_second), "{name} with {targets}");
+            assert_eq!([rates.ingress_bytes, rates.egress_bytes], [Rate::UNBOUNDED; 2]);
+        }
+    };
+    check("", [0, 0], [5, 0]);
+    check("[targets]\npreset = \"azure\"", [20_000, 2_000], [5, 0]);
+    check("[targets]\npreset = \"azure\"\naccount_requests_per_second = 0", [0, 2_000], [5, 0]);
+    check("[targets]\npartition_entities_per_second = 7", [0, 7], [5, 0]);
+    let config = resolve("", &[("TAVOLA_TARGETS__PRESET", "azure")]).unwrap();
+    let development = config.accounts.get(&AccountName::parse("devstoreaccount1").unwrap()).unwrap();
+    assert_eq!(development.budgets.rates().partition_entities, Rate::per_second(2_000));
+    for (bad, words) in
+        [("preset = \"aws\"", "\"aws\" is not none or azure"), ("partition_entities_per_second = -1", "-1")]
+    {
+        let error = resolve(&format!("[targets]\n{bad}"), &[]).unwrap_err().to_string();
+        assert!(error.starts_with("targets.") && error.contains(words), "{error}");
     }
 }
 

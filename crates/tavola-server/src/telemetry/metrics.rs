@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::RequestEvent;
+use super::{Bound, RequestEvent};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -28,6 +28,11 @@ struct ClassLabels {
     class: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BoundLabels {
+    bound: &'static str,
+}
+
 const DURATION_BUCKETS: [f64; 14] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 const BATCH_BUCKETS: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
@@ -38,7 +43,7 @@ pub(super) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
     queries: Family<ClassLabels, Counter>,
-    throttled: Counter,
+    throttled: Family<BoundLabels, Counter>,
     batch_operations: Histogram,
     rows_read: Counter<u64, AtomicU64>,
     rows_returned: Counter<u64, AtomicU64>,
@@ -54,7 +59,7 @@ impl Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(durations),
             queries: Family::default(),
-            throttled: Counter::default(),
+            throttled: Family::default(),
             batch_operations: Histogram::new(BATCH_BUCKETS),
             rows_read: Counter::default(),
             rows_returned: Counter::default(),
@@ -73,7 +78,12 @@ impl Metrics {
         let registry = registry.sub_registry_with_prefix("tavola");
         registry.register("requests", "Requests by operation, status and the service's code", self.requests.clone());
         registry.register("queries", "Queries by the way they reach their rows", self.queries.clone());
-        registry.register("throttled", "Requests answered with ServerBusy", self.throttled.clone());
+        let throttled = "Requests answered with ServerBusy, by whose bound was reached";
+        registry.register("throttled", throttled, self.throttled.clone());
+        // A counter that appears with its first count hides that count from rates.
+        for bound in Bound::ALL {
+            drop(self.throttled.get_or_create(&BoundLabels { bound: bound.name() }));
+        }
         registry.register("batch_operations", "Operations of a transaction", self.batch_operations.clone());
         registry.register("rows_read", "Rows looked at by queries", self.rows_read.clone());
         registry.register("rows_returned", "Rows sent by queries", self.rows_returned.clone());
@@ -90,8 +100,8 @@ impl Metrics {
         if let Some(class) = subject.cost.class {
             self.queries.get_or_create(&ClassLabels { class: class.name() }).inc();
         }
-        if subject.error_code == Some("ServerBusy") {
-            self.throttled.inc();
+        if let Some(bound) = subject.throttled_by {
+            self.throttled.get_or_create(&BoundLabels { bound: bound.name() }).inc();
         }
         if let Some(operations) = subject.operations {
             self.batch_operations.observe(operations as f64);

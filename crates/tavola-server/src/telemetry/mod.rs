@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{Method, StatusCode, Uri, Version};
 use tavola_core::TableRequest;
 use tavola_core::reply::Cost;
+use tavola_protocol::Rejection;
+use tavola_protocol::rejection::Budget;
 
 pub use access_log::{AccessLog, AccessLogFormat};
 use metrics::Metrics;
@@ -28,6 +30,41 @@ pub struct Subject {
     pub request_bytes: u64,
     /// The service's code, if the answer is an error.
     pub error_code: Option<&'static str>,
+    /// Whose bound was reached, if the answer is `ServerBusy`.
+    pub throttled_by: Option<Bound>,
+}
+
+/// What a request can be too much for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The server or its store.
+    Server,
+    /// A budget of the account.
+    Account,
+    /// The budget of a partition.
+    Partition,
+}
+
+impl Bound {
+    const ALL: [Self; 3] = [Self::Server, Self::Account, Self::Partition];
+
+    /// Why a request was answered with `ServerBusy`, if it was.
+    pub(crate) fn behind(rejection: &Rejection) -> Option<Self> {
+        match rejection {
+            Rejection::OverBudget(Budget::Requests | Budget::Ingress | Budget::Egress) => Some(Self::Account),
+            Rejection::OverBudget(Budget::PartitionEntities) => Some(Self::Partition),
+            Rejection::ServerBusy { .. } | Rejection::StoreUnavailable | Rejection::StoreFull => Some(Self::Server),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Account => "account",
+            Self::Partition => "partition",
+        }
+    }
 }
 
 impl Subject {

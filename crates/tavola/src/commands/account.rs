@@ -40,6 +40,13 @@ pub(crate) fn command() -> Command {
                 .value_name("COUNT")
                 .value_parser(clap::value_parser!(u64))
                 .help("Requests beyond it get 503 ServerBusy"),
+        )
+        .arg(
+            Arg::new("partition-entities-per-second")
+                .long("partition-entities-per-second")
+                .value_name("COUNT")
+                .value_parser(clap::value_parser!(u64))
+                .help("Requests for more entities of one partition get 503 ServerBusy"),
         );
     let rotate = Command::new("rotate").about("Give an account another key").arg(name()).arg(
         Arg::new("key").long("key").value_name("1|2").required(true).value_parser(["1", "2"]).help("Which of the two"),
@@ -80,8 +87,13 @@ fn add(matches: &ArgMatches) -> Result<(), Failure> {
             ips.map(|ip| checked_ip(ip).map(|ip| format!("\"{ip}\""))).collect::<Result<_, _>>()?;
         settings.push(("allowed_ips", format!("[{}]", quoted.join(", "))));
     }
-    if let Some(rate) = matches.get_one::<u64>("requests-per-second") {
-        settings.push(("requests_per_second", rate.to_string()));
+    for (flag, field) in [
+        ("requests-per-second", "requests_per_second"),
+        ("partition-entities-per-second", "partition_entities_per_second"),
+    ] {
+        if let Some(rate) = matches.get_one::<u64>(flag) {
+            settings.push((field, rate.to_string()));
+        }
     }
     let folder = folder(&layers);
     let key = folder.add(&account, &settings)?;
