@@ -39,6 +39,11 @@ pub(crate) fn check() -> Result {
     run(None, None, &[])
 }
 
+/// The same against a server that somebody started.
+pub(crate) fn run_against(endpoint: &Endpoint) -> Result {
+    run(Some(endpoint.clone()), None, &[])
+}
+
 fn endpoint(args: &mut Args) -> Result<Option<Endpoint>> {
     let (account, key) = (args.value("--account")?, args.value("--key")?);
     let (second_key, admin) = (args.value("--key2")?, args.value("--admin")?);

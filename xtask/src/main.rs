@@ -13,6 +13,7 @@ mod install;
 mod leaks;
 mod ledger;
 mod markdown;
+mod on_cassandra;
 mod progress;
 mod ratchet;
 mod rocksdb;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::{
-    conformance, deny, doc_snippets, fuzz, leaks, progress, ratchet, rocksdb, sdk, server, shell, tidy, torture,
-    workspace,
+    conformance, deny, doc_snippets, fuzz, leaks, on_cassandra, progress, ratchet, rocksdb, sdk, server, shell, tidy,
+    torture, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -29,7 +29,7 @@ struct Step {
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
@@ -41,6 +41,7 @@ const STEPS: [Step; 15] = [
     Step { name: "ratchet", about: "instructions counted, none grown", run: |_| ratchet::check().map(done) },
     Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
+    Step { name: "cassandra", about: "store, wire and Python on a node", run: |_| on_cassandra::check().map(done) },
     Step { name: "torture", about: "the short form of every attack", run: |_| torture::check().map(done) },
     Step { name: "leaks", about: "secrets in what was printed and answered", run: |_| leaks::check().map(done) },
     Step { name: "snippets", about: "commands in the documents", run: |_| doc_snippets::check().map(done) },

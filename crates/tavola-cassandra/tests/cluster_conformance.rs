@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo xtask cassandra up
-//! cargo test -p tavola-cassandra --features cluster-tests
+//! cargo test -p tavola-cassandra --test cluster_conformance
 //! ```
 
 mod common;
