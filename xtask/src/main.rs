@@ -22,6 +22,7 @@ mod secured;
 mod serve;
 mod server;
 mod shell;
+mod simulate;
 mod test;
 mod tidy;
 mod toolchain;
@@ -49,6 +50,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   bench         the benchmarks
   ratchet       instructions counted, against those that are stored
   cassandra     clusters of Apache Cassandra on this machine, for tests
+  simulate      how many nodes and front ends a load needs
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
 struct Subcommand {
@@ -57,7 +59,7 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 12] = [
+const COMMANDS: [Subcommand; 13] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
@@ -69,6 +71,7 @@ const COMMANDS: [Subcommand; 12] = [
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
     Subcommand { name: "ratchet", help: ratchet::HELP, run: ratchet::command },
     Subcommand { name: "cassandra", help: cassandra::HELP, run: cassandra::command },
+    Subcommand { name: "simulate", help: simulate::HELP, run: simulate::command },
     Subcommand { name: "rocksdb", help: rocksdb::HELP, run: rocksdb::command },
 ];
 

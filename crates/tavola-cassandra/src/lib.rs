@@ -34,6 +34,8 @@ mod store;
 mod sweep;
 mod versions;
 mod write;
+#[cfg(feature = "yardstick")]
+pub mod yardstick;
 
 pub use error::OpenError;
 pub use inspect::{Finding, Risk, inspect};

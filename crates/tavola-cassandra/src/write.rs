@@ -311,6 +311,14 @@ impl Writer {
 }
 
 impl Attempt {
+    /// One statement, for nobody who waits.
+    #[cfg(feature = "yardstick")]
+    pub(crate) fn single(registration: Registration, version: Timestamp, id: Uuid, planned: Planned) -> Self {
+        let (waiting, _nobody) = Waiting::for_nobody();
+        let member = Member { waiting, version, planned: vec![planned] };
+        Self { registration, first: version, last: version, id, members: vec![member] }
+    }
+
     fn into_waiting(self) -> Vec<Waiting> {
         self.members.into_iter().map(|member| member.waiting).collect()
     }
@@ -344,7 +352,7 @@ impl Attempt {
 
 impl Cluster {
     /// Sends the batch and reads its reply.
-    async fn send(&self, partition: &Partition, attempt: &Attempt) -> Result<Reply, Failure> {
+    pub(crate) async fn send(&self, partition: &Partition, attempt: &Attempt) -> Result<Reply, Failure> {
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_consistency(self.quorums.plain);
         batch.set_serial_consistency(Some(self.quorums.serial));

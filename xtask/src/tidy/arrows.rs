@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("tavola-core", &[]),
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
@@ -51,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
         "tavola-ratchet",
         &["tavola-server", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
     ),
+    ("tavola-bench-cluster", &["tavola-cassandra", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,91 @@
+//! Prints and keeps the figures.
+
+use std::path::Path;
+
+use crate::round::Round;
+
+/// A ratio that somebody promised.
+pub(crate) struct Goal {
+    pub(crate) contestant: &'static str,
+    pub(crate) against: &'static str,
+    pub(crate) at_least: f64,
+}
+
+/// The rates of all contestants of a workload, and their ratios to the first.
+pub(crate) fn print(title: &str, rounds: &[Round], goals: &[Goal]) {
+    println!("\n{title}");
+    let mut contestants: Vec<&str> = Vec::new();
+    for round in rounds {
+        if !contestants.contains(&round.contestant.as_str()) {
+            contestants.push(&round.contestant);
+        }
+    }
+    for name in &contestants {
+        let of = |value: fn(&Round) -> f64| median(rounds.iter().filter(|round| round.contestant == *name).map(value));
+        let failed: u64 = rounds.iter().filter(|round| round.contestant == *name).map(|round| round.failed).sum();
+        println!(
+            "  {name:<26} {:>9.0}/s   p50 {:>7.2} ms   p99 {:>7.2} ms   failed {failed}",
+            of(|round| round.per_second).1,
+            of(|round| round.p50_ms).1,
+            of(|round| round.p99_ms).1
+        );
+    }
+    for goal in goals {
+        let (least, middle, most) = ratio(rounds, goal.contestant, goal.against);
+        let verdict = if middle >= goal.at_least { "reached" } else { "missed" };
+        println!(
+            "  {} / {}: {middle:.2} ({least:.2}–{most:.2}), wanted {}: {verdict}",
+            goal.contestant, goal.against, goal.at_least
+        );
+    }
+}
+
+/// Round by round, because neighbours in time share the machine's mood: least, median, most.
+fn ratio(rounds: &[Round], one: &str, other: &str) -> (f64, f64, f64) {
+    let rates = |name: &str| -> Vec<f64> {
+        rounds.iter().filter(|round| round.contestant == name).map(|round| round.per_second).collect()
+    };
+    let (ones, others) = (rates(one), rates(other));
+    median(ones.iter().zip(&others).map(|(one, other)| one / other))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [] => (f64::NAN, f64::NAN, f64::NAN),
+        [first, .., last] => (*first, values[values.len() / 2], *last),
+        [only] => (*only, *only, *only),
+    }
+}
+
+pub(crate) fn keep(file: &Path, rounds: &[Round]) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(rounds).map_err(|error| error.to_string())?;
+    std::fs::write(file, text + "\n").map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Round, ratio};
+
+    #[test]
+    fn ratios_are_of_neighbours() {
+        let round = |contestant: &str, per_second| Round {
+            workload: "w".into(),
+            contestant: contestant.into(),
+            per_second,
+            p50_ms: 1.0,
+            p99_ms: 1.0,
+            failed: 0,
+        };
+        let rounds = [
+            round("a", 10.0),
+            round("b", 20.0),
+            round("a", 100.0),
+            round("b", 100.0),
+            round("a", 30.0),
+            round("b", 10.0),
+        ];
+        assert_eq!(ratio(&rounds, "a", "b"), (0.5, 1.0, 3.0));
+    }
+}
