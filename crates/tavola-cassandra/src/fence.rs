@@ -54,14 +54,16 @@ impl Writer {
         }
         // One id for all tries: whichever of them is applied, it was the fence.
         let fence = Uuid::new_v4();
-        while Instant::now() < deadline {
+        loop {
             match self.try_resolve(partition, attempt, fence).await {
                 Ok(resolution) => return resolution,
                 Err(reason) => tracing::debug!(reason, "still unknown"),
             }
+            if Instant::now() + PAUSE >= deadline {
+                return Resolution::Unknown;
+            }
             tokio::time::sleep(PAUSE).await;
         }
-        Resolution::Unknown
     }
 
     async fn try_resolve(&self, partition: &Partition, attempt: &Attempt, fence: Uuid) -> Result<Resolution, String> {

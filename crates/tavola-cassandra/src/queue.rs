@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{EntityGroupTransaction, RowKey, Timestamp};
@@ -21,6 +22,7 @@ const OPERATIONS_MAX: usize = TRANSACTION_OPERATIONS_MAX;
 pub(crate) struct Waiting {
     pub(crate) transaction: EntityGroupTransaction,
     pub(crate) now: Timestamp,
+    pub(crate) arrived: Instant,
     pub(crate) reply: oneshot::Sender<Result<Verdict, StoreError>>,
 }
 
@@ -36,7 +38,7 @@ impl Waiting {
         let nothing = EntityOperation::Delete(RowKey::default(), Precondition::Exists);
         let transaction = EntityGroupTransaction::single(PartitionKey::default(), nothing);
         let (reply, answer) = oneshot::channel();
-        (Self { transaction, now: Timestamp::MIN, reply }, answer)
+        (Self { transaction, now: Timestamp::MIN, arrived: Instant::now(), reply }, answer)
     }
 
     /// The service answered in time, or whoever asked has gone; neither changes anything.
@@ -157,6 +159,7 @@ impl Drop for Leadership {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use tavola_core::{
         EntityGroupTransaction, EntityOperation, PartitionKey, Precondition, RowKey, TableId, Timestamp,
@@ -171,7 +174,7 @@ mod tests {
         let delete = |row: char| EntityOperation::Delete(RowKey::new(row.to_string()).unwrap(), Precondition::Exists);
         let pairs = rows.chars().map(|row| (PartitionKey::new("p").unwrap(), delete(row))).collect();
         let transaction = EntityGroupTransaction::new(pairs).unwrap();
-        Waiting { transaction, now: Timestamp::MIN, reply: oneshot::channel().0 }
+        Waiting { transaction, now: Timestamp::MIN, arrived: Instant::now(), reply: oneshot::channel().0 }
     }
 
     fn rows(group: &[Waiting]) -> Vec<String> {

@@ -158,7 +158,7 @@ impl Store for CassandraStore {
         let partition_key = transaction.partition_key();
         let partition = Partition::new(table, partition_key);
         let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { transaction: transaction.clone(), now, reply };
+        let waiting = Waiting { transaction: transaction.clone(), now, arrived: Instant::now(), reply };
         let counters = &self.cluster().counters;
         match self.writer.queues.arrive(&partition, waiting) {
             Arrival::Refused => {

@@ -20,16 +20,19 @@ pub(crate) struct Versions {
 
 impl Versions {
     /// The next `count` versions, of which the first is returned: not below `now`, above `floor`, and above all that this
-    /// process proposed before.
+    /// process took from its clock before.
     pub(crate) fn propose(&self, now: Timestamp, floor: u64, count: usize) -> Result<Timestamp, StoreError> {
         let offset = self.offset.load(Ordering::Relaxed);
         let now = Timestamp::from_ticks(now.ticks().saturating_add(offset)).unwrap_or(now);
+        let more = count.saturating_sub(1);
         loop {
             let last = self.last.load(Ordering::Acquire);
-            let after = Timestamp::from_ticks(last.max(floor)).unwrap_or(Timestamp::MIN);
-            let first = next_version(now, after)?;
-            let taken = nth(first, count.saturating_sub(1))?.ticks();
+            let of_clock = next_version(now, Timestamp::from_ticks(last).unwrap_or(Timestamp::MIN))?;
+            // A partition that somebody else's clock has led into the future must not lead all others there.
+            let first = of_clock.max(next_version(now, Timestamp::from_ticks(floor).unwrap_or(Timestamp::MIN))?);
+            nth(first, more)?;
             // Whoever is later takes one above ours.
+            let taken = nth(of_clock, more)?.ticks();
             if self.last.compare_exchange(last, taken, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return Ok(first);
             }
@@ -73,6 +76,7 @@ mod tests {
         assert_eq!(versions.propose(at(1000), 0, 1).unwrap(), at(1001));
         assert_eq!(versions.propose(at(500), 0, 1).unwrap(), at(1002));
         assert_eq!(versions.propose(at(500), 2000, 1).unwrap(), at(2001));
+        assert_eq!(versions.propose(at(500), 0, 1).unwrap(), at(1004), "another partition does not follow");
         assert_eq!(versions.propose(at(9000), 2000, 10).unwrap(), at(9000));
         assert_eq!(versions.propose(at(9000), 2000, 1).unwrap(), at(9010), "ten were taken");
     }

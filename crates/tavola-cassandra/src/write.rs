@@ -96,12 +96,20 @@ impl Writer {
         let mut leadership = Leadership::new(Arc::clone(&self.queues), partition.clone());
         while let Some(group) = leadership.take() {
             count(&self.cluster.counters.waiting, 0u64.wrapping_sub(group.len() as u64));
-            self.carry_out(&partition_key, &partition, group).await;
+            // Those before may have waited for a cluster that did not answer. Whoever came long ago gets no answer in time
+            // any more, and must not be written after being told so.
+            let (group, late): (Vec<_>, Vec<_>) =
+                group.into_iter().partition(|waiting| waiting.arrived.elapsed() < self.answer_time);
+            answer_all(late, || StoreError::Contended);
+            if !group.is_empty() {
+                self.carry_out(&partition_key, &partition, group).await;
+            }
         }
     }
 
     async fn carry_out(&self, partition_key: &PartitionKey, partition: &Partition, mut group: Vec<Waiting>) {
-        let deadline = Instant::now() + self.answer_time;
+        let arrived = group.iter().map(|waiting| waiting.arrived).min().unwrap_or_else(Instant::now);
+        let deadline = arrived + self.answer_time;
         let mut reason = String::new();
         for round in 0u32.. {
             if round > 0 {
