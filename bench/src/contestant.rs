@@ -58,9 +58,13 @@ pub(crate) trait Contestant {
     fn takes(&self, series: Series) -> bool;
     fn press(&mut self, shape: Shape, template: &EntityTemplate, round: u32) -> Result<Reached>;
     /// Syncs of its log so far, if it counts them.
-    fn syncs(&self) -> Result<Option<f64>>;
+    fn syncs(&self) -> Result<Option<f64>> {
+        Ok(None)
+    }
     /// What it had to say for itself.
-    fn last_errors(&self) -> String;
+    fn last_errors(&self) -> String {
+        String::new()
+    }
 
     /// `tavola 10k`
     fn label(&self) -> String {

@@ -115,14 +115,6 @@ impl Contestant for EngineProcess {
             series => Order::Insert { threads, seconds, hot: series == Series::InsertHot },
         })
     }
-
-    fn syncs(&self) -> Result<Option<f64>> {
-        Ok(None)
-    }
-
-    fn last_errors(&self) -> String {
-        String::new()
-    }
 }
 
 impl Drop for EngineProcess {

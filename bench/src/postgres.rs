@@ -147,10 +147,6 @@ impl Contestant for Postgres {
         reached(&printed, shape.duration.as_secs_f64().max(1.0).floor())
     }
 
-    fn syncs(&self) -> Result<Option<f64>> {
-        Ok(None)
-    }
-
     fn last_errors(&self) -> String {
         fs::read_to_string(self.folder.join("server.log")).unwrap_or_default().lines().rev().take(3).collect()
     }

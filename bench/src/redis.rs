@@ -105,14 +105,6 @@ impl Contestant for Redis {
         let printed = self.benchmark(&["-t", test, "-c", &clients, "-n", &count])?;
         reached(&printed, requests)
     }
-
-    fn syncs(&self) -> Result<Option<f64>> {
-        Ok(None)
-    }
-
-    fn last_errors(&self) -> String {
-        String::new()
-    }
 }
 
 impl Drop for Redis {
