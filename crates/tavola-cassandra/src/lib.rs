@@ -36,8 +36,8 @@ mod versions;
 mod write;
 
 pub use error::OpenError;
-pub use inspect::{Finding, Risk, inspect};
+pub use inspect::{Finding, Inspection, NodeSeen, Risk, inspect};
 pub use options::{Options, PointReads};
-pub use schema::init;
+pub use schema::{Made, init};
 pub use stats::{LATENCY_EDGES_MS, Latency, Stats, WIDTH_EDGES};
 pub use store::CassandraStore;
