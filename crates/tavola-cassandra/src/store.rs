@@ -86,6 +86,10 @@ impl CassandraStore {
         self.writer.cluster.counters.read()
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
     fn cluster(&self) -> &Cluster {
         &self.writer.cluster
     }
