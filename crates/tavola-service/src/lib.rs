@@ -7,6 +7,7 @@ pub mod audit;
 pub mod catalog;
 pub mod clock;
 pub mod error;
+pub mod moving;
 mod properties;
 mod query;
 pub mod reclaim;

@@ -86,22 +86,20 @@ pub(crate) fn with_some_settings(command: Command, paths: &'static [&'static str
     with_flags_of(command, |setting| paths.contains(&setting.path))
 }
 
-/// The settings that say how a cluster is reached and what it may be.
-const CLUSTER: &[&str] = &[
-    "store.contact_points",
-    "store.keyspace",
-    "store.data_centre",
-    "store.replication",
-    "store.user",
-    "store.password_file",
-    "store.tls",
-    "store.ca_file",
-    "store.accept_risks",
-];
+/// The settings that name a cluster and what is made in it, and those that say how it is reached.
+const CLUSTER: &[&str] = &["store.contact_points", "store.keyspace", "store.replication"];
+const ACCESS: &[&str] =
+    &["store.data_centre", "store.user", "store.password_file", "store.tls", "store.ca_file", "store.accept_risks"];
 
-/// The configuration file, and the flags that name a cluster.
+/// The configuration file, and the flags that name a cluster and say how it is reached.
 pub(crate) fn with_cluster_settings(command: Command, heading: &'static str) -> Command {
     let flags = CLUSTER.iter().map(|path| flag_of_setting(path).help_heading(heading));
+    with_access_settings(flags.fold(command, Command::arg), heading)
+}
+
+/// The configuration file, and the flags that say how a cluster is reached which was named otherwise.
+pub(crate) fn with_access_settings(command: Command, heading: &'static str) -> Command {
+    let flags = ACCESS.iter().map(|path| flag_of_setting(path).help_heading(heading));
     flags.fold(command.arg(config_file_flag()), Command::arg)
 }
 

@@ -1,6 +1,8 @@
 //! `tavola store`: making the place where entities are kept, and moving them to another.
 
+mod copy;
 mod init;
+mod place;
 
 use clap::{ArgMatches, Command};
 
@@ -22,11 +24,13 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(init::command())
+        .subcommand(copy::command())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("init", matches)) => init::run(matches),
+        Some(("copy", matches)) => copy::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }
