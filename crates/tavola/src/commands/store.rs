@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2
       Make the keyspace and its tables in a Cassandra cluster
-  tavola store copy --from embedded:/var/lib/tavola --to cassandra:10.0.0.1:9042,10.0.0.2:9042/tavola
+  tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
       Move everything from this machine into a cluster
   tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2 -o json
       And back, told to a script";

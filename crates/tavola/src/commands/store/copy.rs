@@ -16,11 +16,11 @@ use crate::progress_bar::Shown;
 const ABOUT: &str = "Copy everything from one store into another; ETags and timestamps stay as they are";
 const EXAMPLES: &str = "\
 Examples:
-  tavola store copy --from embedded:/var/lib/tavola --to cassandra:10.0.0.1:9042,10.0.0.2:9042/tavola
+  tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
       From this machine into a cluster, whose keyspace `tavola store init` has made
   tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2
       And back into a new data folder
-  tavola store copy --from embedded:/var/lib/tavola --to embedded:/mnt/disk2/tavola -o json
+  tavola store copy --from embedded:tavola-data --to embedded:/mnt/disk2/tavola -o json
       To another disk, told to a script";
 const AFTER: &str = "\
 Stop every server of both stores first: what is written meanwhile is not copied, and shows as a difference.
