@@ -1,8 +1,11 @@
 //! What lies in the cluster: the tables, and the version of their layout.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use scylla::client::session::Session;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::unprepared::Statement;
 
 use crate::cluster::connect;
 use crate::error::OpenError;
@@ -72,21 +75,21 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made,
     refuse_others(session, keyspace, &before).await?;
     if is_new {
         let replication = replication(session, options)?;
-        run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}")).await?;
+        run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"), ()).await?;
     }
     let mut made = Made { keyspace: is_new, ..Made::default() };
     for (name, table) in [("entity", ENTITY), ("pdir", PDIR), ("meta", META)] {
         if before.iter().any(|there| there == name) {
             continue;
         }
-        run(session, table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1)).await?;
+        run(session, table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1), ()).await?;
         made.tables.push(name);
     }
     let facts =
         [(SLOTS_KEY, options.slots.to_string()), (SCOPE_KEY, scope(options)), (VERSION_KEY, VERSION.to_owned())];
     for (key, value) in facts {
         let insert = format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
-        session.query_unpaged(insert, (key, value)).await.map_err(|error| OpenError::statement(CREATING, &error))?;
+        run(session, insert, (key, value)).await?;
     }
     Ok(made)
 }
@@ -119,8 +122,14 @@ fn other_version(version: &str) -> String {
 const CREATING: &str = "create the keyspace and its tables";
 const READING: &str = "read the keyspace's layout";
 
-async fn run(session: &Session, statement: String) -> Result<(), OpenError> {
-    let done = session.query_unpaged(statement, ()).await;
+/// Making tables takes a busy cluster longer than reading and writing them: a small one that made four keyspaces at a time
+/// did not answer within the two seconds of other statements.
+const CREATING_TIME: Duration = Duration::from_secs(60);
+
+async fn run(session: &Session, statement: String, values: impl SerializeRow) -> Result<(), OpenError> {
+    let mut statement = Statement::new(statement);
+    statement.set_request_timeout(Some(CREATING_TIME));
+    let done = session.query_unpaged(statement, values).await;
     done.map(drop).map_err(|error| OpenError::statement(CREATING, &error))
 }
 

@@ -1,5 +1,7 @@
 //! A store on the cluster that `TAVOLA_CASSANDRA` names, with tables of its own.
 
+#![allow(dead_code, reason = "each test file uses a part of the fixture")]
+
 use async_trait::async_trait;
 use tavola_cassandra::{CassandraStore, Options, Risk};
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
