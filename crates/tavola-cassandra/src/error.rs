@@ -64,7 +64,8 @@ fn list(findings: &[Finding]) -> String {
     let lines: Vec<String> = findings
         .iter()
         .map(|finding| {
-            format!("  {}: {} (accept it with store.accept_risks = \"{0}\")", finding.risk.name(), finding.text)
+            let Finding { risk, text, advice, .. } = finding;
+            format!("  {}: {text}; {advice} (or accept it with store.accept_risks = \"{0}\")", risk.name())
         })
         .collect();
     lines.join("\n")

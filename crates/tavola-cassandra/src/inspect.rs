@@ -1,5 +1,7 @@
 //! What an operator should know about a cluster before trusting it: its own settings, copies, versions and clocks.
 
+mod judge;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,11 +16,8 @@ use scylla::value::CqlTimestamp;
 use crate::cluster::connect;
 use crate::error::OpenError;
 use crate::options::Options;
-
-/// Fewer copies do not survive the loss of a node with both data and service.
-const COPIES_MIN: usize = 3;
-/// Beyond it conditional writes of different coordinators hold each other up.
-const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(500);
+use crate::schema;
+use judge::{judge_copies, judge_node, judge_versions, unseen};
 
 /// What can be wrong, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +34,24 @@ pub enum Risk {
     Clocks,
     /// A node that does not answer.
     Nodes,
+    /// A node that takes no write as large as the largest transaction.
+    Mutations,
+    /// A node that does not tell its settings.
+    Settings,
 }
 
 impl Risk {
     /// Every risk.
-    pub const ALL: [Self; 6] =
-        [Self::Commitlog, Self::Paxos, Self::Replication, Self::Versions, Self::Clocks, Self::Nodes];
+    pub const ALL: [Self; 8] = [
+        Self::Commitlog,
+        Self::Paxos,
+        Self::Replication,
+        Self::Versions,
+        Self::Clocks,
+        Self::Nodes,
+        Self::Mutations,
+        Self::Settings,
+    ];
 
     /// The word by which it can be accepted.
     #[must_use]
@@ -52,6 +63,8 @@ impl Risk {
             Self::Versions => "versions",
             Self::Clocks => "clocks",
             Self::Nodes => "nodes",
+            Self::Mutations => "mutations",
+            Self::Settings => "settings",
         }
     }
 
@@ -69,51 +82,95 @@ pub struct Finding {
     pub risk: Risk,
     /// Data or linearizability can be lost; the store does not open unless the risk is accepted.
     pub dangerous: bool,
-    /// For a person: what, where, and what to do.
+    /// The node that it is about; `None`: all of them.
+    pub node: Option<String>,
+    /// For a person: what, and what follows from it.
     pub text: String,
+    /// What to do.
+    pub advice: String,
 }
 
-/// Looks at a cluster, node by node.
+/// A node that answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Its address.
+    pub address: String,
+    /// Its version.
+    pub version: String,
+    /// How far its clock is from ours, as far as that can be told over a network.
+    pub clock_offset: Duration,
+    /// What it says about the settings that count, as `name: value`; empty if it tells none.
+    pub settings: Vec<String>,
+}
+
+/// A cluster that was looked at.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Every node that answered.
+    pub nodes: Vec<NodeSeen>,
+    /// What should be otherwise.
+    pub findings: Vec<Finding>,
+    /// Whether the keyspace is one that the store can use, and if not, why; otherwise the slots of its directory.
+    pub keyspace: Result<u16, OpenError>,
+}
+
+/// Looks at a cluster, node by node, and at the keyspace.
 ///
 /// # Errors
 /// If it cannot be reached.
-pub async fn inspect(options: &Options) -> Result<Vec<Finding>, OpenError> {
+pub async fn inspect(options: &Options) -> Result<Inspection, OpenError> {
     let session = connect(options).await?;
-    inspect_session(&session, options).await
+    let keyspace = schema::check(&session, options).await.map(|layout| layout.slots);
+    let (nodes, findings) = look(&session, options).await;
+    Ok(Inspection { nodes, findings, keyspace })
 }
 
-pub(crate) async fn inspect_session(session: &Session, options: &Options) -> Result<Vec<Finding>, OpenError> {
+/// What should be otherwise.
+pub(crate) async fn findings(session: &Session, options: &Options) -> Vec<Finding> {
+    look(session, options).await.1
+}
+
+async fn look(session: &Session, options: &Options) -> (Vec<NodeSeen>, Vec<Finding>) {
     let state = session.get_cluster_state();
-    let mut findings = Vec::new();
+    let (mut nodes, mut findings) = (Vec::new(), Vec::new());
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for node in state.get_nodes_info() {
-        let name = node.address.to_string();
+        let address = node.address.to_string();
         match look_at(session, node).await {
             Ok(seen) => {
-                versions.entry(seen.version.clone()).or_default().insert(name.clone());
-                findings.extend(judge_node(&name, &seen));
+                versions.entry(seen.version.clone()).or_default().insert(address.clone());
+                findings.extend(judge_node(&address, &seen));
+                nodes.push(seen.shown(address));
             }
-            Err(reason) => findings.push(Finding {
-                risk: Risk::Nodes,
-                dangerous: false,
-                text: format!("node {name} could not be looked at: {reason}"),
-            }),
+            Err(reason) => findings.push(unseen(&address, &reason)),
         }
     }
     findings.extend(judge_versions(&versions));
     if let Some(copies) = copies(session, &options.keyspace) {
         findings.extend(judge_copies(&options.keyspace, copies));
     }
-    Ok(findings)
+    (nodes, findings)
 }
 
 /// What a node says of itself.
 #[derive(Debug, Default)]
 struct Seen {
     version: String,
-    settings: BTreeMap<String, String>,
-    /// How far its clock is from ours, as far as that can be told over a network.
+    /// `None`: it has no table of them.
+    settings: Option<BTreeMap<String, String>>,
     clock_offset: Duration,
+}
+
+/// The settings that are shown of a node on which nothing is wrong.
+const SHOWN: [&str; 3] = ["commitlog_sync", "paxos_variant", "commitlog_segment_size"];
+
+impl Seen {
+    fn shown(self, address: String) -> NodeSeen {
+        let settings = self.settings.unwrap_or_default();
+        let line = |name: &str| settings.get(name).map(|value| format!("{name}: {value}"));
+        let settings = SHOWN.into_iter().filter_map(line).collect();
+        NodeSeen { address, version: self.version, clock_offset: self.clock_offset, settings }
+    }
 }
 
 async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
@@ -133,15 +190,17 @@ async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
     Ok(Seen { version, settings: settings(session, ask).await?, clock_offset: offset(before, after, at.0) })
 }
 
-/// Cassandra tells its settings in a virtual table; another database has none, and then nothing is said about them.
-async fn settings(session: &Session, ask: impl Fn(&str) -> Statement) -> Result<BTreeMap<String, String>, String> {
+/// Cassandra tells its settings in a virtual table; another database has none.
+async fn settings(
+    session: &Session,
+    ask: impl Fn(&str) -> Statement,
+) -> Result<Option<BTreeMap<String, String>>, String> {
     let select = ask("SELECT name, value FROM system_views.settings");
-    let Ok(result) = session.query_unpaged(select, ()).await else { return Ok(BTreeMap::new()) };
+    let Ok(result) = session.query_unpaged(select, ()).await else { return Ok(None) };
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
     let rows = result.rows::<(String, Option<String>)>().map_err(|error| error.to_string())?;
-    rows.map(|row| row.map(|(name, value)| (name, value.unwrap_or_default())))
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.to_string())
+    let read = rows.map(|row| row.map(|(name, value)| (name, value.unwrap_or_default())));
+    read.collect::<Result<_, _>>().map(Some).map_err(|error| error.to_string())
 }
 
 /// Zero if the node's time lies between question and answer.
@@ -150,48 +209,6 @@ fn offset(before: SystemTime, after: SystemTime, millis: i64) -> Duration {
     let early = before.duration_since(at).unwrap_or_default();
     let late = at.duration_since(after).unwrap_or_default();
     early.max(late)
-}
-
-fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let setting = |key: &str| seen.settings.get(key).map(String::as_str);
-    if let Some(sync) = setting("commitlog_sync").filter(|sync| sync.eq_ignore_ascii_case("periodic")) {
-        let text = format!(
-            "node {name} has commitlog_sync: {sync}: it acknowledges writes before they are on disk, and loses them \
-             with its power; set commitlog_sync: batch in its cassandra.yaml"
-        );
-        findings.push(Finding { risk: Risk::Commitlog, dangerous: true, text });
-    }
-    if let Some(variant) = setting("paxos_variant").filter(|variant| variant.to_ascii_lowercase().starts_with("v1")) {
-        let text = format!(
-            "node {name} has paxos_variant: {variant}: linearizability is not kept when nodes come and go; \
-             set paxos_variant: v2 in its cassandra.yaml"
-        );
-        findings.push(Finding { risk: Risk::Paxos, dangerous: true, text });
-    }
-    if seen.clock_offset > CLOCK_OFFSET_MAX {
-        let text = format!(
-            "the clock of node {name} is {} ms from this machine's: conditional writes will hold each other up; \
-             synchronise the clocks",
-            seen.clock_offset.as_millis()
-        );
-        findings.push(Finding { risk: Risk::Clocks, dangerous: false, text });
-    }
-    findings
-}
-
-fn judge_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> Option<Finding> {
-    if versions.len() < 2 {
-        return None;
-    }
-    let list = |(version, nodes): (&String, &BTreeSet<String>)| {
-        format!("{version} ({})", nodes.iter().cloned().collect::<Vec<_>>().join(", "))
-    };
-    let text = format!(
-        "nodes have different versions: {}; finish the upgrade",
-        versions.iter().map(list).collect::<Vec<_>>().join(", ")
-    );
-    Some(Finding { risk: Risk::Versions, dangerous: false, text })
 }
 
 /// Copies in the data centre that has the fewest.
@@ -205,52 +222,11 @@ fn copies(session: &Session, keyspace: &str) -> Option<usize> {
     }
 }
 
-fn judge_copies(keyspace: &str, copies: usize) -> Option<Finding> {
-    if copies >= COPIES_MIN {
-        return None;
-    }
-    let text = format!(
-        "keyspace {keyspace} has {copies} {} of each row: the loss of one node stops or loses partitions; \
-         give it three (ALTER KEYSPACE … WITH replication, then repair)",
-        if copies == 1 { "copy" } else { "copies" }
-    );
-    Some(Finding { risk: Risk::Replication, dangerous: true, text })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{Risk, Seen, judge_copies, judge_node, judge_versions, offset};
-
-    fn risks(settings: &[(&str, &str)], clock_offset: Duration) -> Vec<(Risk, bool)> {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let seen = Seen { settings, clock_offset, ..Seen::default() };
-        judge_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
-    }
-
-    #[test]
-    fn settings_that_lose_something() {
-        let none = Duration::ZERO;
-        assert_eq!(risks(&[("commitlog_sync", "batch"), ("paxos_variant", "v2")], none), []);
-        assert_eq!(risks(&[("commitlog_sync", "group")], none), []);
-        assert_eq!(risks(&[("commitlog_sync", "periodic")], none), [(Risk::Commitlog, true)]);
-        assert_eq!(risks(&[("paxos_variant", "v1")], none), [(Risk::Paxos, true)]);
-        assert_eq!(risks(&[("paxos_variant", "v1_without_linearizable_reads")], none), [(Risk::Paxos, true)]);
-        assert_eq!(risks(&[], Duration::from_secs(2)), [(Risk::Clocks, false)]);
-        assert_eq!(risks(&[], none), []);
-    }
-
-    #[test]
-    fn copies_and_versions() {
-        assert!(judge_copies("k", 3).is_none());
-        assert!(judge_copies("k", 2).is_some_and(|finding| finding.dangerous));
-        let node = |version: &str, name: &str| (version.to_owned(), BTreeSet::from([name.to_owned()]));
-        assert!(judge_versions(&BTreeMap::from([node("5.0.9", "a")])).is_none());
-        let mixed = judge_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
-        assert!(mixed.text.contains("5.0.8 (b)") && mixed.text.contains("5.0.9 (a)"), "{}", mixed.text);
-    }
+    use super::{Risk, offset};
 
     #[test]
     fn a_clock_between_question_and_answer_is_right() {

@@ -9,13 +9,14 @@
 //!
 //! Reading order: `schema` and `statements` for what lies in the cluster; `write` (a group of transactions from the
 //! queue to the answers) with `plan` (conditions), `fence` (unknown outcomes) and `queue`; `scan` with `directory`;
-//! `sweep` and `purge` for what takes rows away; `inspect` for what an operator should know.
+//! `import` for rows of another store; `sweep` and `purge` for what takes rows away; `inspect` for what an operator should know.
 
 mod cluster;
 mod directory;
 mod error;
 mod fence;
 mod health;
+mod import;
 mod inspect;
 mod memory;
 #[cfg(feature = "mutants")]
@@ -38,8 +39,8 @@ mod write;
 pub mod yardstick;
 
 pub use error::OpenError;
-pub use inspect::{Finding, Risk, inspect};
+pub use inspect::{Finding, Inspection, NodeSeen, Risk, inspect};
 pub use options::{Options, PointReads};
-pub use schema::init;
+pub use schema::{Made, init};
 pub use stats::{LATENCY_EDGES_MS, Latency, Stats, WIDTH_EDGES};
 pub use store::CassandraStore;

@@ -70,7 +70,11 @@ impl Default for Hints {
 
 impl Hints {
     pub(crate) fn get(&self, partition: &Partition) -> Hint {
-        self.shard(partition).get(partition).copied().unwrap_or(Hint::GUESS)
+        self.known(partition).unwrap_or(Hint::GUESS)
+    }
+
+    pub(crate) fn known(&self, partition: &Partition) -> Option<Hint> {
+        self.shard(partition).get(partition).copied()
     }
 
     pub(crate) fn set(&self, partition: &Partition, hint: Hint) {

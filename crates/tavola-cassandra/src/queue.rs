@@ -31,16 +31,6 @@ impl Waiting {
         self.transaction.operations().iter().map(tavola_core::EntityOperation::row_key)
     }
 
-    /// A place for a benchmark, which has no transaction.
-    #[cfg(feature = "yardstick")]
-    pub(crate) fn for_nobody() -> (Self, oneshot::Receiver<Result<Verdict, StoreError>>) {
-        use tavola_core::{EntityOperation, PartitionKey, Precondition};
-        let nothing = EntityOperation::Delete(RowKey::default(), Precondition::Exists);
-        let transaction = EntityGroupTransaction::single(PartitionKey::default(), nothing);
-        let (reply, answer) = oneshot::channel();
-        (Self { transaction, now: Timestamp::MIN, arrived: Instant::now(), reply }, answer)
-    }
-
     /// The service answered in time, or whoever asked has gone; neither changes anything.
     pub(crate) fn answer(self, answer: Result<Verdict, StoreError>) {
         let _gone = self.reply.send(answer);

@@ -1,8 +1,11 @@
 //! What lies in the cluster: the tables, and the version of their layout.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use scylla::client::session::Session;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::unprepared::Statement;
 
 use crate::cluster::connect;
 use crate::error::OpenError;
@@ -42,63 +45,116 @@ pub(crate) struct Layout {
     pub(crate) slots: u16,
 }
 
+/// What [`init`] made; nothing, if it was all there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Made {
+    /// The keyspace itself.
+    pub keyspace: bool,
+    /// Names of tables.
+    pub tables: Vec<&'static str>,
+    /// Slots that each table's partition directory has, whether they were decided now or before.
+    pub slots: u16,
+}
+
 /// Creates the keyspace and its tables where they are missing. Repeating it is harmless.
 ///
 /// # Errors
 /// If the cluster cannot be reached, refuses, or has a keyspace of that name that is not ours.
-pub async fn init(options: &Options) -> Result<(), OpenError> {
+pub async fn init(options: &Options) -> Result<Made, OpenError> {
     let session = connect(options).await?;
-    create(&session, options).await
+    let made = create(&session, options).await?;
+    let layout = check(&session, options).await?;
+    Ok(Made { slots: layout.slots, ..made })
 }
 
-/// Creates what is missing, and checks what is there.
-pub(crate) async fn create(session: &Session, options: &Options) -> Result<(), OpenError> {
+/// Creates what is missing.
+pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made, OpenError> {
     let keyspace = &options.keyspace;
-    if has_keyspace(session, keyspace).await? && !has_table(session, keyspace, "meta").await? {
-        let tables = tables(session, keyspace).await?;
-        if !tables.is_empty() {
-            let reason = format!("it has tables of somebody else: {}", tables.join(", "));
-            return Err(OpenError::Keyspace { keyspace: keyspace.clone(), reason });
-        }
+    let is_new = !has_keyspace(session, keyspace).await?;
+    let before = tables(session, keyspace).await?;
+    refuse_others(session, keyspace, &before).await?;
+    if is_new {
+        let replication = replication(session, options)?;
+        run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"), ()).await?;
     }
-    let replication = replication(session, options).await?;
-    run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}")).await?;
-    for table in [ENTITY, PDIR, META] {
-        let qualified = table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1);
-        run(session, qualified).await?;
+    let mut made = Made { keyspace: is_new, ..Made::default() };
+    for (name, table) in [("entity", ENTITY), ("pdir", PDIR), ("meta", META)] {
+        if before.iter().any(|there| there == name) {
+            continue;
+        }
+        run(session, table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1), ()).await?;
+        made.tables.push(name);
     }
     let facts =
         [(SLOTS_KEY, options.slots.to_string()), (SCOPE_KEY, scope(options)), (VERSION_KEY, VERSION.to_owned())];
     for (key, value) in facts {
         let insert = format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
-        session.query_unpaged(insert, (key, value)).await.map_err(|error| OpenError::statement(CREATING, &error))?;
+        run(session, insert, (key, value)).await?;
     }
-    Ok(())
+    Ok(made)
+}
+
+/// Nothing is added to what somebody else, or another version of this program, made.
+async fn refuse_others(session: &Session, keyspace: &str, tables: &[String]) -> Result<(), OpenError> {
+    let unusable = |reason| OpenError::Keyspace { keyspace: keyspace.to_owned(), reason };
+    if !tables.iter().any(|name| name == "meta") {
+        // A creation that was cut short has made ours in their order, and this one comes last.
+        let foreign: Vec<&str> =
+            tables.iter().map(String::as_str).filter(|name| !["entity", "pdir"].contains(name)).collect();
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        return Err(unusable(format!("it has tables of somebody else: {}", foreign.join(", "))));
+    }
+    match facts(session, keyspace).await?.get(VERSION_KEY) {
+        Some(version) if version != VERSION => Err(unusable(other_version(version))),
+        _ => Ok(()),
+    }
+}
+
+fn other_version(version: &str) -> String {
+    format!(
+        "its layout is version {version:?}, and this program knows version {VERSION}: use the program that made it, or a \
+         newer one"
+    )
 }
 
 const CREATING: &str = "create the keyspace and its tables";
 const READING: &str = "read the keyspace's layout";
 
-async fn run(session: &Session, statement: String) -> Result<(), OpenError> {
-    let done = session.query_unpaged(statement, ()).await;
+/// Making tables takes a busy cluster longer than reading and writing them: a small one that made four keyspaces at a time
+/// did not answer within the two seconds of other statements.
+const CREATING_TIME: Duration = Duration::from_secs(60);
+
+async fn run(session: &Session, statement: String, values: impl SerializeRow) -> Result<(), OpenError> {
+    let mut statement = Statement::new(statement);
+    statement.set_request_timeout(Some(CREATING_TIME));
+    let done = session.query_unpaged(statement, values).await;
     done.map(drop).map_err(|error| OpenError::statement(CREATING, &error))
 }
 
 /// As many copies in each data centre as was asked for.
-async fn replication(session: &Session, options: &Options) -> Result<String, OpenError> {
+fn replication(session: &Session, options: &Options) -> Result<String, OpenError> {
+    let unusable = |reason| OpenError::Keyspace { keyspace: options.keyspace.clone(), reason };
     let state = session.get_cluster_state();
-    let mut centres: Vec<String> = match &options.data_centre {
-        Some(only) => vec![only.clone()],
-        None => state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone()).collect(),
-    };
-    centres.sort();
-    centres.dedup();
-    let known = |name: &String| state.get_nodes_info().iter().any(|node| node.datacenter.as_ref() == Some(name));
-    if let Some(unknown) = centres.iter().find(|name| !known(name)) {
-        let reason = format!("the cluster has no data centre {unknown:?} (setting store.data_centre)");
-        return Err(OpenError::Keyspace { keyspace: options.keyspace.clone(), reason });
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in state.get_nodes_info() {
+        *nodes.entry(node.datacenter.as_deref().unwrap_or_default()).or_default() += 1;
     }
-    let copies: Vec<String> = centres.iter().map(|name| format!("'{name}': {}", options.replication)).collect();
+    if let Some(only) = &options.data_centre {
+        nodes.retain(|name, _| name == only);
+        if nodes.is_empty() {
+            return Err(unusable(format!("the cluster has no data centre {only:?} (setting store.data_centre)")));
+        }
+    }
+    let wanted = options.replication;
+    if let Some((name, count)) = nodes.iter().find(|(_, count)| **count < usize::from(wanted)) {
+        return Err(unusable(format!(
+            "it shall have {wanted} copies of each row (setting store.replication), and data centre {name:?} has {count} \
+             node(s)"
+        )));
+    }
+    let copies: Vec<String> = nodes.keys().map(|name| format!("'{name}': {wanted}")).collect();
     Ok(format!("{{'class': 'NetworkTopologyStrategy', {}}}", copies.join(", ")))
 }
 
@@ -120,10 +176,7 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<Layout
     let facts = facts(session, keyspace).await?;
     let fact = |key: &str| facts.get(key).map(String::as_str).unwrap_or_default();
     if fact(VERSION_KEY) != VERSION {
-        return Err(unusable(format!(
-            "its layout is version {:?}, and this program knows version {VERSION}: use the program that made it, or a newer one",
-            fact(VERSION_KEY)
-        )));
+        return Err(unusable(other_version(fact(VERSION_KEY))));
     }
     if fact(SCOPE_KEY) != scope(options) {
         return Err(unusable(format!(

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::cluster::{Cluster, Partition, connect};
 use crate::error::{OpenError, unavailable};
 use crate::health::Health;
-use crate::inspect::{Finding, Risk, inspect_session};
+use crate::inspect::{self, Finding, Risk};
 use crate::memory::Hints;
 use crate::options::{Options, PointReads};
 use crate::purge::purge;
@@ -52,7 +52,7 @@ impl CassandraStore {
             schema::create(&session, &options).await?;
         }
         let layout = schema::check(&session, &options).await?;
-        refuse_dangers(inspect_session(&session, &options).await?, &options.accepted_risks)?;
+        refuse_dangers(inspect::findings(&session, &options).await, &options.accepted_risks)?;
         // The driver must know a keyspace that was just made, to find its replicas.
         session.refresh_metadata().await.map_err(|error| OpenError::statement("read the cluster's layout", &error))?;
         let cluster = Arc::new(Cluster::open(session, &options).await?);
@@ -86,6 +86,10 @@ impl CassandraStore {
         self.writer.cluster.counters.read()
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
     fn cluster(&self) -> &Cluster {
         &self.writer.cluster
     }
@@ -111,7 +115,7 @@ fn refuse_dangers(findings: Vec<Finding>, accepted: &[Risk]) -> Result<(), OpenE
     let (accepted, refused): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| !finding.dangerous || accepted.contains(&finding.risk));
     for finding in accepted {
-        tracing::warn!(risk = finding.risk.name(), "{}", finding.text);
+        tracing::warn!(risk = finding.risk.name(), "{}; {}", finding.text, finding.advice);
     }
     if refused.is_empty() { Ok(()) } else { Err(OpenError::Dangerous { findings: refused }) }
 }

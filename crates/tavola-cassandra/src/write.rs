@@ -35,7 +35,7 @@ use crate::stats::{Kind, count};
 use crate::versions::{Versions, nth};
 
 /// Documents of one batch. A transaction may bring 4 MiB; the cluster takes less than 16 in one mutation.
-const BATCH_BYTES_MAX: usize = 4 << 20;
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Attempts that lose a race wait a moment, longer each time.
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
@@ -232,7 +232,7 @@ impl Writer {
     }
 
     /// Tells the directory about a partition before its first row is written.
-    async fn enter(&self, partition: &Partition, generation: i32) -> Result<(), String> {
+    pub(crate) async fn enter(&self, partition: &Partition, generation: i32) -> Result<(), String> {
         count(&self.cluster.counters.registrations, 1);
         let values = (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
         let entered = self.cluster.execute(Kind::Register, &self.cluster.statements.enter, values).await;
@@ -319,14 +319,6 @@ impl Writer {
 }
 
 impl Attempt {
-    /// One statement, for nobody who waits.
-    #[cfg(feature = "yardstick")]
-    pub(crate) fn single(registration: Registration, version: Timestamp, id: Uuid, planned: Planned) -> Self {
-        let (waiting, _nobody) = Waiting::for_nobody();
-        let member = Member { waiting, version, planned: vec![planned] };
-        Self { registration, first: version, last: version, id, members: vec![member] }
-    }
-
     fn into_waiting(self) -> Vec<Waiting> {
         self.members.into_iter().map(|member| member.waiting).collect()
     }
@@ -360,7 +352,17 @@ impl Attempt {
 
 impl Cluster {
     /// Sends the batch and reads its reply.
-    pub(crate) async fn send(&self, partition: &Partition, attempt: &Attempt) -> Result<Reply, Failure> {
+    async fn send(&self, partition: &Partition, attempt: &Attempt) -> Result<Reply, Failure> {
+        self.send_planned(partition, attempt, attempt.planned()).await
+    }
+
+    /// Sends the guard of an attempt with these statements.
+    pub(crate) async fn send_planned<'a>(
+        &self,
+        partition: &Partition,
+        attempt: &Attempt,
+        all_planned: impl Iterator<Item = (Timestamp, &'a Planned)>,
+    ) -> Result<Reply, Failure> {
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_consistency(self.quorums.plain);
         batch.set_serial_consistency(Some(self.quorums.serial));
@@ -368,7 +370,7 @@ impl Cluster {
         let (guard, bound) = attempt.guard(self, partition, attempt.id);
         batch.append_statement(guard.clone());
         values.push(bound);
-        for (version, planned) in attempt.planned() {
+        for (version, planned) in all_planned {
             let (statement, bound) = self.statement(partition, version, planned);
             #[cfg(feature = "mutants")]
             if mutants::is(Mutant::PlainWrite) && planned.condition == Condition::None {
@@ -465,7 +467,7 @@ fn answer_all(waiting: Vec<Waiting>, error: impl Fn() -> StoreError) {
 }
 
 /// Longer each time, and never the same for two front ends that meet.
-fn pause(round: u32) -> Duration {
+pub(crate) fn pause(round: u32) -> Duration {
     let longest = PAUSE * 2u32.pow(round.min(PAUSE_DOUBLINGS_MAX));
     let share = u32::from(Uuid::new_v4().as_bytes()[0]) + 1;
     longest * share / 256

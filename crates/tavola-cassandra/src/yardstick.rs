@@ -52,8 +52,10 @@ impl Yardstick {
             rests_on_read: false,
         };
         let registration = Registration::Standing(FIRST_GENERATION);
-        let attempt = Attempt::single(registration, version, Uuid::new_v4(), planned);
-        match self.cluster.send(&Partition::new(table, partition_key), &attempt).await {
+        let (first, last, id, members) = (version, version, Uuid::new_v4(), Vec::new());
+        let attempt = Attempt { registration, first, last, id, members };
+        let partition = Partition::new(table, partition_key);
+        match self.cluster.send_planned(&partition, &attempt, [(version, &planned)].into_iter()).await {
             Ok(Reply::Applied) => Ok(()),
             Ok(Reply::Refused(refused)) => Err(format!("refused: {refused:?}")),
             Err(failure) => Err(Failure::text(failure)),

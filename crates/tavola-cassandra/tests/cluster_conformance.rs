@@ -10,3 +10,4 @@ mod common;
 use common::Isolated;
 
 tavola_testkit::store_conformance!(Isolated::open().await);
+tavola_testkit::import_conformance!(Isolated::open().await);

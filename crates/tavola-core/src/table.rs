@@ -71,6 +71,8 @@ impl TableId {
     pub const SERVICE_PROPERTIES: Self = Self(2);
     /// The system table of counters, from which table ids are given out.
     pub const SEQUENCES: Self = Self(3);
+    /// The system table with one entity while the store is a copy of another that is not finished.
+    pub const UNFINISHED_COPY: Self = Self(4);
 
     /// The table with this number.
     #[must_use]

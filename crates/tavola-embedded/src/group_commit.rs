@@ -19,6 +19,8 @@
 //!   proves that it has; until then nothing is acknowledged. An engine that fails to recover although there is room
 //!   must be opened again.
 
+mod import;
+
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +33,7 @@ use tavola_core::{Change, EntityGroupTransaction, EntityOperation, TableId, Time
 use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
 use tavola_store::keys::encode_key;
-use tavola_store::{Row, StoreError, Verdict};
+use tavola_store::{ImportError, Row, StoreError, Verdict};
 use tokio::sync::oneshot;
 
 use crate::disk_space::Room;
@@ -111,6 +113,11 @@ enum Job {
         erasure: Erasure,
         answer: Answer<()>,
     },
+    Import {
+        table: TableId,
+        rows: Vec<Row>,
+        answer: oneshot::Sender<Result<(), ImportError>>,
+    },
     /// A write that changes nothing, to see whether the engine writes.
     Probe,
 }
@@ -132,6 +139,7 @@ impl Job {
                 table.number() < TableId::FIRST_USER || transaction.operations().iter().all(is_deletion)
             }
             Self::Erase { .. } | Self::Probe => true,
+            Self::Import { .. } => false,
         }
     }
 }
@@ -141,6 +149,7 @@ impl Weighed for Job {
         match self {
             Self::Commit { bytes, .. } => *bytes,
             Self::Erase { erasure: Erasure::Keys(keys), .. } => keys.iter().map(Vec::len).sum(),
+            Self::Import { rows, .. } => rows.iter().map(Row::size_bytes).sum(),
             Self::Erase { erasure: Erasure::Range { .. }, .. } | Self::Probe => 0,
         }
     }
@@ -465,6 +474,11 @@ impl<'a, J: Journal> Draft<'a, J> {
                 self.erase(erasure);
                 Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
             }
+            Job::Import { table, rows, answer } => {
+                let done = self.import(table, &rows);
+                let writes = done.is_ok();
+                Decided { reply: Reply::Import(answer, done), writes }
+            }
             Job::Probe => {
                 self.is_probe = true;
                 Decided { reply: Reply::Probe, writes: false }
@@ -569,6 +583,7 @@ struct Decided {
 enum Reply {
     Commit(Answer<Verdict>, Result<Verdict, StoreError>),
     Erase(Answer<()>, Result<(), StoreError>),
+    Import(oneshot::Sender<Result<(), ImportError>>, Result<(), ImportError>),
     /// Nobody waits for it.
     Probe,
 }
@@ -578,6 +593,7 @@ impl Decided {
         let reply = match job {
             Job::Commit { answer, .. } => Reply::Commit(answer, Err(error())),
             Job::Erase { answer, .. } => Reply::Erase(answer, Err(error())),
+            Job::Import { answer, .. } => Reply::Import(answer, Err(error().into())),
             Job::Probe => Reply::Probe,
         };
         Self { reply, writes: false }
@@ -589,7 +605,8 @@ impl Decided {
         match &mut self.reply {
             Reply::Commit(_, verdict) if verdict.is_ok() => *verdict = Err(error()),
             Reply::Erase(_, done) => *done = Err(error()),
-            Reply::Commit(..) | Reply::Probe => {}
+            Reply::Import(_, done) if done.is_ok() => *done = Err(error().into()),
+            Reply::Commit(..) | Reply::Import(..) | Reply::Probe => {}
         }
     }
 
@@ -606,6 +623,7 @@ impl Decided {
         match self.reply {
             Reply::Commit(answer, verdict) => drop(answer.send(verdict)),
             Reply::Erase(answer, done) => drop(answer.send(done)),
+            Reply::Import(answer, done) => drop(answer.send(done)),
             Reply::Probe => {}
         }
     }

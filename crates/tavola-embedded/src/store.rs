@@ -13,7 +13,7 @@ use tavola_core::{EntityAddress, EntityGroupTransaction, EntityOperation, TableI
 use tavola_store::keys::{encode_address, encode_cut, encode_key};
 use tavola_store::page::PageBuilder;
 use tavola_store::waiting::this_thread_may_wait;
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
 
 use crate::engine::{Engine, ReadError};
 use crate::error::OpenError;
@@ -161,6 +161,13 @@ impl Store for EmbeddedStore {
         let _one_at_a_time = self.purges.lock().await;
         let (engine, commits, scans) = (Arc::clone(&self.engine), Arc::clone(&self.commits), Arc::clone(&self.scans));
         blocking(move || reclaim::purge(&engine, &commits, &scans, table)).await
+    }
+}
+
+#[async_trait]
+impl Import for EmbeddedStore {
+    async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        self.commits.import(table, rows.to_vec()).await
     }
 }
 

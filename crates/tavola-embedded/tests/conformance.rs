@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
 use tempfile::TempDir;
 
 /// A store whose folder goes with it.
@@ -43,4 +43,12 @@ impl Store for Temporary {
     }
 }
 
+#[async_trait]
+impl Import for Temporary {
+    async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        self.store.import(table, rows).await
+    }
+}
+
 tavola_testkit::store_conformance!(fresh());
+tavola_testkit::import_conformance!(fresh());

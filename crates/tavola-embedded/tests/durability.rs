@@ -8,9 +8,9 @@ use std::path::Path;
 use common::{data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
 use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
-use tavola_store::{Store, StoreError};
+use tavola_store::{Import, Row, Store, StoreError};
 use tavola_testkit::store_conformance::fixture::{
-    TABLE, at, delete, group, insert, number, properties, replace, written_at,
+    TABLE, at, delete, group, insert, key, number, partition, properties, replace, scan_all, written_at,
 };
 use tempfile::TempDir;
 
@@ -49,6 +49,21 @@ fn versions_go_on_after_a_restart_whatever_the_clock_says() {
     // The row is gone, and the clock went back.
     let again = write(&open(folder.path()), insert("r", number(1)), 5);
     assert!(written_at(&Ok(again)) > written_at(&Ok(first)));
+}
+
+/// Rows that were taken over stay, and versions go on above theirs, also if the process ends at once.
+#[test]
+fn rows_of_another_store_are_durable_with_their_versions() {
+    let folder = TempDir::new().unwrap();
+    let brought = Row::encode(&partition("p"), &key("", "r").row_key, &number(1), at(5_000_000));
+    let store = open(folder.path());
+    runtime().block_on(store.import(TABLE, std::slice::from_ref(&brought))).unwrap();
+    drop(store);
+    let store = open(folder.path());
+    let rows = runtime().block_on(store.scan(&scan_all())).unwrap().rows;
+    assert_eq!(rows, [brought]);
+    let next = runtime().block_on(store.commit(TABLE, &group("q", vec![insert("r", number(1))]), at(5))).unwrap();
+    assert!(written_at(&next) > at(5_000_000));
 }
 
 #[test]

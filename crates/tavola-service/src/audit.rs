@@ -13,6 +13,13 @@ use crate::catalog::{self, DROPPED_PREFIX, TABLE_PREFIX};
 use crate::error::ServiceError;
 use crate::properties;
 
+/// The system tables whose rows belong to what a store holds, and what people call them.
+pub(crate) const SYSTEM_TABLES: [(TableId, &str); 3] = [
+    (TableId::CATALOG, "catalogue"),
+    (TableId::SERVICE_PROPERTIES, "service properties"),
+    (TableId::SEQUENCES, "counter of table ids"),
+];
+
 /// A table that the catalogue knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedTable {
@@ -101,6 +108,10 @@ impl Audit {
             TableId::CATALOG => self.catalog_row(&row.to_row()),
             TableId::SERVICE_PROPERTIES => self.properties_row(&row.to_row()),
             TableId::SEQUENCES => self.counter_row(&row.to_row()),
+            TableId::UNFINISHED_COPY => {
+                Err("this is an unfinished copy of another store: let `tavola store copy` finish it, or remove it"
+                    .to_owned())
+            }
             other if other.number() < TableId::FIRST_USER => {
                 Err(format!("the system table {} is not one that this version knows", other.number()))
             }

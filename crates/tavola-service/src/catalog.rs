@@ -242,7 +242,7 @@ pub(crate) async fn add_table(
     put(store, TableId::CATALOG, EntityOperation::Insert(entity), key, now).await
 }
 
-async fn put(
+pub(crate) async fn put(
     store: &dyn Store,
     table: TableId,
     operation: EntityOperation,

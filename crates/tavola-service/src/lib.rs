@@ -8,6 +8,7 @@ pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod error;
+pub mod moving;
 mod partition_budgets;
 mod properties;
 mod query;

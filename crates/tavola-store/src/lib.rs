@@ -7,6 +7,7 @@
 pub mod decision;
 pub mod encoding;
 pub mod error;
+pub mod import;
 pub mod keys;
 pub mod memory;
 pub mod page;
@@ -15,5 +16,6 @@ pub mod waiting;
 
 pub use encoding::{Row, RowRef};
 pub use error::StoreError;
+pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
 pub use store::{Scan, ScanPage, Store, Verdict};

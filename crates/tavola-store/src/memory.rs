@@ -5,11 +5,12 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
-use tavola_core::{Change, Cut, EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_core::{Change, Cut, EntityAddress, EntityGroupTransaction, EntityView, TableId, Timestamp};
 
 use crate::decision::{decide_all, next_version};
 use crate::encoding::{Row, encode_value};
 use crate::error::StoreError;
+use crate::import::{Import, ImportError, is_missing};
 use crate::keys::{encode_address, encode_cut, encode_key};
 use crate::page::PageBuilder;
 use crate::store::{Scan, ScanPage, Store, Verdict};
@@ -107,6 +108,18 @@ impl State {
         Ok(Ok(changes.iter().map(Change::outcome).collect()))
     }
 
+    fn import(&mut self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        for row in rows {
+            let key = row.key()?;
+            let key = encode_key(table, &key.partition_key, &key.row_key);
+            if is_missing(row, self.rows.get(&key).map(AsRef::as_ref))? {
+                self.rows.insert(key, row.value().into());
+                self.last_version = self.last_version.max(row.timestamp());
+            }
+        }
+        Ok(())
+    }
+
     /// Removes some rows of a table; true if more may be left.
     fn purge_some(&mut self, table: TableId) -> bool {
         let keys: Vec<Vec<u8>> =
@@ -150,5 +163,12 @@ impl Store for MemoryStore {
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Import for MemoryStore {
+    async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        self.write().import(table, rows)
     }
 }

@@ -3,6 +3,7 @@
 use tavola_store::MemoryStore;
 
 tavola_testkit::store_conformance!(MemoryStore::new());
+tavola_testkit::import_conformance!(MemoryStore::new());
 
 /// The decorator itself keeps the contract as long as it only delays.
 mod delayed {

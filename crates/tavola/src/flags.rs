@@ -52,6 +52,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::doctor::command())
         .subcommand(commands::check::command())
         .subcommand(commands::repair::command())
+        .subcommand(commands::store::command())
         .subcommand(commands::bench::command())
 }
 
@@ -83,6 +84,29 @@ fn with_settings(command: Command) -> Command {
 /// The configuration file, and the flags of those settings alone that the command is about.
 pub(crate) fn with_some_settings(command: Command, paths: &'static [&'static str]) -> Command {
     with_flags_of(command, |setting| paths.contains(&setting.path))
+}
+
+/// The settings that name a cluster and what is made in it, and those that say how it is reached.
+const CLUSTER: &[&str] = &["store.contact_points", "store.keyspace", "store.replication"];
+const ACCESS: &[&str] =
+    &["store.data_centre", "store.user", "store.password_file", "store.tls", "store.ca_file", "store.accept_risks"];
+
+/// The configuration file, and the flags that name a cluster and say how it is reached.
+pub(crate) fn with_cluster_settings(command: Command, heading: &'static str) -> Command {
+    let flags = CLUSTER.iter().map(|path| flag_of_setting(path).help_heading(heading));
+    with_access_settings(flags.fold(command, Command::arg), heading)
+}
+
+/// The configuration file, and the flags that say how a cluster is reached which was named otherwise.
+pub(crate) fn with_access_settings(command: Command, heading: &'static str) -> Command {
+    let flags = ACCESS.iter().map(|path| flag_of_setting(path).help_heading(heading));
+    flags.fold(command.arg(config_file_flag()), Command::arg)
+}
+
+/// The flag of one setting, as `serve` has it.
+pub(crate) fn flag_of_setting(path: &str) -> Arg {
+    let setting = Setting::find(path).expect("the paths of commands are settings");
+    flag_of(setting, setting.flag.expect("settings that commands name have flags"))
 }
 
 fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {

@@ -49,6 +49,7 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("check", matches)) => commands::check::run(matches),
         Some(("repair", matches)) => commands::repair::run(matches),
         Some(("doctor", matches)) => commands::doctor::run(matches),
+        Some(("store", matches)) => commands::store::run(matches),
         Some(("bench", matches)) => commands::bench::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }

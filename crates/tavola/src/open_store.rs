@@ -7,6 +7,7 @@ use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::Health;
 use tavola_server::config::StoreConfig;
 use tavola_server::node::AlwaysReady;
+use tavola_service::moving::unfinished_copy;
 use tavola_store::{MemoryStore, Store};
 
 use crate::cluster::{self, ClusterHealth};
@@ -45,6 +46,17 @@ impl OpenStore {
             Self::Memory(store) => Arc::clone(store) as _,
             Self::Embedded(store) => Arc::clone(store) as _,
             Self::Cassandra(store) => Arc::clone(store) as _,
+        }
+    }
+
+    /// Half of a store must not be served: what is missing would look deleted, and what is written would be in the way.
+    pub(crate) async fn refuse_unfinished_copy(&self) -> Result<(), Failure> {
+        match unfinished_copy(&*self.entities()).await {
+            Ok(None) => Ok(()),
+            Ok(Some(source)) => Err(Failure::Data(format!(
+                "the store is an unfinished copy of {source}: repeat `tavola store copy` to finish it"
+            ))),
+            Err(error) => Err(Failure::System(error.to_string())),
         }
     }
 

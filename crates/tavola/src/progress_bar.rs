@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tavola_embedded::check::{Progress, Unit};
+use tavola_service::moving::Watch;
 
 const BYTES: &str = "{msg:>18} [{bar:30}] {bytes}/{total_bytes}, {eta} left";
 const ROWS: &str = "{msg:>18} [{bar:30}] {human_pos}/{human_len} rows, {eta} left";
+/// Nobody knows yet how many there are.
+const COUNTED: &str = "{msg:>18} {spinner} {human_pos} rows";
 const TIME: &str = "{msg:>18} [{bar:30}] {prefix}, {eta} left";
 
 /// Shows progress to whoever looks.
@@ -63,6 +66,21 @@ impl Progress for Shown {
     fn advance(&mut self, by: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(by);
+        }
+    }
+}
+
+impl Watch for Shown {
+    fn begin(&mut self, what: &'static str, rows: Option<u64>) {
+        match rows {
+            Some(rows) => self.show(what, rows, &format!("{rows} rows"), ROWS),
+            None => self.show(what, 0, "all rows", COUNTED),
+        }
+    }
+
+    fn advance(&mut self, rows: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(rows);
         }
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     let store = runtime.block_on(OpenStore::open(&config.store))?;
+    runtime.block_on(store.refuse_unfinished_copy())?;
     runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
     store.close();
     Ok(())

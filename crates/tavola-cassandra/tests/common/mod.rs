@@ -1,9 +1,11 @@
 //! A store on the cluster that `TAVOLA_CASSANDRA` names, with tables of its own.
 
+#![allow(dead_code, reason = "each test file uses a part of the fixture")]
+
 use async_trait::async_trait;
 use tavola_cassandra::{CassandraStore, Options, Risk};
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
 
 /// The contact points of the cluster, in a variable.
 pub(crate) const VARIABLE: &str = "TAVOLA_CASSANDRA";
@@ -62,5 +64,12 @@ impl Store for Isolated {
 
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {
         self.store.purge(self.table(table)).await
+    }
+}
+
+#[async_trait]
+impl Import for Isolated {
+    async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        self.store.import(self.table(table), rows).await
     }
 }

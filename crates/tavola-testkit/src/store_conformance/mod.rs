@@ -8,6 +8,7 @@
 
 pub mod concurrency;
 pub mod fixture;
+pub mod imports;
 pub mod model;
 pub mod operations;
 pub mod purges;
@@ -73,4 +74,34 @@ macro_rules! store_conformance_cases {
         $crate::store_conformance_cases! { $store; $($rest)* }
     };
     ($store:expr;) => {};
+}
+
+/// The same for [`tavola_store::Import`].
+#[macro_export]
+macro_rules! import_conformance {
+    ($store:expr) => {
+        $crate::import_conformance_cases! { $store;
+            rows_are_taken_over_as_they_are an_import_may_be_repeated nothing_is_overwritten
+            versions_go_on_above_what_was_brought any_number_of_rows_is_taken_over large_rows_are_taken_over
+        }
+    };
+}
+
+/// The body of [`import_conformance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! import_conformance_cases {
+    ($store:expr; $($case:ident)*) => {
+        mod imports {
+            #[allow(unused_imports, reason = "not every expression names something of its file")]
+            use super::*;
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    $crate::store_conformance::imports::$case(::std::sync::Arc::new($store)).await;
+                }
+            )*
+        }
+    };
 }

@@ -1,11 +1,12 @@
 //! `tavola doctor`: says in words what is wrong. It changes nothing: servers are only asked what can be read.
 
 mod certificate;
+pub(super) mod cluster;
 mod connection;
 mod home;
 mod local;
 mod operation;
-mod report;
+pub(super) mod report;
 mod rules;
 pub(super) mod server;
 mod signature;
@@ -29,11 +30,12 @@ use operation::{Operation, Question};
 use report::Report;
 use target::Target;
 
-const ABOUT: &str = "Find out why something does not work: configuration, ports, clock, signatures, certificates";
+const ABOUT: &str =
+    "Find out why something does not work: configuration, ports, clock, cluster, signatures, certificates";
 const EXAMPLES: &str = "\
 Examples:
   tavola doctor
-      The configuration, its ports, the clock, who can read keys, the certificate
+      The configuration, its ports, the clock, who can read keys, the certificate; and the cluster, if there is one
   tavola doctor --sas-url \"$URL\" --operation insert --partition sales --row 000123
       Whether a shared access signature opens this, and if not, why
   tavola doctor --cert server.pem --key server.key --endpoint https://tables.example:10002/shop
@@ -46,12 +48,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
 pub(crate) fn command() -> Command {
-    described("doctor", ABOUT, EXAMPLES)
-        .after_help(EXIT_CODES)
+    let command = described("doctor", ABOUT, EXAMPLES).after_help(EXIT_CODES);
+    flags::with_cluster_settings(command, "Another cluster than the configured")
+        .arg(flags::flag_of_setting("store.kind"))
         .args(credential_flags())
         .args(operation_flags())
         .args(certificate_flags())
-        .arg(flags::config_file_flag())
         .arg(account_access::accounts_folder_flag())
         .arg(output_flag(&["text", "json"]))
 }

@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod repair;
 pub(crate) mod sas;
 pub(crate) mod serve;
+pub(crate) mod store;
 
 use clap::{Arg, Command};
 

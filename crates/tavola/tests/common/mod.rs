@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of the fixture")]
 
 pub(crate) mod cli;
+pub(crate) mod stores;
 
 use std::ops::Deref;
 use std::path::Path;

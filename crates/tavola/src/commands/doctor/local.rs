@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tavola_server::Config;
-use tavola_server::config::{Layers, Origin};
+use tavola_server::config::{Layers, Origin, StoreConfig};
 
-use super::certificate;
 use super::home::Home;
 use super::report::Report;
 use super::server::{self, Readiness};
+use super::{certificate, cluster};
 use crate::account_access::{self, optional_setting, reachable};
 use crate::http_client::{HttpClient, HttpError};
 
@@ -35,6 +35,9 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_modes(layers, config, report);
     check_certificate(layers, config, report);
+    if let StoreConfig::Cassandra(store) = &config.store {
+        cluster::examine(store, report).await;
+    }
 }
 
 async fn check_port(

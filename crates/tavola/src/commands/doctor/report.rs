@@ -34,18 +34,28 @@ struct Check {
 
 /// All checks, in the order in which they were made.
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<Check>);
+pub(in crate::commands) struct Report(Vec<Check>);
 
 impl Report {
-    pub(super) fn ok(&mut self, subject: impl Into<String>, says: impl Into<String>) {
+    pub(in crate::commands) fn ok(&mut self, subject: impl Into<String>, says: impl Into<String>) {
         self.add(Level::Ok, subject, says, "");
     }
 
-    pub(super) fn warn(&mut self, subject: impl Into<String>, says: impl Into<String>, advice: impl Into<String>) {
+    pub(in crate::commands) fn warn(
+        &mut self,
+        subject: impl Into<String>,
+        says: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
         self.add(Level::Warn, subject, says, advice);
     }
 
-    pub(super) fn fail(&mut self, subject: impl Into<String>, says: impl Into<String>, advice: impl Into<String>) {
+    pub(in crate::commands) fn fail(
+        &mut self,
+        subject: impl Into<String>,
+        says: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
         self.add(Level::Fail, subject, says, advice);
     }
 
@@ -55,7 +65,7 @@ impl Report {
         self.0.push(Check { level, subject: subject.into(), says: line(says.into()), advice: line(advice.into()) });
     }
 
-    pub(super) fn print(&self, format: &str) {
+    pub(in crate::commands) fn print(&self, format: &str) {
         if format == "json" {
             println!("{:#}", self.to_json());
             return;
@@ -66,7 +76,7 @@ impl Report {
         }
     }
 
-    fn to_json(&self) -> Value {
+    pub(in crate::commands) fn to_json(&self) -> Value {
         let checks: Vec<Value> = self
             .0
             .iter()
@@ -83,7 +93,7 @@ impl Report {
     }
 
     /// Exit code 1 if anything is wrong.
-    pub(super) fn verdict(&self) -> Result<(), Failure> {
+    pub(in crate::commands) fn verdict(&self) -> Result<(), Failure> {
         match self.failed() {
             0 => Ok(()),
             1 => Err(Failure::System("1 check failed".to_owned())),

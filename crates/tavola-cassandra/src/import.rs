@@ -1,0 +1,196 @@
+//! Rows of another store, written as they are: conditional batches on rows that must not be there.
+//!
+//! Each batch has the guard of an ordinary write, so that the partition is registered, its highest version is above all
+//! that were brought, and an attempt that lands late is refused by it. Nothing is fenced: whatever became of an attempt,
+//! the next one finds the rows there, and they are the same, or writes them.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
+use tavola_core::{EntityView, Outcome, TableId, Timestamp};
+use tavola_store::import::{by_partition, is_missing};
+use tavola_store::keys::encode_text;
+use tavola_store::{Import, ImportError, Row, StoreError};
+use uuid::Uuid;
+
+use crate::cluster::Partition;
+use crate::error::{Failure, unavailable};
+use crate::memory::{Hint, Registration};
+use crate::plan::{Condition, Planned, version_of};
+use crate::reply::Reply;
+use crate::stats::count;
+use crate::store::CassandraStore;
+use crate::write::{Attempt, BATCH_BYTES_MAX, Writer, pause};
+
+/// Partitions that are written at the same time.
+const PARTITIONS_AT_ONCE: usize = 32;
+
+#[async_trait]
+impl Import for CassandraStore {
+    async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        let writer = self.writer();
+        let partitions: Vec<_> = by_partition(rows).map(|rows| writer.import_partition(table, rows)).collect();
+        stream::iter(partitions).buffer_unordered(PARTITIONS_AT_ONCE).try_collect().await
+    }
+}
+
+/// A row that is to be written.
+struct Brought<'a> {
+    row: &'a Row,
+    planned: Planned,
+}
+
+impl<'a> Brought<'a> {
+    fn new(row: &'a Row) -> Self {
+        let planned = Planned {
+            row: encode_text(row.row_key()),
+            condition: Condition::Absent,
+            document: Some(row.value().to_vec()),
+            outcome: Outcome::Written(row.timestamp()),
+            rests_on_read: false,
+        };
+        Self { row, planned }
+    }
+}
+
+impl Writer {
+    async fn import_partition(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let partition = Partition::new(table, &first.key()?.partition_key);
+        for batch in batches(rows) {
+            self.import_batch(&partition, batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries until the rows are there, as long as there is time.
+    async fn import_batch(&self, partition: &Partition, rows: &[Row]) -> Result<(), ImportError> {
+        let deadline = Instant::now() + self.answer_time;
+        let mut missing: Vec<Brought<'_>> = rows.iter().map(Brought::new).collect();
+        for round in 0u32.. {
+            let failure = match self.try_import(partition, &mut missing).await? {
+                Ok(()) if missing.is_empty() => return Ok(()),
+                Ok(()) => None,
+                Err(failure) => Some(failure),
+            };
+            if Instant::now() >= deadline {
+                return Err(match failure {
+                    None => StoreError::Contended,
+                    Some(Failure::NotDone(reason)) => unavailable(reason),
+                    Some(Failure::Unknown(_)) => StoreError::UnknownOutcome,
+                }
+                .into());
+            }
+            tokio::time::sleep(pause(round)).await;
+        }
+        Ok(())
+    }
+
+    /// One attempt; takes those out of `missing` that are there now.
+    async fn try_import(
+        &self,
+        partition: &Partition,
+        missing: &mut Vec<Brought<'_>>,
+    ) -> Result<Result<(), Failure>, ImportError> {
+        // Most partitions that are brought were never written here.
+        let hint = self.hints.known(partition).unwrap_or(Hint { registration: Registration::New, version: 0 });
+        let attempt = attempt(hint, missing)?;
+        let generation = hint.registration.generation();
+        if hint.registration != Registration::Standing(generation)
+            && let Err(reason) = self.enter(partition, generation).await
+        {
+            return Ok(Err(Failure::NotDone(reason)));
+        }
+        count(&self.cluster.counters.attempts, 1);
+        let planned = missing.iter().map(|brought| (brought.row.timestamp(), &brought.planned));
+        match self.cluster.send_planned(partition, &attempt, planned).await {
+            Ok(Reply::Applied) => {
+                let registration = Registration::Standing(generation);
+                self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
+                missing.clear();
+                Ok(Ok(()))
+            }
+            Ok(Reply::Refused(refused)) => {
+                count(&self.cluster.counters.attempts_refused, 1);
+                let registration = Registration::of(refused.generation);
+                self.hints.set(partition, Hint { registration, version: refused.version.unwrap_or_default() });
+                self.look_again(partition, missing).await
+            }
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    /// Keeps those that are not there.
+    async fn look_again(
+        &self,
+        partition: &Partition,
+        missing: &mut Vec<Brought<'_>>,
+    ) -> Result<Result<(), Failure>, ImportError> {
+        let keys: Vec<Vec<u8>> = missing.iter().map(|brought| brought.planned.row.clone()).collect();
+        let standing: HashMap<Vec<u8>, Row> = match self.cluster.rows("", partition, &keys).await {
+            Ok(rows) => rows,
+            Err(reason) => return Ok(Err(Failure::NotDone(reason))),
+        };
+        let mut left = Vec::new();
+        for brought in missing.drain(..) {
+            if is_missing(brought.row, standing.get(&brought.planned.row).map(Row::value))? {
+                left.push(brought);
+            }
+        }
+        *missing = left;
+        Ok(Ok(()))
+    }
+}
+
+/// The guard: the partition's highest version becomes at least that of the rows, and one that it did not have.
+fn attempt(hint: Hint, rows: &[Brought<'_>]) -> Result<Attempt, StoreError> {
+    let highest = rows.iter().map(|brought| brought.row.timestamp()).max().unwrap_or(Timestamp::MIN);
+    let last = highest.max(version_of(hint.version.saturating_add(1))?);
+    Ok(Attempt { registration: hint.registration, first: last, last, id: Uuid::new_v4(), members: Vec::new() })
+}
+
+/// Rows of one partition, as many as fit into a batch.
+fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |row: &&Row| {
+            bytes += row.size_bytes();
+            bytes <= BATCH_BYTES_MAX
+        };
+        let count = rest.iter().take(TRANSACTION_OPERATIONS_MAX).take_while(fits).count().max(1);
+        let (batch, after) = rest.split_at_checked(count)?;
+        rest = after;
+        Some(batch)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tavola_core::{EdmValue, PartitionKey, Properties, PropertyName, RowKey, Timestamp};
+    use tavola_store::Row;
+
+    use super::{BATCH_BYTES_MAX, batches};
+
+    fn row(bytes: usize) -> Row {
+        let value = EdmValue::Binary(vec![0; bytes].into());
+        let properties = Properties::new(vec![(PropertyName::new("B").unwrap(), value)]).unwrap();
+        Row::encode(&PartitionKey::new("p").unwrap(), &RowKey::new("r").unwrap(), &properties, Timestamp::MIN)
+    }
+
+    fn lengths(rows: &[Row]) -> Vec<usize> {
+        batches(rows).map(<[Row]>::len).collect()
+    }
+
+    #[test]
+    fn batches_are_bounded_by_rows_and_bytes() {
+        assert_eq!(lengths(&[]), [0usize; 0]);
+        assert_eq!(lengths(&vec![row(1); 250]), [100, 100, 50]);
+        let large = row(60_000);
+        let each = BATCH_BYTES_MAX / large.size_bytes();
+        assert_eq!(lengths(&vec![large; each + 3]), [each, 3]);
+    }
+}

@@ -1,0 +1,179 @@
+//! From what nodes say of themselves to what should be otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Finding, Risk, Seen};
+
+/// Fewer copies do not survive the loss of a node with both data and service.
+const COPIES_MIN: usize = 3;
+/// Beyond it conditional writes of different coordinators hold each other up.
+const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(500);
+/// The largest entity group transaction, with what the cluster's own encoding adds to it.
+const MUTATION_BYTES_MIN: u64 = 5 << 20;
+
+/// What should be otherwise on one node.
+pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |risk: Risk, dangerous: bool, text: String, advice: &str| {
+        findings.push(Finding { risk, dangerous, node: Some(name.to_owned()), text, advice: advice.to_owned() });
+    };
+    let setting = |key: &str| seen.settings.as_ref().and_then(|settings| settings.get(key)).map(String::as_str);
+    if let Some(sync) = setting("commitlog_sync").filter(|sync| sync.eq_ignore_ascii_case("periodic")) {
+        let text = format!(
+            "node {name} has commitlog_sync: {sync}: it acknowledges writes before they are on disk, and loses them with \
+             its power"
+        );
+        find(Risk::Commitlog, true, text, "set commitlog_sync: batch in its cassandra.yaml and restart it");
+    }
+    if let Some(variant) = setting("paxos_variant").filter(|variant| variant.to_ascii_lowercase().starts_with("v1")) {
+        let text =
+            format!("node {name} has paxos_variant: {variant}: linearizability is not kept when nodes come and go");
+        find(Risk::Paxos, true, text, "set paxos_variant: v2 in its cassandra.yaml and restart it");
+    }
+    if let Some((bytes, why)) = mutation_bytes(setting).filter(|(bytes, _)| *bytes < MUTATION_BYTES_MIN) {
+        let text = format!(
+            "node {name} takes writes of {bytes} bytes at most ({why}): entity group transactions of up to 4 MiB fail"
+        );
+        find(Risk::Mutations, false, text, "set commitlog_segment_size: 32MiB in its cassandra.yaml and restart it");
+    }
+    if seen.clock_offset > CLOCK_OFFSET_MAX {
+        let text = format!(
+            "the clock of node {name} is {} ms from this machine's: conditional writes will hold each other up",
+            seen.clock_offset.as_millis()
+        );
+        find(Risk::Clocks, false, text, "synchronise the clocks");
+    }
+    if seen.settings.is_none() {
+        let text = format!(
+            "node {name} does not tell its settings: whether it loses acknowledged writes or linearizability is not told"
+        );
+        find(Risk::Settings, false, text, "look at its configuration; ScyllaDB always syncs conditional writes");
+    }
+    findings
+}
+
+/// The largest write that a node takes, and which setting says so.
+fn mutation_bytes<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<(u64, String)> {
+    let size = |key: &str| Some((size_bytes(setting(key)?)?, format!("{key}: {}", setting(key)?)));
+    size("max_mutation_size").or_else(|| {
+        // Unless it is set, it is half of a segment of the log.
+        size("commitlog_segment_size").map(|(bytes, why)| (bytes / 2, why))
+    })
+}
+
+/// `32MiB` in bytes.
+fn size_bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|last: char| !last.is_ascii_digit());
+    let number: u64 = digits.parse().ok()?;
+    let shift = match text[digits.len()..].trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    number.checked_shl(shift)
+}
+
+/// A node that did not answer.
+pub(super) fn unseen(name: &str, reason: &str) -> Finding {
+    Finding {
+        risk: Risk::Nodes,
+        dangerous: false,
+        node: Some(name.to_owned()),
+        text: format!("node {name} could not be looked at: {reason}"),
+        advice: "start it, or take it out of the cluster if it is gone for good (nodetool removenode)".to_owned(),
+    }
+}
+
+/// Nodes of different versions.
+pub(super) fn judge_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> Option<Finding> {
+    if versions.len() < 2 {
+        return None;
+    }
+    let list = |(version, nodes): (&String, &BTreeSet<String>)| {
+        format!("{version} ({})", nodes.iter().cloned().collect::<Vec<_>>().join(", "))
+    };
+    let text = format!("nodes have different versions: {}", versions.iter().map(list).collect::<Vec<_>>().join(", "));
+    let advice = "finish the upgrade".to_owned();
+    Some(Finding { risk: Risk::Versions, dangerous: false, node: None, text, advice })
+}
+
+/// Too few copies.
+pub(super) fn judge_copies(keyspace: &str, copies: usize) -> Option<Finding> {
+    if copies >= COPIES_MIN {
+        return None;
+    }
+    let text = format!(
+        "keyspace {keyspace} has {copies} {} of each row: the loss of one node stops or loses partitions",
+        if copies == 1 { "copy" } else { "copies" }
+    );
+    let advice = "give it three: ALTER KEYSPACE with another replication, then nodetool repair --full".to_owned();
+    Some(Finding { risk: Risk::Replication, dangerous: true, node: None, text, advice })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
+
+    use super::{Risk, Seen, judge_copies, judge_node, judge_versions, size_bytes};
+
+    fn risks(settings: &[(&str, &str)], clock_offset: Duration) -> Vec<(Risk, bool)> {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let seen = Seen { settings: Some(settings), clock_offset, ..Seen::default() };
+        judge_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
+    }
+
+    #[test]
+    fn settings_that_lose_something() {
+        let none = Duration::ZERO;
+        assert_eq!(risks(&[("commitlog_sync", "batch"), ("paxos_variant", "v2")], none), []);
+        assert_eq!(risks(&[("commitlog_sync", "group")], none), []);
+        assert_eq!(risks(&[("commitlog_sync", "periodic")], none), [(Risk::Commitlog, true)]);
+        assert_eq!(risks(&[("paxos_variant", "v1")], none), [(Risk::Paxos, true)]);
+        assert_eq!(risks(&[("paxos_variant", "v1_without_linearizable_reads")], none), [(Risk::Paxos, true)]);
+        assert_eq!(risks(&[], Duration::from_secs(2)), [(Risk::Clocks, false)]);
+        assert_eq!(risks(&[], none), []);
+    }
+
+    #[test]
+    fn settings_that_refuse_large_transactions() {
+        let none = Duration::ZERO;
+        let too_small = [(Risk::Mutations, false)];
+        assert_eq!(risks(&[("commitlog_segment_size", "8MiB")], none), too_small);
+        assert_eq!(risks(&[("commitlog_segment_size", "32MiB")], none), []);
+        assert_eq!(risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "4096KiB")], none), too_small);
+        assert_eq!(risks(&[("commitlog_segment_size", "8MiB"), ("max_mutation_size", "16MiB")], none), []);
+        assert_eq!(risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "null")], none), []);
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size_bytes("8MiB"), Some(8 << 20));
+        assert_eq!(size_bytes("16384KiB"), Some(16 << 20));
+        assert_eq!(size_bytes("1GiB"), Some(1 << 30));
+        assert_eq!(size_bytes("12"), Some(12));
+        for none in ["", "null", "MiB", "8 parsecs"] {
+            assert_eq!(size_bytes(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_tells_nothing_is_not_called_safe() {
+        let findings = judge_node("n", &Seen::default());
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].risk == Risk::Settings && findings[0].text.contains("not told"), "{findings:?}");
+    }
+
+    #[test]
+    fn copies_and_versions() {
+        assert!(judge_copies("k", 3).is_none());
+        assert!(judge_copies("k", 2).is_some_and(|finding| finding.dangerous));
+        let node = |version: &str, name: &str| (version.to_owned(), BTreeSet::from([name.to_owned()]));
+        assert!(judge_versions(&BTreeMap::from([node("5.0.9", "a")])).is_none());
+        let mixed = judge_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
+        assert!(mixed.text.contains("5.0.8 (b)") && mixed.text.contains("5.0.9 (a)"), "{}", mixed.text);
+    }
+}

@@ -1,0 +1,100 @@
+//! Keyspaces that cannot be used, on a real cluster: nothing is changed in them, and the message says why.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use tavola_cassandra::{CassandraStore, Made, OpenError, Options, init, inspect};
+
+/// A keyspace with a name of its own, dropped by [`Keyspace::end`].
+struct Keyspace {
+    session: Session,
+    options: Options,
+}
+
+impl Keyspace {
+    async fn new() -> Self {
+        let keyspace = format!("t{}", uuid::Uuid::new_v4().simple());
+        let options = Options { keyspace, create: false, ..common::options() };
+        let session = SessionBuilder::new().known_nodes(&options.contact_points).build().await.unwrap();
+        Self { session, options }
+    }
+
+    async fn run(&self, statement: &str) {
+        let statement = statement.replace("{k}", &self.options.keyspace);
+        self.session.query_unpaged(statement, ()).await.unwrap();
+    }
+
+    /// Why neither a server nor `init` can use it.
+    async fn refusal(&self) -> String {
+        let opened = CassandraStore::open(self.options.clone()).await.unwrap_err();
+        let looked = inspect(&self.options).await.unwrap().keyspace.unwrap_err();
+        assert_eq!(opened.to_string(), looked.to_string());
+        assert!(opened.to_string().contains("store.keyspace"), "the setting is named: {opened}");
+        assert!(opened.to_string().contains(&self.options.keyspace), "the keyspace is named: {opened}");
+        opened.to_string()
+    }
+
+    async fn end(self) {
+        self.run("DROP KEYSPACE {k}").await;
+    }
+}
+
+#[tokio::test]
+async fn a_keyspace_of_another_layout_is_left_alone() {
+    let keyspace = Keyspace::new().await;
+    assert!(matches!(CassandraStore::open(keyspace.options.clone()).await, Err(OpenError::NoKeyspace { .. })));
+    let made = init(&keyspace.options).await.unwrap();
+    assert_eq!(made, Made { keyspace: true, tables: vec!["entity", "pdir", "meta"], slots: 16 });
+    assert_eq!(init(&keyspace.options).await.unwrap(), Made { slots: 16, ..Made::default() });
+    drop(CassandraStore::open(keyspace.options.clone()).await.unwrap());
+
+    keyspace.run("UPDATE {k}.meta SET value='99' WHERE key='layout' IF EXISTS").await;
+    keyspace.run("DROP TABLE {k}.pdir").await;
+    assert!(keyspace.refusal().await.contains("its layout is version \"99\""));
+    let refused = init(&keyspace.options).await.unwrap_err();
+    assert!(refused.to_string().contains("its layout is version \"99\""), "{refused}");
+    let pdir = "SELECT table_name FROM system_schema.tables WHERE keyspace_name=? AND table_name='pdir'";
+    let found = keyspace.session.query_unpaged(pdir, (&keyspace.options.keyspace,)).await.unwrap();
+    assert_eq!(found.into_rows_result().unwrap().rows_num(), 0, "nothing was added to it");
+    keyspace.end().await;
+}
+
+#[tokio::test]
+async fn a_keyspace_of_somebody_else_is_left_alone() {
+    let keyspace = Keyspace::new().await;
+    keyspace.run("CREATE KEYSPACE {k} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
+    keyspace.run("CREATE TABLE {k}.theirs (a int PRIMARY KEY)").await;
+    assert!(keyspace.refusal().await.contains("not made by `tavola store init`"));
+    let refused = init(&keyspace.options).await.unwrap_err();
+    assert!(refused.to_string().contains("tables of somebody else: theirs"), "{refused}");
+    keyspace.end().await;
+}
+
+/// The process ended between the tables and the facts about them.
+#[tokio::test]
+async fn a_creation_that_was_cut_short_goes_on() {
+    let keyspace = Keyspace::new().await;
+    init(&keyspace.options).await.unwrap();
+    keyspace.run("DROP TABLE {k}.meta").await;
+    let made = init(&keyspace.options).await.unwrap();
+    assert_eq!((made.keyspace, made.tables), (false, vec!["meta"]));
+    keyspace.run("DELETE FROM {k}.meta WHERE key='layout' IF EXISTS").await;
+    assert!(keyspace.refusal().await.contains("its layout is version \"\""));
+    init(&keyspace.options).await.unwrap();
+    drop(CassandraStore::open(keyspace.options.clone()).await.unwrap());
+    keyspace.end().await;
+}
+
+#[tokio::test]
+async fn quorums_of_another_scope_are_refused() {
+    let keyspace = Keyspace::new().await;
+    init(&keyspace.options).await.unwrap();
+    let centre = keyspace.session.get_cluster_state().get_nodes_info()[0].datacenter.clone();
+    let local = Options { data_centre: centre, ..keyspace.options.clone() };
+    let refused = CassandraStore::open(local).await.unwrap_err();
+    assert!(refused.to_string().contains("store.data_centre"), "{refused}");
+    keyspace.end().await;
+}

@@ -1,0 +1,76 @@
+//! A cluster that entities are kept in: node by node, what would lose data or linearizability.
+
+use tavola_cassandra::{Finding, Inspection, NodeSeen, OpenError, Options};
+use tavola_server::config::ClusterConfig;
+
+use super::report::Report;
+use crate::cluster;
+use crate::exit::Failure;
+
+/// Looks at the cluster that the settings name.
+pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
+    match cluster::options(config) {
+        Ok(options) => look(&options, report).await,
+        Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
+            report.fail("cluster", reason, "`tavola config show --origin` says where each value comes from");
+        }
+        Err(Failure::Clap(error)) => report.fail("cluster", error.to_string(), ""),
+    }
+}
+
+async fn look(options: &Options, report: &mut Report) {
+    match tavola_cassandra::inspect(options).await {
+        Ok(inspection) => tell(&inspection, options, report),
+        Err(error) => report.fail("cluster", error.to_string(), advice_on(&error)),
+    }
+}
+
+/// One line for each node and for each finding.
+pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Report) {
+    for node in &inspection.nodes {
+        report.ok("node", node_text(node));
+    }
+    for finding in &inspection.findings {
+        tell_finding(finding, options, report);
+    }
+    match &inspection.keyspace {
+        Ok(slots) => {
+            report.ok("keyspace", format!("{} can be used; its directory has {slots} slots", options.keyspace));
+        }
+        Err(OpenError::NoKeyspace { keyspace }) if options.create => {
+            let says = format!("the cluster has none called {keyspace:?}");
+            report.warn("keyspace", says, "the first start of the server makes it (store.create)");
+        }
+        Err(error) => report.fail("keyspace", error.to_string(), advice_on(error)),
+    }
+}
+
+fn node_text(node: &NodeSeen) -> String {
+    let NodeSeen { address, version, clock_offset, settings } = node;
+    let settings = if settings.is_empty() { "settings are not told".to_owned() } else { settings.join(", ") };
+    format!("{address} answers: version {version}, clock within {} ms, {settings}", clock_offset.as_millis())
+}
+
+fn tell_finding(finding: &Finding, options: &Options, report: &mut Report) {
+    let subject = format!("cluster {}", finding.risk.name());
+    let is_accepted = options.accepted_risks.contains(&finding.risk);
+    match (finding.dangerous, is_accepted) {
+        (true, false) => {
+            let name = finding.risk.name();
+            let way_out = format!("{}; or accept it: store.accept_risks = \"{name}\"", finding.advice);
+            report.fail(subject, format!("{}. The server does not start on it", finding.text), way_out);
+        }
+        (true, true) => report.warn(subject, format!("{}. It is accepted", finding.text), finding.advice.clone()),
+        (false, _) => report.warn(subject, finding.text.clone(), finding.advice.clone()),
+    }
+}
+
+fn advice_on(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::Connect { .. } => "start the nodes, or name others in store.contact_points (--contact-points)",
+        OpenError::Credentials { .. } => {
+            "set store.user (--store-user) and store.password_file (--store-password-file)"
+        }
+        _ => "",
+    }
+}

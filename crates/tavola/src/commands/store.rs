@@ -1,0 +1,42 @@
+//! `tavola store`: making the place where entities are kept, and moving them to another.
+
+mod copy;
+mod init;
+mod place;
+
+use clap::{ArgMatches, Command};
+
+use crate::commands::described;
+use crate::exit::Failure;
+
+const ABOUT: &str = "Make the place where entities are kept, or move them to another";
+const EXAMPLES: &str = "\
+Examples:
+  tavola store init --contact-points 10.0.0.1,10.0.0.2
+      Make the keyspace and its tables in a Cassandra cluster
+  tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
+      Move everything from this machine into a cluster
+  tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2 -o json
+      And back, told to a script";
+
+pub(crate) fn command() -> Command {
+    described("store", ABOUT, EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(init::command())
+        .subcommand(copy::command())
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("init", matches)) => init::run(matches),
+        Some(("copy", matches)) => copy::run(matches),
+        _ => unreachable!("clap asks for a known command"),
+    }
+}
+
+/// What asks a cluster runs on this.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))
+}

@@ -1,0 +1,160 @@
+//! `tavola store copy`: everything from one store into another, with versions as they are.
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::{Value, json};
+use tavola_service::SystemClock;
+use tavola_service::moving::{self, Course, Digest, MoveError, Moved, MovedTable};
+use tavola_store::StoreError;
+
+use super::place::{OpenPlace, Place};
+use super::runtime;
+use crate::commands::{described, output_flag};
+use crate::exit::Failure;
+use crate::flags;
+use crate::progress_bar::Shown;
+
+const ABOUT: &str = "Copy everything from one store into another; ETags and timestamps stay as they are";
+const EXAMPLES: &str = "\
+Examples:
+  tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
+      From this machine into a cluster, whose keyspace `tavola store init` has made
+  tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2
+      And back into a new data folder
+  tavola store copy --from embedded:tavola-data --to embedded:/mnt/disk2/tavola -o json
+      To another disk, told to a script";
+const AFTER: &str = "\
+Stop every server of both stores first: what is written meanwhile is not copied, and shows as a difference.
+The target must be empty, or hold a part of the same copy: repeat the command after an interruption, and it goes on.
+Until everything was copied and verified, no server starts on the target. Accounts and their keys are settings of the
+server and not in the store: take the configuration along.
+
+Settings of clusters (user, password file, TLS, accepted risks) count for both sides.
+
+Exit codes: 0 everything was copied and is the same, 1 a store failed (repeat it), 2 wrong usage,
+3 there are differences, or the target holds something else.";
+
+pub(crate) fn command() -> Command {
+    let place = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(Place::parse).help(help)
+    };
+    let command = described("copy", ABOUT, EXAMPLES)
+        .after_help(AFTER)
+        .arg(place("from", "embedded:FOLDER or cassandra:HOST[:PORT][,HOST[:PORT]]/KEYSPACE"))
+        .arg(place("to", "The same forms"));
+    flags::with_access_settings(command, "Clusters").arg(output_flag(&["text", "json"]))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let place = |name: &str| matches.get_one::<Place>(name).expect("clap asks for both");
+    let (from, to) = (place("from"), place("to"));
+    if from.is_same(to) {
+        return Err(Failure::Usage("--from and --to are the same store".to_owned()));
+    }
+    let layers = flags::layers(matches)?;
+    let moved = runtime()?.block_on(async {
+        let from_store = from.open_source(&layers).await?;
+        let to_store = to.open_target(&layers).await?;
+        let moved = copy(&from_store, &to_store, from).await;
+        to_store.close()?;
+        from_store.close()?;
+        moved
+    })?;
+    if matches.get_one::<String>("output").is_some_and(|format| format == "json") {
+        println!("{:#}", to_json(&moved, from, to));
+    } else {
+        print(&moved);
+    }
+    verdict(&moved, to)
+}
+
+async fn copy(from: &OpenPlace, to: &OpenPlace, source: &Place) -> Result<Moved, Failure> {
+    let mut progress = Shown::new();
+    let moved =
+        moving::copy(&*from.entities(), &*to.entities(), &source.to_string(), &SystemClock, &mut progress).await;
+    progress.end();
+    moved.map_err(cannot_copy)
+}
+
+/// A store that failed may be well again; everything else is for people to look at.
+fn cannot_copy(error: MoveError) -> Failure {
+    match error {
+        MoveError::Service(tavola_service::ServiceError::Store(StoreError::Corrupt(_))) => {
+            Failure::Data(error.to_string())
+        }
+        MoveError::Service(_) => Failure::System(format!("{error}. Repeat the command: it goes on where it ended")),
+        _ => Failure::Data(error.to_string()),
+    }
+}
+
+fn print(moved: &Moved) {
+    let heading = ["account", "table", "rows", "hash", "copy"].map(str::to_owned);
+    let lines: Vec<[String; 5]> = std::iter::once(heading).chain(moved.tables.iter().map(line)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or_default();
+    let widths: [usize; 5] = std::array::from_fn(width);
+    for [account, table, rows, hash, copy] in &lines {
+        let [first, second, third, fourth, _] = widths;
+        println!("{account:<first$}  {table:<second$}  {rows:>third$}  {hash:<fourth$}  {copy}");
+    }
+    let rows: u64 = moved.tables.iter().map(|table| table.source.rows).sum();
+    let tables = moved.tables.iter().filter(|table| table.account.is_some()).count();
+    match moved.different().count() {
+        0 if moved.course == Course::WasThere => {
+            println!("the target held all {tables} tables and {rows} rows already")
+        }
+        0 => println!("copied and verified {tables} tables, {rows} rows"),
+        different => println!("{different} of them differ"),
+    }
+}
+
+fn line(table: &MovedTable) -> [String; 5] {
+    let copy = match table.target {
+        Some(target) if target == table.source => "the same".to_owned(),
+        Some(target) => format!("DIFFERENT: {} rows, hash {}", target.rows, hex(target)),
+        None => "not verified".to_owned(),
+    };
+    let (account, name) = match &table.account {
+        Some(account) => (account.clone(), table.name.clone()),
+        None => ("-".to_owned(), format!("({})", table.name)),
+    };
+    [account, name, table.source.rows.to_string(), hex(table.source), copy]
+}
+
+fn hex(digest: Digest) -> String {
+    format!("{:016x}", digest.hash)
+}
+
+fn to_json(moved: &Moved, from: &Place, to: &Place) -> Value {
+    let digest = |digest: Digest| json!({ "rows": digest.rows, "hash": hex(digest) });
+    let table = |table: &MovedTable| {
+        json!({
+            "account": table.account,
+            "table": table.name,
+            "id": table.id.number(),
+            "source": digest(table.source),
+            "target": table.target.map(digest),
+            "same": table.is_equal(),
+        })
+    };
+    json!({
+        "ok": moved.different().next().is_none(),
+        "from": from.to_string(),
+        "to": to.to_string(),
+        "course": match moved.course {
+            Course::Whole => "whole",
+            Course::Resumed => "resumed",
+            Course::WasThere => "was there",
+        },
+        "tables": moved.tables.iter().map(table).collect::<Vec<_>>(),
+    })
+}
+
+fn verdict(moved: &Moved, to: &Place) -> Result<(), Failure> {
+    let different: Vec<String> = moved.different().map(ToString::to_string).collect();
+    if different.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Data(format!(
+        "not the same in {to}: {}. Somebody wrote to one of the stores meanwhile; empty the target and begin again",
+        different.join(", ")
+    )))
+}

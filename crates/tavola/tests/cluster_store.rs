@@ -1,0 +1,173 @@
+//! `tavola store`, `tavola doctor` and `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names: one node, set up well.
+//!
+//! ```sh
+//! cargo xtask cassandra up
+//! cargo test -p tavola --test cluster_store
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod old_data_content;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::cli::{Done, check, in_folder, run};
+use common::client::{Client, insert, name};
+use common::stores::{MANY, open, write_many};
+use common::{RunningServer, tavola};
+use old_data_content::{read_all, write_log_tail, write_table_files};
+use serde_json::Value;
+use tavola_core::TableRequest;
+
+/// A home for commands and a keyspace of its own, which is not made yet.
+struct Home {
+    folder: tempfile::TempDir,
+    nodes: String,
+    keyspace: String,
+}
+
+impl Home {
+    fn new(what: &str) -> Self {
+        let nodes = std::env::var("TAVOLA_CASSANDRA").unwrap_or_else(|_| "127.0.0.1:9042".to_owned());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        Self { folder: tempfile::tempdir().unwrap(), nodes, keyspace: format!("t{now}_{what}") }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Done {
+        run(in_folder(self.folder.path()).args(arguments))
+    }
+
+    /// With the flags that name the cluster.
+    fn on_cluster(&self, arguments: &[&str]) -> Done {
+        let cluster = ["--contact-points", &self.nodes, "--keyspace", &self.keyspace];
+        self.run(&[arguments, &cluster[..]].concat())
+    }
+
+    fn init(&self) -> Done {
+        self.on_cluster(&["store", "init", "--replication", "1"])
+    }
+
+    fn place(&self) -> String {
+        format!("cassandra:{}/{}", self.nodes, self.keyspace)
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Value {
+        let arguments = ["store", "copy", "--accept-risks", "replication", "-o", "json", "--from", from, "--to", to];
+        let done = self.run(&arguments);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        serde_json::from_str(&done.stdout).unwrap()
+    }
+
+    fn serve(&self, with: &[&str]) -> std::process::Command {
+        let mut command = tavola();
+        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--store", "cassandra"]);
+        command.args(["--contact-points", &self.nodes, "--keyspace", &self.keyspace]).args(with);
+        command.current_dir(self.folder.path());
+        command
+    }
+}
+
+#[test]
+fn a_keyspace_is_made_once() {
+    let home = Home::new("init");
+    let too_many = home.on_cluster(&["store", "init"]);
+    assert_eq!(too_many.code, Some(3), "{too_many:?}");
+    assert!(too_many.stderr.contains("3 copies of each row (setting store.replication)"), "{}", too_many.stderr);
+    let refused = run(&mut home.serve(&[]));
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("create it with `tavola store init`"), "{}", refused.stderr);
+
+    let made = home.init().text();
+    assert!(made.starts_with(&format!("made the keyspace {}", home.keyspace)), "{made}");
+    assert!(made.contains("entity, pdir, meta") && made.contains("\nok    keyspace: "), "{made}");
+    let again = home.init().text();
+    assert!(again.contains("were there: nothing to do"), "{again}");
+    let slots = home.on_cluster(&["store", "init", "--replication", "1", "--slots", "64", "-o", "json"]);
+    let json: Value = serde_json::from_str(&slots.text()).unwrap();
+    assert_eq!((&json["keyspace_made"], &json["slots"]), (&false.into(), &16.into()), "{json}");
+    assert!(json["note"].as_str().unwrap().contains("--slots 64"), "{json}");
+    let other = home.on_cluster(&["store", "init", "--data-centre", "mars"]);
+    assert!(other.code == Some(3) && other.stderr.contains("store.data_centre"), "{other:?}");
+}
+
+#[test]
+fn doctor_and_server_agree_about_danger() {
+    let home = Home::new("doctor");
+    let doctor = ["doctor", "--store", "cassandra"];
+    let ports = "[server]\ntable_port = 0\nadmin_port = 0\n";
+    std::fs::write(home.folder.path().join("tavola.toml"), ports).unwrap();
+    check(&home.on_cluster(&doctor), &["ok node: ", "fail keyspace: the cluster has no keyspace"]);
+    home.init().text();
+    let dangerous = home.on_cluster(&doctor);
+    check(&dangerous, &["ok node: ", "fail cluster replication: keyspace", "ok keyspace: "]);
+    assert!(dangerous.stdout.contains("commitlog_sync: batch, paxos_variant: v2"), "{}", dangerous.stdout);
+    let refused = run(&mut home.serve(&[]));
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    for words in ["the cluster is not safe to use", "has 1 copy of each row", "store.accept_risks = \"replication\""] {
+        assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
+    }
+    let accepted = home.on_cluster(&[&doctor[..], &["--accept-risks", "replication"]].concat());
+    check(&accepted, &["warn cluster replication: ", "ok keyspace: "]);
+    let server = RunningServer::spawn(&mut home.serve(&["--accept-risks", "replication"]));
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn there_and_back() {
+    let home = Home::new("copy");
+    home.init().text();
+    write_table_files(open(&home.folder.path().join("source")));
+    write_log_tail(open(&home.folder.path().join("source")));
+    let there = home.copy("embedded:source", &home.place());
+    let back = home.copy(&home.place(), "embedded:target");
+    assert_eq!(there["tables"], back["tables"]);
+    assert_eq!(home.copy("embedded:source", &home.place())["course"], "was there");
+    let read = |folder: &str| read_all(open(&home.folder.path().join(folder)));
+    assert_eq!(read("source"), read("target"));
+    assert_eq!(home.run(&["check", "target"]).code, Some(0));
+}
+
+#[test]
+fn a_copy_into_a_cluster_that_is_killed_goes_on() {
+    let home = Home::new("killed");
+    home.init().text();
+    write_many(&home.folder.path().join("source"), 6_000);
+    let accept = ["--accept-risks", "replication"];
+    let mut killed = 0;
+    loop {
+        let mut command = in_folder(home.folder.path());
+        command.args(["store", "copy", "--from", "embedded:source", "--to", &home.place()]).args(accept);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let begun = lines.any(|line| line.starts_with("copying: "));
+        // Shorter ones first; in the end it is let through.
+        if begun && killed < 5 {
+            std::thread::sleep(Duration::from_millis(100 * killed));
+            let _gone = child.kill();
+        }
+        if child.wait().unwrap().success() {
+            break;
+        }
+        assert!(begun, "it fails by being killed only");
+        killed += 1;
+        if killed == 1 {
+            let refused = run(&mut home.serve(&accept));
+            assert!(refused.code == Some(3) && refused.stderr.contains("unfinished copy"), "{refused:?}");
+        }
+    }
+    println!("killed {killed} times");
+    let back = home.copy(&home.place(), "embedded:target");
+    assert_eq!(back["tables"][0]["source"]["rows"], 6_000);
+    assert_eq!(home.copy("embedded:source", "embedded:target")["course"], "was there");
+    // What was moved is written on, above what it was.
+    let server = RunningServer::spawn(&mut home.serve(&accept));
+    let mut client = Client::connect(&server.table).unwrap();
+    let (partition_key, operation) = insert("new/1", 1);
+    client.ask(&TableRequest::Write(name(MANY), partition_key, operation)).unwrap().unwrap();
+    client.create_table("Another");
+    assert_eq!(client.read_all("Another"), []);
+    assert!(server.terminate().success());
+}
