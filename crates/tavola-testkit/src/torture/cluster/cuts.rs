@@ -60,18 +60,18 @@ impl Cuts {
         rules.iter().try_for_each(|rule| iptables(&[&["-A", CHAIN], *rule, &["-j", "DROP"]].concat()))
     }
 
-    /// Drops nothing more. Harmless if nothing was cut.
+    /// Drops nothing more; whether something was cut.
     ///
     /// # Errors
     /// If rules remain.
-    pub(super) fn heal(&self) -> Result<(), Violation> {
+    pub(super) fn heal(&self) -> Result<bool, Violation> {
         if iptables(&["-n", "-L", CHAIN]).is_err() {
-            return Ok(());
+            return Ok(false);
         }
         iptables(&["-F", CHAIN])?;
         // As often as it was put in.
         while iptables(&["-D", "OUTPUT", "-o", "lo", "-j", CHAIN]).is_ok() {}
-        iptables(&["-X", CHAIN])
+        iptables(&["-X", CHAIN]).map(|()| true)
     }
 }
 

@@ -111,6 +111,14 @@ impl Fault {
         }
     }
 
+    /// Whether nodes must find each other again after it.
+    pub(super) fn concerns_nodes(self) -> bool {
+        !matches!(
+            self,
+            Self::KillFrontEnd | Self::StopFrontEnd | Self::HastyClients | Self::HastyFrontEnds | Self::WrongClock
+        )
+    }
+
     /// Lets it go wrong, and makes it well again.
     ///
     /// # Errors
@@ -170,7 +178,7 @@ impl Fault {
             scene.nodes.cuts.cut(&ring[(node + 1) % ring.len()], how)?;
         }
         sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
-        scene.nodes.cuts.heal()
+        scene.nodes.cuts.heal().map(drop)
     }
 }
 

@@ -39,7 +39,8 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let fault = Fault::of_seed(arena.seed);
     let outcome = play(arena, &arena.server, fault, Defect::None);
     let begin = format!("cluster: seed {:<4} {:<16}", arena.seed, fault.name());
-    let mut tally = outcome.inspect_err(|_| println!("{begin} BROKEN"))?;
+    let verdict = outcome.inspect_err(|_| println!("{begin} could not be played"))?;
+    let mut tally = verdict.inspect_err(|_| println!("{begin} BROKEN"))?;
     println!(
         "{begin} {:>5} calls {:>4} unknown {:>4} busy {:>4} transfers {:>2} undecided: clean",
         tally.get("calls checked"),

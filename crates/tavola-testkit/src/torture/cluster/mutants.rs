@@ -63,7 +63,8 @@ fn seeds_until_reported(mutant: &Mutant, arena: &Arena, server: &Path) -> Result
         };
         let made = fs::create_dir_all(&race.folder);
         made.map_err(|error| Violation::new(format!("{}: {error}", race.folder.display())))?;
-        match play(&race, server, mutant.fault, Defect::Mutant(mutant.name)) {
+        // Only what the checks say counts; a server that does not work at all is no mutant.
+        match play(&race, server, mutant.fault, Defect::Mutant(mutant.name))? {
             Ok(tally) => println!("cluster-mutants: {}, seed {seed}: not reported ({tally})", mutant.name),
             Err(violation) => {
                 let words = violation.to_string();

@@ -72,14 +72,16 @@ impl Nodes {
     /// # Errors
     /// If that does not come about.
     pub(super) fn heal(&self) -> Result<(), Violation> {
-        self.cuts.heal()?;
+        let was_cut = self.cuts.heal()?;
         for node in self.all.iter().filter(|node| node.live_pid().is_some()) {
             node.signal("-CONT")?;
         }
-        for node in self.ring().iter().filter(|node| node.live_pid().is_none()) {
-            node.start()?;
+        let dead: Vec<&Node> = self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
+        dead.iter().try_for_each(|node| node.start())?;
+        // To ask all nodes takes seconds; who answers and was not touched is as well as the last time.
+        if was_cut || !dead.is_empty() || !self.ring().iter().all(Node::answers) {
+            self.wait_until_well()?;
         }
-        self.wait_until_well()?;
         if self.spare().is_some_and(|spare| spare.live_pid().is_some()) {
             self.remove_spare()?;
         }

@@ -32,11 +32,14 @@ pub(super) struct Scene<'a> {
     races: &'a [Race; 2],
 }
 
+/// What a seed came to, as far as it could be played.
+pub(super) type Verdict = Result<Tally, Violation>;
+
 /// Plays one seed and judges it.
 ///
 /// # Errors
-/// If a promise was broken.
-pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -> Result<Tally, Violation> {
+/// If it could not be played, because a node or a server did not come back. What clients heard is judged in the verdict.
+pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -> Result<Verdict, Violation> {
     let nodes = Nodes::find(folder(arena)?)?;
     nodes.heal()?;
     let mut dice = arena.dice(0);
@@ -49,7 +52,7 @@ pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -
     let races = races(&tables, &front_ends, fault, &mut dice);
     let mut scene = Scene { arena, server, nodes, front_ends, races: &races };
     let outcome = scene.act(fault, &bank, &mut dice);
-    if outcome.is_err() {
+    if !matches!(outcome, Ok(Ok(_))) {
         scene.nodes.keep_logs(&arena.folder);
     }
     outcome
@@ -64,20 +67,23 @@ fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
 
 fn races(tables: &[String; 3], front_ends: &FrontEnds, fault: Fault, dice: &mut fastrand::Rng) -> [Race; 2] {
     let authorities = front_ends.authorities();
-    let patience = if fault == Fault::HastyClients { Duration::from_millis(dice.u64(60..300)) } else { PATIENCE };
+    let haste = (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
     let changes = RaceShape {
         clients: dice.u8(4..=8),
-        partitions: dice.u8(4..=8),
+        partitions: 24,
+        at_a_time: dice.usize(2..=5),
         rows: dice.u8(3..=5),
-        patience,
+        patience: PATIENCE,
+        haste,
         comes_and_goes: false,
     };
     let goes = RaceShape {
         clients: dice.u8(2..=4),
         partitions: dice.u8(10..=30),
+        at_a_time: usize::MAX,
         rows: dice.u8(1..=2),
-        patience,
         comes_and_goes: true,
+        ..changes
     };
     [Race::new(&tables[0], &authorities, changes, 1_000), Race::new(&tables[1], &authorities, goes, 2_000)]
 }
@@ -95,21 +101,29 @@ fn create_table(front_ends: &FrontEnds, table: &str) -> Result<(), Violation> {
 }
 
 impl Scene<'_> {
-    fn act(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Result<Tally, Violation> {
-        let mut finished = self.race(fault, bank, dice)?;
+    fn act(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Result<Verdict, Violation> {
+        let mut finished = match self.race(fault, bank, dice)? {
+            Ok(finished) => finished,
+            Err(violation) => return Ok(Err(violation)),
+        };
         self.nodes.heal()?;
         self.front_ends.wait_until_ready()?;
-        let outcome = self.read_and_judge(bank, &mut finished);
-        if outcome.is_err() {
+        let verdict = self.read_and_judge(bank, &mut finished);
+        if verdict.is_err() {
             for (race, (finished, name)) in self.races.iter().zip(finished.iter().zip(["changes", "comes-and-goes"])) {
                 let _missing = fs::write(self.arena.folder.join(format!("{name}.txt")), race.describe(finished));
             }
         }
-        outcome
+        Ok(verdict)
     }
 
     /// Clients and fault at the same time.
-    fn race(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Result<Vec<Finished>, Violation> {
+    fn race(
+        &mut self,
+        fault: Fault,
+        bank: &Bank,
+        dice: &mut fastrand::Rng,
+    ) -> Result<Result<Vec<Finished>, Violation>, Violation> {
         let (arena, races) = (self.arena, self.races);
         let (struck, finished, banked) = thread::scope(|scope| {
             let runs: Vec<_> = races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
@@ -119,7 +133,9 @@ impl Scene<'_> {
             };
             let bankers: Vec<_> = (0..BANKERS).map(banker).collect();
             thread::sleep(BEFORE_THE_FAULT);
-            let struck = fault.strike(self, dice).and_then(|()| self.nodes.wait_until_well());
+            let struck = fault.strike(self, dice);
+            let struck =
+                struck.and_then(|()| if fault.concerns_nodes() { self.nodes.wait_until_well() } else { Ok(()) });
             thread::sleep(AFTER_THE_FAULT);
             races.iter().for_each(Race::end);
             bank.close();
@@ -128,8 +144,7 @@ impl Scene<'_> {
             (struck, finished, banked)
         });
         struck?;
-        banked?;
-        finished
+        Ok(banked.and(finished))
     }
 
     /// Everything that was acknowledged must be there, whichever server is asked.

@@ -10,12 +10,19 @@ use crate::torture::Violation;
 /// A server that was killed is back after this time, on a machine that does much else.
 const RESTART_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// A partition with so many calls without an answer, or so many calls, has been raced on enough: with more of them the
+/// search for an order takes for ever.
+const OPEN_MAX: u32 = 10;
+const CALLS_MAX: u32 = 600;
+
 #[derive(Debug)]
 pub(super) struct Board {
     begun: Instant,
     numbers: AtomicU32,
     calls: AtomicU64,
     has_ended: AtomicBool,
+    /// For each partition how many calls it has had, and how many of them without an answer.
+    wear: Vec<(AtomicU32, AtomicU32)>,
     /// The table that the clients race on.
     pub(super) table: String,
     data: Data,
@@ -61,6 +68,7 @@ impl Board {
             numbers: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
+            wear: (0..=u8::MAX).map(|_| Default::default()).collect(),
             table: table.to_owned(),
             data,
             servers: Mutex::new(authorities.iter().map(|authority| Server::new(authority)).collect()),
@@ -79,6 +87,20 @@ impl Board {
 
     pub(super) fn count_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_call_of(&self, partition: u8, is_open: bool) {
+        self.count_call();
+        let (calls, open) = &self.wear[usize::from(partition)];
+        calls.fetch_add(1, Ordering::Relaxed);
+        open.fetch_add(u32::from(is_open), Ordering::Relaxed);
+    }
+
+    /// Whether a partition has been raced on enough. The calls of one server end with it, and so does the wear.
+    pub(super) fn is_worn_out(&self, partition: u8) -> bool {
+        let (calls, open) = &self.wear[usize::from(partition)];
+        let is_worn_out = calls.load(Ordering::Relaxed) >= CALLS_MAX || open.load(Ordering::Relaxed) >= OPEN_MAX;
+        self.may_be_in_trouble() && is_worn_out
     }
 
     pub(super) fn calls(&self) -> u64 {

@@ -16,12 +16,23 @@ use crate::torture::Violation;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) partitions: u8,
+    /// So many of them are raced on at a time; others follow when these have been raced on enough.
+    pub(super) at_a_time: usize,
     pub(super) rows: u8,
     /// Unless the board says before that it is the end.
     pub(super) calls_per_client: usize,
     /// A client waits so long for an answer.
     pub(super) patience: Duration,
+    /// And every fourth time so long.
+    pub(super) haste: Option<Duration>,
     pub(super) habit: Habit,
+}
+
+impl Shape {
+    /// How long to wait on a connection.
+    pub(super) fn patience(&self, choice: usize) -> Duration {
+        self.haste.filter(|_| choice % 4 == 0).unwrap_or(self.patience)
+    }
 }
 
 /// What clients like to do.
@@ -149,8 +160,16 @@ impl<'a> Caller<'a> {
         self.diary
     }
 
+    /// One that has not been raced on enough.
+    fn partition(&mut self) -> u8 {
+        let all = 0..self.shape.partitions;
+        let fresh = all.clone().filter(|partition| !self.board.is_worn_out(*partition)).take(self.shape.at_a_time);
+        let fresh: Vec<u8> = fresh.collect();
+        self.dice.choice(&fresh).copied().unwrap_or_else(|| self.dice.u8(all))
+    }
+
     fn come_and_go(&mut self) -> Result<(), Violation> {
-        let (partition, row) = (self.dice.u8(..self.shape.partitions), self.dice.u8(..self.shape.rows));
+        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
         let write = match self.dice.u8(..100) {
             0..15 => return self.call(partition, Ask::Get(row)).map(drop),
             15..30 => self.put(row, Verb::Insert, Condition::None),
@@ -165,7 +184,7 @@ impl<'a> Caller<'a> {
     }
 
     fn change(&mut self) -> Result<(), Violation> {
-        let (partition, row) = (self.dice.u8(..self.shape.partitions), self.dice.u8(..self.shape.rows));
+        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
         match self.dice.u8(..100) {
             0..20 => self.call(partition, Ask::Get(row)).map(drop),
             20..50 => self.read_then_write(partition, row),
@@ -244,6 +263,10 @@ impl<'a> Caller<'a> {
     /// One get or write, recorded.
     fn call(&mut self, partition: u8, ask: Ask) -> Result<Answer, Violation> {
         let board = self.board;
+        if matches!(ask, Ask::Write(_)) && board.is_worn_out(partition) {
+            std::thread::sleep(BREATH);
+            return Ok(Answer::Unknown);
+        }
         let request = wire::request(&board.table, partition, &ask);
         let (client, life) = self.connection()?;
         let invoked = board.now();
@@ -264,7 +287,7 @@ impl<'a> Caller<'a> {
                 (Answer::Unknown, NEVER)
             }
         };
-        board.count_call();
+        board.count_call_of(partition, answer == Answer::Unknown && matches!(ask, Ask::Write(_)));
         self.remember(partition, &ask, &answer);
         if answer == Answer::Unknown {
             // A read without an answer says nothing.
@@ -336,7 +359,8 @@ impl<'a> Caller<'a> {
         while self.connection.is_none() {
             let (authority, life) = self.board.server(self.failed, self.dice.usize(..))?;
             let authority = self.only.as_ref().unwrap_or(&authority);
-            let Ok(client) = Client::connect_with_patience(authority, self.shape.patience) else {
+            let patience = self.shape.patience(self.dice.usize(..));
+            let Ok(client) = Client::connect_with_patience(authority, patience) else {
                 self.failed = Some(life);
                 if self.board.may_be_in_trouble() {
                     std::thread::sleep(BREATH);

@@ -78,10 +78,12 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
     let clients = dice.u8(6..=CLIENTS_MAX);
     let shape = Shape {
         partitions: dice.u8(2..=3),
+        at_a_time: usize::MAX,
         // Few rows race most; with more of them batches are longer and scans have more pages.
         rows: if dice.u8(..4) == 0 { dice.u8(10..=14) } else { dice.u8(3..=5) },
         calls_per_client: dice.usize(40..=70),
         patience: PATIENCE,
+        haste: None,
         habit: Habit::Change,
     };
     let calls = u64::from(clients) * shape.calls_per_client as u64;

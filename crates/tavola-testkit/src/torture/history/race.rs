@@ -14,9 +14,13 @@ use crate::torture::{Arena, Tally, Violation};
 pub(in crate::torture) struct RaceShape {
     pub(in crate::torture) clients: u8,
     pub(in crate::torture) partitions: u8,
+    /// So many of them are raced on at a time.
+    pub(in crate::torture) at_a_time: usize,
     pub(in crate::torture) rows: u8,
     /// A client waits so long for an answer.
     pub(in crate::torture) patience: Duration,
+    /// And every fourth time so long.
+    pub(in crate::torture) haste: Option<Duration>,
     /// Whether partitions shall be empty at times.
     pub(in crate::torture) comes_and_goes: bool,
 }
@@ -37,8 +41,8 @@ const PATIENCE_AT_THE_END: Duration = Duration::from_secs(30);
 impl Race {
     pub(in crate::torture) fn new(table: &str, authorities: &[&str], shape: RaceShape, purpose: u64) -> Self {
         let habit = if shape.comes_and_goes { Habit::ComeAndGo } else { Habit::Change };
-        let RaceShape { clients, partitions, rows, patience, .. } = shape;
-        let shape = Shape { partitions, rows, calls_per_client: usize::MAX, patience, habit };
+        let RaceShape { clients, partitions, at_a_time, rows, patience, haste, .. } = shape;
+        let shape = Shape { partitions, at_a_time, rows, calls_per_client: usize::MAX, patience, haste, habit };
         Self { board: Board::new(table, Data::BehindTheServers, authorities), shape, clients, purpose }
     }
 
@@ -61,7 +65,7 @@ impl Race {
     /// If no server comes back.
     pub(in crate::torture) fn connect(&self, choice: usize) -> Result<Option<Client>, Violation> {
         let (authority, _) = self.board.server(None, choice)?;
-        Ok(Client::connect_with_patience(&authority, self.shape.patience).ok())
+        Ok(Client::connect_with_patience(&authority, self.shape.patience(choice / 7)).ok())
     }
 
     /// All clients make calls until the race is ended; what they did.
@@ -92,7 +96,7 @@ impl Race {
         arena: &Arena,
         finished: &mut Finished,
     ) -> Result<(), Violation> {
-        let shape = Shape { patience: PATIENCE_AT_THE_END, ..self.shape };
+        let shape = Shape { patience: PATIENCE_AT_THE_END, haste: None, ..self.shape };
         let caller = self.caller(self.clients + index, shape, arena).only_through(authority);
         finished.diaries.push(caller.read_everything()?.get_everything()?.read_everything()?.into_diary());
         Ok(())
