@@ -58,7 +58,8 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
             break;
         }
         run_seed(campaign, plan, seed, &mut outcome)?;
-        if shown.elapsed() >= PROGRESS_INTERVAL {
+        // Seeds on a cluster take long, and have a line of their own each.
+        if shown.elapsed() >= PROGRESS_INTERVAL && !campaign.needs_cluster {
             println!("{}: {} of {} seeds, {}", campaign.name, outcome.clean, plan.seeds.len(), outcome.tally);
             shown = Instant::now();
         }

@@ -127,7 +127,8 @@ impl Fault {
         let node = dice.usize(..scene.nodes.ring().len());
         let front_end = dice.usize(..2);
         match self {
-            Self::HastyClients | Self::HastyFrontEnds => sleep(Duration::from_secs(15)),
+            Self::HastyClients => sleep(Duration::from_secs(15)),
+            Self::HastyFrontEnds => hesitating_nodes(scene, dice)?,
             Self::KillNode => {
                 scene.nodes.ring()[node].kill()?;
                 sleep(Duration::from_millis(dice.u64(..8_000)));
@@ -180,6 +181,18 @@ impl Fault {
         sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
         scene.nodes.cuts.heal().map(drop)
     }
+}
+
+/// Each in turn stops for longer than a server waits, and then does what it was asked before.
+fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<(), Violation> {
+    for _ in 0..6 {
+        let node = dice.choice(scene.nodes.ring()).ok_or_else(|| Violation::new("the ring is empty"))?;
+        node.signal("-STOP")?;
+        sleep(Duration::from_millis(dice.u64(500..2_500)));
+        node.signal("-CONT")?;
+        sleep(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 /// Back and forth by minutes, while clients of both servers write the same rows.

@@ -60,7 +60,11 @@ pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -
 
 fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
     match fault {
-        Fault::HastyFrontEnds => Patience { statement_ms: dice.u64(60..200), answer_ms: 3_000 },
+        // Hardly time to find out what became of a statement.
+        Fault::HastyFrontEnds => {
+            let statement_ms = dice.u64(150..300);
+            Patience { statement_ms, answer_ms: statement_ms * dice.u64(3..=5) }
+        }
         _ => Patience { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Shape {
 impl Shape {
     /// How long to wait on a connection.
     pub(super) fn patience(&self, choice: usize) -> Duration {
-        self.haste.filter(|_| choice % 4 == 0).unwrap_or(self.patience)
+        self.haste.filter(|_| choice.is_multiple_of(4)).unwrap_or(self.patience)
     }
 }
 
