@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Args;
+use crate::cassandra::{Cluster, Shape};
 use crate::failure::{Context, Result};
-use crate::{cache, rocksdb, server, shell, workspace};
+use crate::{cache, install, rocksdb, server, shell, workspace};
 
 pub(crate) const HELP: &str = "\
 cargo xtask torture [kill|disk|power|bits|history|mutants|load|time|all] [--seeds N] [--minutes M] [--seed S] [--json FILE]
@@ -20,7 +21,15 @@ Without --seeds it runs the short form of each campaign, as `cargo xtask test` d
   --seed S        this one only
   --minutes M     begin no seed of a campaign after so many minutes
   --json FILE     also write the figures to FILE
-  --list          say what each campaign does";
+  --list          say what each campaign does
+
+cargo xtask torture [cluster|cluster-mutants] [--faults A,B] [--keep] [the same options]
+
+Starts three nodes of Apache Cassandra, and a spare one, and attacks them and two servers before them (a debug build).
+Takes a minute a seed and two gigabytes; needs root, for the packet filter. Without --seeds each fault comes once.
+
+  --faults A,B    only seeds that bring one of these faults
+  --keep          leave the cluster running";
 
 const PROGRAM: &str = "torture";
 
@@ -33,7 +42,15 @@ pub(crate) fn check() -> Result {
     run(&[])
 }
 
+/// The cluster that is attacked; other clusters are left alone.
+const CLUSTER: &str = "torture";
+const CLUSTER_NODES: u32 = 3;
+const CLUSTER_CAMPAIGNS: [&str; 2] = ["cluster", "cluster-mutants"];
+
 fn run(more: &[String]) -> Result {
+    if CLUSTER_CAMPAIGNS.iter().any(|campaign| more.iter().any(|word| word == campaign)) {
+        return run_on_cluster(more);
+    }
     let scratch = workspace::target()?.join("torture");
     cache::create(&scratch)?;
     let mut torture = Command::new(build()?);
@@ -44,6 +61,36 @@ fn run(more: &[String]) -> Result {
     shell::run_unsaid(&mut torture)
 }
 
+fn run_on_cluster(more: &[String]) -> Result {
+    let scratch = workspace::target()?.join("torture");
+    cache::create(&scratch)?;
+    if !install::is_root() {
+        return Err("attacks on a cluster need root: they cut nodes off with rules of the packet filter".into());
+    }
+    install::ensure(&["iptables"], "cutting nodes off", || shell::has_program("iptables"))?;
+    let mut shape = Shape::new(CLUSTER, CLUSTER_NODES)?;
+    shape.spares = 1;
+    let mut torture = Command::new(build()?);
+    shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", "tavola"]))?;
+    // Moved out of the way of other builds, the real one like the one with defects.
+    let real = scratch.join("tavola-cluster");
+    let built = workspace::target()?.join("debug").join("tavola");
+    fs::copy(&built, &real).context(|| format!("cannot copy {}", built.display()))?;
+    let keep = more.iter().any(|word| word == "--keep");
+    torture.args(more.iter().filter(|word| *word != "--keep"));
+    torture.arg("--server").arg(&real).arg("--scratch").arg(&scratch);
+    if runs(more, "cluster-mutants") {
+        torture.arg("--mutants").arg(build_mutants(&scratch)?);
+    }
+    let cluster = Cluster::up(&shape, false)?;
+    torture.arg("--cluster").arg(cluster.folder());
+    let outcome = shell::run_unsaid(&mut torture);
+    if !keep {
+        cluster.down(false)?;
+    }
+    outcome
+}
+
 /// Whether a campaign is among those that these words ask for.
 fn runs(words: &[String], campaign: &str) -> bool {
     let mut named = Vec::new();
@@ -51,6 +98,7 @@ fn runs(words: &[String], campaign: &str) -> bool {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--list" => return false,
+            "--keep" => {}
             // Every other option has a value.
             option if option.starts_with('-') => drop(words.next()),
             name => named.push(name),
@@ -101,6 +149,7 @@ mod tests {
             ("history --seed 7", false),
             ("--minutes 5 kill", false),
             ("--list", false),
+            ("cluster --keep mutants", true),
         ] {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
             assert_eq!(runs(&words, "mutants"), expected, "{words:?}");

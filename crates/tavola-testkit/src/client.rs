@@ -25,6 +25,9 @@ use crate::server_process::{ACCOUNT, KEY};
 
 const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
 
+/// Who waits longer for a part of an answer waits for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How many seconds the clocks of all clients are ahead of this machine's.
 static CLOCK_SHIFT_SECONDS: AtomicI64 = AtomicI64::new(0);
 
@@ -65,10 +68,17 @@ impl Client {
         Self::connect_as(authority, ACCOUNT, KEY)
     }
 
+    /// The same, and no longer wait for a part of an answer.
+    pub fn connect_with_patience(authority: &str, patience: Duration) -> Result<Self, NoAnswer> {
+        let client = Self::connect(authority)?;
+        client.stream.get_ref().set_read_timeout(Some(patience)).expect("a time-out can be set");
+        Ok(client)
+    }
+
     /// The same for another account.
     pub fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out can be set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
         stream.set_nodelay(true).expect("the option can be set");
         Ok(Self {
             stream: BufReader::new(stream),
@@ -167,6 +177,14 @@ impl Client {
             Err(DecodeError::Service(error)) => assert_eq!(error.code, "TableAlreadyExists"),
             other => assert!(other.is_ok(), "{other:?}"),
         }
+    }
+
+    /// Creates a table; false if the server could not.
+    pub fn try_create_table(&mut self, table: &str) -> Result<bool, NoAnswer> {
+        Ok(match self.ask(&TableRequest::CreateTable(name(table)))? {
+            Err(DecodeError::Service(error)) => error.code == "TableAlreadyExists",
+            other => other.is_ok(),
+        })
     }
 
     /// Every `pk/rk` of a table with its property `Value`, in order.

@@ -35,6 +35,12 @@ impl Place {
         (self.address, CQL_PORT).into()
     }
 
+    /// The group under which the node's process runs, if root starts it: a packet filter can tell by it who sends, which it
+    /// cannot by the address, because nodes send from 127.0.0.1. The number is as much its own as the port.
+    pub(super) fn group(&self) -> u16 {
+        self.jmx_port
+    }
+
     fn listeners(&self) -> [SocketAddr; 3] {
         [self.cql(), (self.address, STORAGE_PORT).into(), (Ipv4Addr::LOCALHOST, self.jmx_port).into()]
     }

@@ -35,6 +35,7 @@ impl Node {
             "address": self.place.address.to_string(),
             "cql_port": CQL_PORT,
             "jmx_port": self.place.jmx_port,
+            "group": self.place.group(),
             "folder": self.folder.display().to_string(),
         })
     }

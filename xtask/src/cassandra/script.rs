@@ -98,10 +98,14 @@ pub(super) fn start(shape: &Shape, place: &Place, number: u32, folder: &Path, pr
          echo $$ > pid.new\n\
          mv pid.new pid\n\
          exec >> log/console.log 2>&1 < /dev/null\n\
+         # A group of its own, so that a packet filter knows what it sends.\n\
+         set --\n\
+         [ \"$(id -u)\" != 0 ] || set -- setpriv --regid {group} --keep-groups\n\
          {exec}\n",
         name = shape.name,
+        group = place.group(),
         folder = quoted(&folder_text.to_string()),
-        exec = exec(&programs.java, &words),
+        exec = exec("\"$@\" ", &programs.java, &words),
     )
 }
 
@@ -132,7 +136,7 @@ pub(super) fn nodetool(shape: &Shape, places: &[Place], folder: &Path, programs:
          {exec} \"$port\" \"$@\"\n",
         name = shape.name,
         count = places.len(),
-        exec = exec(&programs.java, &words),
+        exec = exec("", &programs.java, &words),
     )
 }
 
@@ -141,9 +145,10 @@ fn inner_packages() -> impl Iterator<Item = String> {
     exports.chain(OPENS.iter().map(|package| format!("--add-opens={package}=ALL-UNNAMED")))
 }
 
-fn exec(java: &Path, words: &[String]) -> String {
+/// `before` stands before the program.
+fn exec(before: &str, java: &Path, words: &[String]) -> String {
     let words: String = words.iter().map(|word| format!(" \\\n  {}", quoted(word))).collect();
-    format!("exec {}{words}", quoted(&java.display().to_string()))
+    format!("exec {before}{}{words}", quoted(&java.display().to_string()))
 }
 
 /// For a shell: between single quotes nothing has a meaning but the quote itself.
@@ -202,7 +207,8 @@ mod tests {
         let script = start(&shape, &places(&shape)[1], 2, Path::new("/cache/it's"), &programs());
         assert!(script.starts_with("#!/bin/sh\n"));
         assert!(script.contains("\ncd '/cache/it'\\''s'\n"));
-        assert!(script.contains("\nexec '/jvm/bin/java' \\\n  '-Xmx512m'"));
+        assert!(script.contains("\nexec \"$@\" '/jvm/bin/java' \\\n  '-Xmx512m'"));
+        assert!(script.contains("setpriv --regid 12001 --keep-groups\n"));
         assert!(script.contains("'-Dcassandra.jmx.local.port=12001'"));
         assert!(script.contains("'-Dcassandra.consistent.rangemovement=false'"));
         assert!(script.ends_with("'/cache/jars/*' \\\n  'org.apache.cassandra.service.CassandraDaemon'\n"));

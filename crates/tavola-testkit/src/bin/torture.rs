@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tavola_testkit::torture::{CAMPAIGNS, Campaign, Plan, run};
+use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault};
 
 const USAGE: &str = "\
 usage: torture [campaign...] --server FILE --scratch FOLDER [options]
 
   --server FILE     the server to attack
   --mutants FILE    a server with defects, which campaigns must find
+  --cluster FOLDER  of the cluster that campaigns with that name attack
+  --faults A,B      only seeds of the campaign cluster that bring one of these faults
   --scratch FOLDER  where attacks have their folders
   --seeds N         so many seeds; default: those of the short form
   --first-seed N    begin there; default 1
@@ -28,6 +30,8 @@ struct Options {
     campaigns: Vec<String>,
     server: Option<PathBuf>,
     mutants: Option<PathBuf>,
+    cluster: Option<PathBuf>,
+    faults: Vec<String>,
     scratch: Option<PathBuf>,
     seeds: Option<u64>,
     first_seed: Option<u64>,
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
         Err(problem) => return wrong_usage(&problem),
     };
     if options.list {
-        CAMPAIGNS.iter().for_each(|campaign| println!("{:<8} {}", campaign.name, campaign.about));
+        CAMPAIGNS.iter().for_each(|campaign| println!("{:<15} {}", campaign.name, campaign.about));
         return ExitCode::SUCCESS;
     }
     let chosen = match choose(&options.campaigns) {
@@ -68,6 +72,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         match word.as_str() {
             "--server" => options.server = Some(value()?.into()),
             "--mutants" => options.mutants = Some(value()?.into()),
+            "--cluster" => options.cluster = Some(value()?.into()),
+            "--faults" => options.faults = faults(&value()?)?,
             "--scratch" => options.scratch = Some(value()?.into()),
             "--seeds" => options.seeds = Some(number(&value()?)?),
             "--first-seed" => options.first_seed = Some(number(&value()?)?),
@@ -82,6 +88,14 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
+fn faults(text: &str) -> Result<Vec<String>, String> {
+    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
+    match names.iter().find(|name| !FAULT_NAMES.contains(&name.as_str())) {
+        Some(unknown) => Err(format!("unknown fault {unknown}: choose from {}", FAULT_NAMES.join(", "))),
+        None => Ok(names),
+    }
+}
+
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a number"))
 }
@@ -92,7 +106,14 @@ fn choose(names: &[String]) -> Result<Vec<&'static Campaign>, String> {
         return Err(format!("unknown campaign {unknown}: choose from {}, or all", known()));
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
-    Ok(CAMPAIGNS.iter().filter(|campaign| all || names.iter().any(|name| name == campaign.name)).collect())
+    let all = |campaign: &Campaign| all && !campaign.needs_cluster;
+    Ok(CAMPAIGNS.iter().filter(|campaign| all(campaign) || names.iter().any(|name| name == campaign.name)).collect())
+}
+
+/// So many from the first on, and of these only those that bring one of the faults, if faults were named.
+fn seeds(first: u64, count: u64, faults: &[String]) -> Vec<u64> {
+    let wanted = (first..).filter(|seed| faults.is_empty() || seed_has_fault(*seed, faults));
+    wanted.take(usize::try_from(count).unwrap_or(usize::MAX)).collect()
 }
 
 /// True if every promise was kept.
@@ -103,11 +124,12 @@ fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
     let (mut kept, mut report) = (true, Vec::new());
     for campaign in campaigns {
         let plan = Plan {
-            seeds: first..first.saturating_add(options.seeds.unwrap_or(campaign.short_seeds)),
+            seeds: seeds(first, options.seeds.unwrap_or(campaign.short_seeds), &options.faults),
             time_max: options.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
             is_short: options.seeds.is_none(),
             server: server.clone(),
             mutants: options.mutants.clone(),
+            cluster: options.cluster.clone(),
             scratch: scratch.clone(),
         };
         let outcome = run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;

@@ -18,6 +18,8 @@ pub struct Arena {
     pub server: PathBuf,
     /// A server with defects to be found, if it was built.
     pub mutants: Option<PathBuf>,
+    /// The folder of a cluster, if one was started.
+    pub cluster: Option<PathBuf>,
     /// A folder of this attack: kept if it finds something, removed otherwise.
     pub folder: PathBuf,
 }
@@ -74,11 +76,18 @@ impl Arena {
     /// # Errors
     /// If the log of the servers cannot be written.
     pub fn serve_command_at(&self, data: &Path) -> Result<Command, Violation> {
-        let log = File::options().create(true).append(true).open(self.log());
-        let log = log.map_err(|error| Violation::new(format!("cannot write {}: {error}", self.log().display())))?;
         let mut command = serve_command(&self.server, data);
-        command.stderr(log).env("TAVOLA_LOG__LEVEL", "warn");
+        command.stderr(self.append_to_log()?).env("TAVOLA_LOG__LEVEL", "warn");
         Ok(command)
+    }
+
+    /// For what servers write to standard error.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append_to_log(&self) -> Result<File, Violation> {
+        let log = File::options().create(true).append(true).open(self.log());
+        log.map_err(|error| Violation::new(format!("cannot write {}: {error}", self.log().display())))
     }
 
     /// The end of what the servers said.

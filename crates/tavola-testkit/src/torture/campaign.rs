@@ -14,6 +14,8 @@ pub struct Campaign {
     pub about: &'static str,
     /// Seeds of the short form, which every landing runs.
     pub short_seeds: u64,
+    /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by its name.
+    pub needs_cluster: bool,
     /// The attack with one seed, in a folder of its own.
     pub attack: fn(&Arena) -> Result<Tally, Violation>,
 }

@@ -20,6 +20,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "kill",
     about: "SIGKILL under load, in recovery, in flushes and compactions, in drops; then every answer is compared",
     short_seeds: 2,
+    needs_cluster: false,
     attack,
 };
 

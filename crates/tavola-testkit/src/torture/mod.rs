@@ -13,6 +13,7 @@ mod arena;
 mod author;
 mod bits;
 mod campaign;
+mod cluster;
 mod disk;
 mod history;
 mod kill;
@@ -28,10 +29,11 @@ mod workload;
 
 pub use arena::Arena;
 pub use campaign::{Campaign, Tally, Violation};
+pub use cluster::{FAULT_NAMES, seed_has_fault};
 pub use runner::{Outcome, Plan, run};
 
-/// All campaigns, in the order in which `all` runs them.
-pub const CAMPAIGNS: [Campaign; 8] = [
+/// All campaigns, in the order in which `all` runs them; those that need a cluster run only by name.
+pub const CAMPAIGNS: [Campaign; 10] = [
     kill::CAMPAIGN,
     disk::CAMPAIGN,
     power::CAMPAIGN,
@@ -40,4 +42,6 @@ pub const CAMPAIGNS: [Campaign; 8] = [
     history::HISTORY,
     history::MUTANTS,
     load::CAMPAIGN,
+    cluster::CAMPAIGN,
+    cluster::MUTANTS,
 ];

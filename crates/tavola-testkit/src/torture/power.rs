@@ -22,6 +22,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "power",
     about: "SIGKILL under load, then everything that was not synced is thrown away; then every answer is compared",
     short_seeds: 4,
+    needs_cluster: false,
     attack,
 };
 

@@ -311,8 +311,16 @@ impl ShiftedClock {
     /// # Errors
     /// If the library cannot be compiled.
     pub(super) fn new(arena: &Arena) -> Result<Self, Violation> {
-        let library = compile(arena, "shifted_clock", SHIFTED_CLOCK)?;
-        let path = arena.folder.join("shifted_clock.shift");
+        Self::named(arena, "shifted_clock")
+    }
+
+    /// The same, where an attack has several.
+    ///
+    /// # Errors
+    /// If the library cannot be compiled.
+    pub(super) fn named(arena: &Arena, name: &str) -> Result<Self, Violation> {
+        let library = compile(arena, name, SHIFTED_CLOCK)?;
+        let path = arena.folder.join(format!("{name}.shift"));
         let shift = new_file(&path, &[0; 8])?;
         Ok(Self { library, path, shift })
     }

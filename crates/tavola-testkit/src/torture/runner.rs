@@ -1,7 +1,6 @@
 //! Runs a campaign seed after seed, shows how far it is, and says how to repeat what it found.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use super::{Arena, Campaign, Tally};
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seeds.
-    pub seeds: Range<u64>,
+    pub seeds: Vec<u64>,
     /// No new seed is begun after this time.
     pub time_max: Option<Duration>,
     /// The short form, which every landing runs.
@@ -20,6 +19,8 @@ pub struct Plan {
     pub server: PathBuf,
     /// A server with defects to be found, if it was built.
     pub mutants: Option<PathBuf>,
+    /// The folder of a cluster, if one was started.
+    pub cluster: Option<PathBuf>,
     /// Where attacks have their folders.
     pub scratch: PathBuf,
 }
@@ -51,14 +52,15 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
     let mut outcome = Outcome { clean: 0, found: Vec::new(), tally: Tally::default(), elapsed: Duration::ZERO };
     let mut shown = Instant::now();
     println!("{}: {}", campaign.name, campaign.about);
-    for seed in plan.seeds.clone() {
+    for &seed in &plan.seeds {
         let is_late = plan.time_max.is_some_and(|time_max| begun.elapsed() >= time_max);
         if is_late || outcome.found.len() == FOUND_MAX {
             break;
         }
         run_seed(campaign, plan, seed, &mut outcome)?;
-        if shown.elapsed() >= PROGRESS_INTERVAL {
-            println!("{}: {} of {} seeds, {}", campaign.name, outcome.clean, plan.seeds.clone().count(), outcome.tally);
+        // Seeds on a cluster take long, and have a line of their own each.
+        if shown.elapsed() >= PROGRESS_INTERVAL && !campaign.needs_cluster {
+            println!("{}: {} of {} seeds, {}", campaign.name, outcome.clean, plan.seeds.len(), outcome.tally);
             shown = Instant::now();
         }
     }
@@ -71,8 +73,8 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
 fn run_seed(campaign: &Campaign, plan: &Plan, seed: u64, outcome: &mut Outcome) -> std::io::Result<()> {
     let folder = plan.scratch.join(format!("{}-{seed}", campaign.name));
     empty(&folder)?;
-    let Plan { is_short, server, mutants, .. } = plan.clone();
-    let arena = Arena { seed, is_short, server, mutants, folder };
+    let Plan { is_short, server, mutants, cluster, .. } = plan.clone();
+    let arena = Arena { seed, is_short, server, mutants, cluster, folder };
     match (campaign.attack)(&arena) {
         Ok(tally) => {
             outcome.tally.merge(&tally);

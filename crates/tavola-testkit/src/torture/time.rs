@@ -33,6 +33,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "time",
     about: "the clock jumps by minutes to years, while the server runs and between its lives; versions still grow",
     short_seeds: 3,
+    needs_cluster: false,
     attack,
 };
 

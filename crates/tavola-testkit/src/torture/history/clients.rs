@@ -8,7 +8,7 @@ use super::board::{Board, Life};
 use super::record::{
     Answer, Ask, Call, Condition, Content, NEVER, PROPERTIES, Page, Place, Scan, Verb, Version, Write,
 };
-use super::wire;
+use super::wire::{self, Trouble};
 use crate::client::{Client, NoAnswer};
 use crate::torture::Violation;
 
@@ -16,22 +16,52 @@ use crate::torture::Violation;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) partitions: u8,
+    /// So many of them are raced on at a time; others follow when these have been raced on enough.
+    pub(super) at_a_time: usize,
     pub(super) rows: u8,
+    /// Unless the board says before that it is the end.
     pub(super) calls_per_client: usize,
+    /// A client waits so long for an answer.
+    pub(super) patience: Duration,
+    /// And every fourth time so long.
+    pub(super) haste: Option<Duration>,
+    pub(super) habit: Habit,
+}
+
+impl Shape {
+    /// How long to wait on a connection.
+    pub(super) fn patience(&self, choice: usize) -> Duration {
+        self.haste.filter(|_| choice.is_multiple_of(4)).unwrap_or(self.patience)
+    }
+}
+
+/// What clients like to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Habit {
+    /// Rows are read and changed.
+    Change,
+    /// Rows come and go, so that partitions are empty at times, and scans go through all of them.
+    ComeAndGo,
 }
 
 /// `$batch` takes a hundred; ten make a partition's rows race enough.
 const BATCH_MAX: usize = 10;
 /// No scan of so few rows has more pages, even if each page has one entity and the rows change meanwhile.
 const PAGES_MAX: usize = 200;
+/// A page that so many tries could not get is given up, and its scan with it.
+const TRIES_MAX: usize = 20;
+/// Before a cluster in trouble is asked again.
+const BREATH: Duration = Duration::from_millis(30);
 /// Of the versions that a client has seen of a row it remembers so many: the last is likely to hold, others are stale.
 const REMEMBERED: usize = 4;
 
 /// What a client did.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Diary {
     pub(super) calls: Vec<Call>,
     pub(super) scans: Vec<Scan>,
+    /// How often the server said that it cannot.
+    pub(super) busy: u64,
 }
 
 pub(super) struct Caller<'a> {
@@ -40,8 +70,10 @@ pub(super) struct Caller<'a> {
     shape: Shape,
     dice: fastrand::Rng,
     connection: Option<(Client, Life)>,
-    /// The first life of the server that is worth a connection.
-    life: Life,
+    /// The only server that it asks.
+    only: Option<String>,
+    /// Where the last connection failed.
+    failed: Option<Life>,
     remembered: HashMap<Place, Vec<Version>>,
     diary: Diary,
     /// Calls without an answer, and the life in which they were made.
@@ -51,7 +83,23 @@ pub(super) struct Caller<'a> {
 impl<'a> Caller<'a> {
     pub(super) fn new(number: u8, board: &'a Board, shape: Shape, dice: fastrand::Rng) -> Self {
         let (remembered, diary) = (HashMap::new(), Diary::default());
-        Self { number, board, shape, dice, connection: None, life: 0, remembered, diary, open: Vec::new() }
+        Self {
+            number,
+            board,
+            shape,
+            dice,
+            connection: None,
+            only: None,
+            failed: None,
+            remembered,
+            diary,
+            open: Vec::new(),
+        }
+    }
+
+    /// Asks this server and no other.
+    pub(super) fn only_through(self, authority: &str) -> Self {
+        Self { only: Some(authority.to_owned()), ..self }
     }
 
     /// Makes its calls.
@@ -60,7 +108,13 @@ impl<'a> Caller<'a> {
     /// If the server gives an answer that a healthy server does not give.
     pub(super) fn run(mut self) -> Result<Self, Violation> {
         for _ in 0..self.shape.calls_per_client {
-            self.act()?;
+            if self.board.has_ended() {
+                break;
+            }
+            match self.shape.habit {
+                Habit::Change => self.change()?,
+                Habit::ComeAndGo => self.come_and_go()?,
+            }
             if self.dice.u8(..8) == 0 {
                 std::thread::sleep(Duration::from_micros(self.dice.u64(..2_000)));
             }
@@ -71,20 +125,66 @@ impl<'a> Caller<'a> {
     /// Reads the whole table, as the last thing.
     pub(super) fn read_everything(mut self) -> Result<Self, Violation> {
         let top = 1_000;
-        self.scan((0, 0)..(self.shape.partitions, 0), top)?;
+        if !self.scan((0, 0)..(self.shape.partitions, 0), top)? {
+            return Err(Violation::new("the table cannot be read, though all is well"));
+        }
+        Ok(self)
+    }
+
+    /// Reads every row of the table by its key.
+    pub(super) fn get_everything(mut self) -> Result<Self, Violation> {
+        for partition in 0..self.shape.partitions {
+            for row in 0..self.shape.rows {
+                let mut answer = self.call(partition, Ask::Get(row))?;
+                for _ in 0..TRIES_MAX {
+                    if answer != Answer::Unknown {
+                        break;
+                    }
+                    answer = self.call(partition, Ask::Get(row))?;
+                }
+                if answer == Answer::Unknown {
+                    return Err(Violation::new(format!(
+                        "p{partition:02}/r{row:02} cannot be read, though all is well"
+                    )));
+                }
+            }
+        }
         Ok(self)
     }
 
     /// What it did. Calls without an answer end with the life of the server in which they were made.
     pub(super) fn into_diary(mut self) -> Diary {
         for (call, life) in self.open {
-            self.diary.calls[call].returned = self.board.death(life);
+            self.diary.calls[call].returned = self.board.end_of(life);
         }
         self.diary
     }
 
-    fn act(&mut self) -> Result<(), Violation> {
-        let (partition, row) = (self.dice.u8(..self.shape.partitions), self.dice.u8(..self.shape.rows));
+    /// One that has not been raced on enough.
+    fn partition(&mut self) -> u8 {
+        let all = 0..self.shape.partitions;
+        let fresh = all.clone().filter(|partition| !self.board.is_worn_out(*partition)).take(self.shape.at_a_time);
+        let fresh: Vec<u8> = fresh.collect();
+        self.dice.choice(&fresh).copied().unwrap_or_else(|| self.dice.u8(all))
+    }
+
+    fn come_and_go(&mut self) -> Result<(), Violation> {
+        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
+        let write = match self.dice.u8(..100) {
+            0..15 => return self.call(partition, Ask::Get(row)).map(drop),
+            15..30 => self.put(row, Verb::Insert, Condition::None),
+            30..50 => self.put(row, Verb::Merge, Condition::None),
+            50..80 => self.put(row, Verb::Delete, Condition::Exists),
+            _ => {
+                let top = self.dice.usize(1..=40);
+                return self.scan((0, 0)..(self.shape.partitions, 0), top).map(drop);
+            }
+        };
+        self.call(partition, Ask::Write(vec![write])).map(drop)
+    }
+
+    fn change(&mut self) -> Result<(), Violation> {
+        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
         match self.dice.u8(..100) {
             0..20 => self.call(partition, Ask::Get(row)).map(drop),
             20..50 => self.read_then_write(partition, row),
@@ -98,11 +198,11 @@ impl<'a> Caller<'a> {
             }
             90..96 => {
                 let top = self.dice.usize(1..=4);
-                self.scan((partition, 0)..(partition + 1, 0), top)
+                self.scan((partition, 0)..(partition + 1, 0), top).map(drop)
             }
             _ => {
                 let top = self.dice.usize(1..=8);
-                self.scan((0, 0)..(self.shape.partitions, 0), top)
+                self.scan((0, 0)..(self.shape.partitions, 0), top).map(drop)
             }
         }
     }
@@ -162,19 +262,32 @@ impl<'a> Caller<'a> {
 
     /// One get or write, recorded.
     fn call(&mut self, partition: u8, ask: Ask) -> Result<Answer, Violation> {
-        let (request, board) = (wire::request(partition, &ask), self.board);
+        let board = self.board;
+        if matches!(ask, Ask::Write(_)) && board.is_worn_out(partition) {
+            std::thread::sleep(BREATH);
+            return Ok(Answer::Unknown);
+        }
+        let request = wire::request(&board.table, partition, &ask);
         let (client, life) = self.connection()?;
         let invoked = board.now();
         let reply = client.ask(&request);
         let returned = board.now();
         let (answer, returned) = match reply {
-            Ok(reply) => (wire::answer(&ask, &reply)?, returned),
+            Ok(reply) => match wire::trouble(&reply).filter(|_| board.may_be_in_trouble()) {
+                None => (wire::answer(&ask, &reply)?, returned),
+                Some(Trouble::NotDone) => {
+                    self.diary.busy += 1;
+                    std::thread::sleep(BREATH);
+                    return Ok(Answer::Unknown);
+                }
+                Some(Trouble::Unknown) => (Answer::Unknown, NEVER),
+            },
             Err(NoAnswer) => {
                 self.disconnect(life);
                 (Answer::Unknown, NEVER)
             }
         };
-        board.count_call();
+        board.count_call_of(partition, answer == Answer::Unknown && matches!(ask, Ask::Write(_)));
         self.remember(partition, &ask, &answer);
         if answer == Answer::Unknown {
             // A read without an answer says nothing.
@@ -206,12 +319,14 @@ impl<'a> Caller<'a> {
     }
 
     /// A scan to its end, page by page. A page without an answer is asked for again: its token outlives the server.
-    fn scan(&mut self, scope: Range<Place>, top: usize) -> Result<(), Violation> {
-        let request = wire::page_request(&scope, top);
+    /// False if a cluster in trouble did not give a page.
+    fn scan(&mut self, scope: Range<Place>, top: usize) -> Result<bool, Violation> {
+        let board = self.board;
+        let request = wire::page_request(&board.table, &scope, top);
         let mut scan = Scan { client: self.number, top, pages: Vec::new() };
         let (mut from, mut token) = (scope.start, None);
+        let mut failures = 0;
         for _ in 0..PAGES_MAX {
-            let board = self.board;
             let (client, life) = self.connection()?;
             let invoked = board.now();
             let reply = client.ask_page(&request, token.as_ref());
@@ -219,14 +334,21 @@ impl<'a> Caller<'a> {
             board.count_call();
             let Ok(reply) = reply else {
                 self.disconnect(life);
-                continue;
+                failures += 1;
+                if board.may_be_in_trouble() && failures > TRIES_MAX { return Ok(false) } else { continue }
             };
+            if board.may_be_in_trouble() && wire::trouble(&reply).is_some() {
+                failures += 1;
+                self.diary.busy += 1;
+                std::thread::sleep(BREATH);
+                if failures > TRIES_MAX { return Ok(false) } else { continue }
+            }
             let (entities, next) = wire::page(&reply)?;
             let to = next.as_ref().map_or(scope.end, |(place, _)| *place);
             scan.pages.push(Page { invoked, returned, covers: from..to, entities });
             let Some((place, next)) = next else {
                 self.diary.scans.push(scan);
-                return Ok(());
+                return Ok(true);
             };
             (from, token) = (place, Some(next));
         }
@@ -235,13 +357,18 @@ impl<'a> Caller<'a> {
 
     fn connection(&mut self) -> Result<(&mut Client, Life), Violation> {
         while self.connection.is_none() {
-            let (authority, life) = self.board.server(self.life)?;
-            let Ok(client) = Client::connect(&authority) else {
-                self.life = life + 1;
+            let (authority, life) = self.board.server(self.failed, self.dice.usize(..))?;
+            let authority = self.only.as_ref().unwrap_or(&authority);
+            let patience = self.shape.patience(self.dice.usize(..));
+            let Ok(client) = Client::connect_with_patience(authority, patience) else {
+                self.failed = Some(life);
+                if self.board.may_be_in_trouble() {
+                    std::thread::sleep(BREATH);
+                }
                 continue;
             };
             // A new server may have got the port of the old one.
-            if self.board.server(life)?.1 == life {
+            if self.board.is_alive(life) {
                 self.connection = Some((client, life));
             }
         }
@@ -250,6 +377,6 @@ impl<'a> Caller<'a> {
     }
 
     fn disconnect(&mut self, life: Life) {
-        (self.connection, self.life) = (None, life + 1);
+        (self.connection, self.failed) = (None, Some(life));
     }
 }

@@ -4,6 +4,8 @@
 //! With every second seed the server is killed in the middle and at the end. A call that got no answer may have been
 //! done or not, but only before its process was dead.
 //!
+//! The same clients and checks serve attacks on a cluster: `race`.
+//!
 //! Reading order: `record` (what is written down), `clients` (who does what), `model` (one partition, one call after
 //! another), `check` (is there an order?), `scans` (what must be true of pages), `mutants` (does all this find anything?).
 
@@ -12,6 +14,7 @@ mod check;
 mod clients;
 mod model;
 mod mutants;
+mod race;
 mod record;
 mod report;
 mod scans;
@@ -23,9 +26,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use board::Board;
+use board::{Board, Data};
 use check::{Verdict, check};
-use clients::{Caller, Shape};
+use clients::{Caller, Diary, Habit, Shape};
 use model::Versions;
 use record::{Answer, Record};
 
@@ -34,16 +37,24 @@ use crate::client::{Client, NoAnswer};
 use crate::server_process::ServerProcess;
 
 pub(super) use mutants::MUTANTS;
+pub(super) use race::{Finished, Race, RaceShape};
 
 /// Clients race, and an order of their calls must explain every answer.
 pub(super) const HISTORY: Campaign = Campaign {
     name: "history",
     about: "races of clients, with kills: is there an order of the calls that explains every answer?",
     short_seeds: SHORT_SEEDS,
+    needs_cluster: false,
     attack,
 };
 
 const SHORT_SEEDS: u64 = 20;
+
+/// The one table of a history.
+const TABLE: &str = "history";
+
+/// A server that needs longer does not answer any more.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The client that reads everything at the end has the next number.
 const CLIENTS_MAX: u8 = 12;
@@ -67,9 +78,13 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
     let clients = dice.u8(6..=CLIENTS_MAX);
     let shape = Shape {
         partitions: dice.u8(2..=3),
+        at_a_time: usize::MAX,
         // Few rows race most; with more of them batches are longer and scans have more pages.
         rows: if dice.u8(..4) == 0 { dice.u8(10..=14) } else { dice.u8(3..=5) },
         calls_per_client: dice.usize(40..=70),
+        patience: PATIENCE,
+        haste: None,
+        habit: Habit::Change,
     };
     let calls = u64::from(clients) * shape.calls_per_client as u64;
     let kills: Vec<u64> = if arena.seed % 2 == 1 {
@@ -80,7 +95,7 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
 
     let server = arena.start(with)?;
     create_table(&server)?;
-    let board = Board::new(&server.table);
+    let board = Board::new(TABLE, Data::InTheServer, &[&server.table]);
     let mut game = Game { arena, with, server: Some(server) };
     let mut callers = game.race(&board, clients, shape, &kills)?;
     if !kills.is_empty() {
@@ -88,19 +103,24 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
     }
     callers.push(Caller::new(clients, &board, shape, arena.dice(u64::from(clients) + 1)).read_everything()?);
 
+    let kills = if kills.is_empty() { 0 } else { kills.len() as u64 + 1 };
+    Ok(Record { kills, ..record(shape, callers.into_iter().map(Caller::into_diary)) })
+}
+
+/// What all clients did together.
+fn record(shape: Shape, diaries: impl Iterator<Item = Diary>) -> Record {
     let mut record = Record { partitions: shape.partitions, rows: shape.rows, ..Record::default() };
-    record.kills = if kills.is_empty() { 0 } else { kills.len() as u64 + 1 };
-    for diary in callers.into_iter().map(Caller::into_diary) {
+    for diary in diaries {
         record.calls.extend(diary.calls);
         record.scans.extend(diary.scans);
     }
-    Ok(record)
+    record
 }
 
 fn create_table(server: &ServerProcess) -> Result<(), Violation> {
     let client = Client::connect(&server.table);
     let mut client = client.map_err(|NoAnswer| Violation::new("the server takes no connection"))?;
-    client.create_table(wire::TABLE);
+    client.create_table(TABLE);
     Ok(())
 }
 
@@ -141,9 +161,9 @@ impl Game<'_> {
 
     fn kill_and_restart(&mut self, board: &Board) -> Result<(), Violation> {
         self.server.take().into_iter().for_each(ServerProcess::kill);
-        board.server_died();
+        board.server_died(0);
         let server = self.server.insert(self.arena.start(self.with)?);
-        board.server_lives(&server.table);
+        board.server_lives(0, &server.table);
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ pub(crate) const MUTANTS: Campaign = Campaign {
     name: "mutants",
     about: "servers with a defect on purpose: is each one reported?",
     short_seeds: 1,
+    needs_cluster: false,
     attack,
 };
 
@@ -62,6 +63,7 @@ fn seeds_until_reported(mutant: &Mutant, arena: &Arena, server: &Path) -> Result
             is_short: arena.is_short,
             server: server.to_owned(),
             mutants: None,
+            cluster: None,
             folder: arena.folder.join(format!("{}-{seed}", mutant.name)),
         };
         let made = fs::create_dir_all(&race.folder);

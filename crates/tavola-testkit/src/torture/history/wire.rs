@@ -18,41 +18,38 @@ use super::record::{Answer, Ask, Condition, Content, Entity, PROPERTIES, Place, 
 use crate::client::{entity_key, name};
 use crate::torture::Violation;
 
-/// The one table of a history.
-pub(super) const TABLE: &str = "history";
-
 type Reply = Result<Decoded, DecodeError>;
 
 fn key(partition: u8, row: u8) -> String {
-    format!("p{partition}/r{row:02}")
+    format!("p{partition:02}/r{row:02}")
 }
 
 /// The request for a get or a write.
-pub(super) fn request(partition: u8, ask: &Ask) -> TableRequest {
+pub(super) fn request(table: &str, partition: u8, ask: &Ask) -> TableRequest {
     match ask {
-        Ask::Get(row) => TableRequest::GetEntity(name(TABLE), entity_key(&key(partition, *row))),
+        Ask::Get(row) => TableRequest::GetEntity(name(table), entity_key(&key(partition, *row))),
         Ask::Write(writes) => {
             let mut operations: Vec<_> = writes.iter().map(|write| operation(partition, write)).collect();
             if let [_] = operations[..] {
                 let (partition_key, operation) = operations.remove(0);
-                return TableRequest::Write(name(TABLE), partition_key, operation);
+                return TableRequest::Write(name(table), partition_key, operation);
             }
             let group = EntityGroupTransaction::new(operations).expect("rows differ and are of one partition");
-            TableRequest::Transaction(name(TABLE), group)
+            TableRequest::Transaction(name(table), group)
         }
         Ask::Page(_) => unreachable!("pages have a request of their own"),
     }
 }
 
 /// The request for a page of what lies between two places: a partition, or the whole table.
-pub(super) fn page_request(scope: &Range<Place>, top: usize) -> TableRequest {
+pub(super) fn page_request(table: &str, scope: &Range<Place>, top: usize) -> TableRequest {
     let one = scope.end.0 - scope.start.0 == 1;
     let filter = one.then(|| Filter::Compare {
         property: "PartitionKey".to_owned(),
         comparison: Comparison::Equal,
-        constant: EdmValue::String(format!("p{}", scope.start.0)),
+        constant: EdmValue::String(format!("p{:02}", scope.start.0)),
     });
-    TableRequest::QueryEntities(name(TABLE), EntityQuery { filter, top: Some(top), from: None })
+    TableRequest::QueryEntities(name(table), EntityQuery { filter, top: Some(top), from: None })
 }
 
 fn operation(partition: u8, write: &Write) -> (PartitionKey, EntityOperation) {
@@ -79,6 +76,25 @@ fn operation(partition: u8, write: &Write) -> (PartitionKey, EntityOperation) {
         Verb::Merge | Verb::Delete => EntityOperation::Merge(new, condition),
     };
     (partition_key, operation)
+}
+
+/// What a server says that cannot serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// 503 `ServerBusy`: it has not done it, and will not.
+    NotDone,
+    /// 500 `OperationTimedOut`: it does not know.
+    Unknown,
+}
+
+/// Whether a reply says that the server cannot serve.
+pub(super) fn trouble(reply: &Reply) -> Option<Trouble> {
+    let Err(DecodeError::Service(error)) = reply else { return None };
+    match (error.status, error.code.as_str()) {
+        (StatusCode::SERVICE_UNAVAILABLE, "ServerBusy") => Some(Trouble::NotDone),
+        (StatusCode::INTERNAL_SERVER_ERROR, "OperationTimedOut") => Some(Trouble::Unknown),
+        _ => None,
+    }
 }
 
 /// What the server said to a get or a write.

@@ -31,6 +31,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "load",
     about: "idle, slow, huge, broken and greedy clients beside a polite one",
     short_seeds: 1,
+    needs_cluster: false,
     attack,
 };
 

@@ -1,0 +1,60 @@
+//! A cluster of three nodes behind two servers, while something goes wrong with one of the five.
+//!
+//! Clients race on two tables and move amounts between the rows of a third; meanwhile one fault happens, chosen by the
+//! seed, and is healed again. Then everything is read through both servers, and what all clients heard must be explained.
+//! Nodes are started once, by `cargo xtask torture cluster`; each seed has tables of its own.
+//!
+//! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end), `nodes`, `cuts` and
+//! `front_ends` (what it is done to), `bank` (are transactions whole?), `mutants` (does all this find anything?).
+
+mod bank;
+mod cuts;
+mod fault;
+mod front_ends;
+mod mutants;
+mod nodes;
+mod scene;
+
+use std::path::PathBuf;
+
+use super::{Arena, Campaign, Tally, Violation};
+
+pub use fault::{FAULT_NAMES, seed_has_fault};
+pub(super) use mutants::MUTANTS;
+
+use fault::Fault;
+use front_ends::Defect;
+use scene::play;
+
+/// Every fault once.
+pub(super) const CAMPAIGN: Campaign = Campaign {
+    name: "cluster",
+    about: "three Cassandra nodes and two servers, of which one is killed, stopped, cut off or wrong about the time",
+    short_seeds: Fault::ALL.len() as u64,
+    needs_cluster: true,
+    attack,
+};
+
+fn attack(arena: &Arena) -> Result<Tally, Violation> {
+    let fault = Fault::of_seed(arena.seed);
+    let outcome = play(arena, &arena.server, fault, Defect::None);
+    let begin = format!("cluster: seed {:<4} {:<16}", arena.seed, fault.name());
+    let verdict = outcome.inspect_err(|_| println!("{begin} could not be played"))?;
+    let mut tally = verdict.inspect_err(|_| println!("{begin} BROKEN"))?;
+    println!(
+        "{begin} {:>5} calls {:>4} unknown {:>4} busy {:>4} transfers {:>2} undecided: clean",
+        tally.get("calls checked"),
+        tally.get("writes without answer"),
+        tally.get("answers 503"),
+        tally.get("transfers"),
+        tally.get("partitions undecided"),
+    );
+    tally.add(fault.figure(), 1);
+    Ok(tally)
+}
+
+/// Where the cluster is: the folder that `cargo xtask cassandra up` made.
+fn folder(arena: &Arena) -> Result<&PathBuf, Violation> {
+    let missing = || Violation::new("there is no cluster; `cargo xtask torture cluster` starts one");
+    arena.cluster.as_ref().ok_or_else(missing)
+}

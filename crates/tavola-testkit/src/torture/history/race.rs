@@ -1,0 +1,131 @@
+//! The clients and checks of histories for whoever brings servers of his own: several of them, before one cluster.
+
+use std::thread;
+use std::time::Duration;
+
+use super::board::{Board, Data};
+use super::clients::{Caller, Diary, Habit, Shape};
+use super::{judge, record};
+use crate::client::Client;
+use crate::torture::{Arena, Tally, Violation};
+
+/// Who races, on how much.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::torture) struct RaceShape {
+    pub(in crate::torture) clients: u8,
+    pub(in crate::torture) partitions: u8,
+    /// So many of them are raced on at a time.
+    pub(in crate::torture) at_a_time: usize,
+    pub(in crate::torture) rows: u8,
+    /// A client waits so long for an answer.
+    pub(in crate::torture) patience: Duration,
+    /// And every fourth time so long.
+    pub(in crate::torture) haste: Option<Duration>,
+    /// Whether partitions shall be empty at times.
+    pub(in crate::torture) comes_and_goes: bool,
+}
+
+/// Clients that race on one table, until somebody ends it.
+#[derive(Debug)]
+pub(in crate::torture) struct Race {
+    board: Board,
+    shape: Shape,
+    clients: u8,
+    /// Keeps two races of one seed from throwing the same dice.
+    purpose: u64,
+}
+
+/// Who reads at the end waits as long as it takes.
+const PATIENCE_AT_THE_END: Duration = Duration::from_secs(30);
+
+impl Race {
+    pub(in crate::torture) fn new(table: &str, authorities: &[&str], shape: RaceShape, purpose: u64) -> Self {
+        let habit = if shape.comes_and_goes { Habit::ComeAndGo } else { Habit::Change };
+        let RaceShape { clients, partitions, at_a_time, rows, patience, haste, .. } = shape;
+        let shape = Shape { partitions, at_a_time, rows, calls_per_client: usize::MAX, patience, haste, habit };
+        Self { board: Board::new(table, Data::BehindTheServers, authorities), shape, clients, purpose }
+    }
+
+    /// No client begins another call.
+    pub(in crate::torture) fn end(&self) {
+        self.board.end();
+    }
+
+    pub(in crate::torture) fn server_died(&self, index: usize) {
+        self.board.server_died(index);
+    }
+
+    pub(in crate::torture) fn server_lives(&self, index: usize, authority: &str) {
+        self.board.server_lives(index, authority);
+    }
+
+    /// A connection to a server that lives, as patient as the others; none if it cannot be made now.
+    ///
+    /// # Errors
+    /// If no server comes back.
+    pub(in crate::torture) fn connect(&self, choice: usize) -> Result<Option<Client>, Violation> {
+        let (authority, _) = self.board.server(None, choice)?;
+        Ok(Client::connect_with_patience(&authority, self.shape.patience(choice / 7)).ok())
+    }
+
+    /// All clients make calls until the race is ended; what they did.
+    ///
+    /// # Errors
+    /// If a server gives an answer that no healthy server gives.
+    pub(in crate::torture) fn run(&self, arena: &Arena) -> Result<Finished, Violation> {
+        let ended: Vec<_> = thread::scope(|scope| {
+            let start = |number| {
+                let caller = self.caller(number, self.shape, arena);
+                scope.spawn(move || caller.run())
+            };
+            let threads: Vec<_> = (0..self.clients).map(start).collect();
+            threads.into_iter().map(|thread| thread.join()).collect()
+        });
+        let callers = ended.into_iter().map(|ended| ended.unwrap_or_else(|_| Err(Violation::new("a client panicked"))));
+        Ok(Finished { diaries: callers.map(|caller| Ok(caller?.into_diary())).collect::<Result<_, Violation>>()? })
+    }
+
+    /// Reads the whole table, by scans and row by row, through one server.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a server gives an answer that no healthy server gives.
+    pub(in crate::torture) fn read_everything(
+        &self,
+        authority: &str,
+        index: u8,
+        arena: &Arena,
+        finished: &mut Finished,
+    ) -> Result<(), Violation> {
+        let shape = Shape { patience: PATIENCE_AT_THE_END, haste: None, ..self.shape };
+        let caller = self.caller(self.clients + index, shape, arena).only_through(authority);
+        finished.diaries.push(caller.read_everything()?.get_everything()?.read_everything()?.into_diary());
+        Ok(())
+    }
+
+    /// Asks everything of what was done that can be asked.
+    ///
+    /// # Errors
+    /// If a promise was broken.
+    pub(in crate::torture) fn judge(&self, finished: &Finished) -> Result<Tally, Violation> {
+        let mut tally = judge(&record(self.shape, finished.diaries.iter().cloned()))?;
+        tally.add("answers 503", finished.diaries.iter().map(|diary| diary.busy).sum());
+        Ok(tally)
+    }
+
+    /// Every call and page in words, for whoever looks for the cause of a finding.
+    pub(in crate::torture) fn describe(&self, finished: &Finished) -> String {
+        let record = record(self.shape, finished.diaries.iter().cloned());
+        let partitions = (0..record.partitions).flat_map(|partition| record.of_partition(partition));
+        partitions.map(|call| format!("p{:02} {call}\n", call.partition)).collect()
+    }
+
+    fn caller(&self, number: u8, shape: Shape, arena: &Arena) -> Caller<'_> {
+        Caller::new(number, &self.board, shape, arena.dice(self.purpose + u64::from(number)))
+    }
+}
+
+/// What the clients of a race did.
+#[derive(Debug)]
+pub(in crate::torture) struct Finished {
+    diaries: Vec<Diary>,
+}
