@@ -19,11 +19,12 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == "kill").unwrap();
     let plan = Plan {
-        seeds: 1..2,
+        seeds: vec![1],
         time_max: None,
         is_short: true,
         server: BINARY.into(),
         mutants: None,
+        cluster: None,
         scratch: folder.path().to_owned(),
     };
     let outcome = torture::run(campaign, &plan).unwrap();
