@@ -1,8 +1,13 @@
 //! What lies in the cluster: the tables, and the version of their layout.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::unprepared::Statement;
 
 use crate::cluster::connect;
 use crate::error::OpenError;
@@ -62,16 +67,16 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<(), O
         }
     }
     let replication = replication(session, options).await?;
-    run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}")).await?;
+    run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"), ()).await?;
     for table in [ENTITY, PDIR, META] {
         let qualified = table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1);
-        run(session, qualified).await?;
+        run(session, qualified, ()).await?;
     }
     let facts =
         [(SLOTS_KEY, options.slots.to_string()), (SCOPE_KEY, scope(options)), (VERSION_KEY, VERSION.to_owned())];
     for (key, value) in facts {
         let insert = format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
-        session.query_unpaged(insert, (key, value)).await.map_err(|error| OpenError::statement(CREATING, &error))?;
+        run(session, insert, (key, value)).await?;
     }
     Ok(())
 }
@@ -79,9 +84,23 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<(), O
 const CREATING: &str = "create the keyspace and its tables";
 const READING: &str = "read the keyspace's layout";
 
-async fn run(session: &Session, statement: String) -> Result<(), OpenError> {
-    let done = session.query_unpaged(statement, ()).await;
-    done.map(drop).map_err(|error| OpenError::statement(CREATING, &error))
+/// What is asked before anybody is served. All nodes must agree on a new table and write it down, which takes seconds on a
+/// cluster that has something else to do: the bound of statements that requests wait for would give up before.
+const OPENING_TIME: Duration = Duration::from_secs(15);
+
+/// One statement of the opening.
+async fn query(
+    session: &Session,
+    text: impl Into<String>,
+    values: impl SerializeRow,
+) -> Result<QueryResult, ExecutionError> {
+    let mut statement = Statement::new(text);
+    statement.set_request_timeout(Some(OPENING_TIME));
+    session.query_unpaged(statement, values).await
+}
+
+async fn run(session: &Session, text: String, values: impl SerializeRow) -> Result<(), OpenError> {
+    query(session, text, values).await.map(drop).map_err(|error| OpenError::statement(CREATING, &error))
 }
 
 /// As many copies in each data centre as was asked for.
@@ -140,7 +159,7 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<Layout
 async fn facts(session: &Session, keyspace: &str) -> Result<HashMap<String, String>, OpenError> {
     let failed = |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
     let select = format!("SELECT key, value FROM {keyspace}.meta");
-    let result = session.query_unpaged(select, ()).await.map_err(|error| failed(&error))?;
+    let result = query(session, select, ()).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|error| failed(&error))?;
     let pairs = rows.rows::<(String, String)>().map_err(|error| failed(&error))?;
     pairs.collect::<Result<_, _>>().map_err(|error| failed(&error))
@@ -161,7 +180,7 @@ async fn tables(session: &Session, keyspace: &str) -> Result<Vec<String>, OpenEr
 
 async fn names(session: &Session, select: &str, values: (&str,)) -> Result<Vec<String>, OpenError> {
     let failed = |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
-    let result = session.query_unpaged(select, values).await.map_err(|error| failed(&error))?;
+    let result = query(session, select, values).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|error| failed(&error))?;
     let names = rows.rows::<(String,)>().map_err(|error| failed(&error))?;
     names.map(|row| row.map(|(name,)| name)).collect::<Result<_, _>>().map_err(|error| failed(&error))
