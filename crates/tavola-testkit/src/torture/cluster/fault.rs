@@ -183,14 +183,16 @@ impl Fault {
     }
 }
 
-/// Each in turn stops for longer than a server waits, and then does what it was asked before.
+/// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends it when they go on.
 fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<(), Violation> {
-    for _ in 0..6 {
-        let node = dice.choice(scene.nodes.ring()).ok_or_else(|| Violation::new("the ring is empty"))?;
-        node.signal("-STOP")?;
-        sleep(Duration::from_millis(dice.u64(500..2_500)));
-        node.signal("-CONT")?;
-        sleep(Duration::from_secs(1));
+    let ring = scene.nodes.ring();
+    for _ in 0..20 {
+        let coordinator = dice.usize(..ring.len());
+        let others = || ring.iter().enumerate().filter(|(index, _)| *index != coordinator).map(|(_, node)| node);
+        others().try_for_each(|node| node.signal("-STOP"))?;
+        sleep(Duration::from_millis(dice.u64(150..600)));
+        others().try_for_each(|node| node.signal("-CONT"))?;
+        sleep(Duration::from_millis(dice.u64(200..800)));
     }
     Ok(())
 }

@@ -27,13 +27,13 @@ struct Mutant {
 }
 
 const ALL: [Mutant; 3] = [
+    Mutant { name: "no-fence", figure: "seeds until no-fence was reported", fault: Fault::HastyFrontEnds },
+    Mutant { name: "plain-write", figure: "seeds until plain-write was reported", fault: Fault::HastyFrontEnds },
     Mutant {
         name: "timeout-means-no",
         figure: "seeds until timeout-means-no was reported",
         fault: Fault::HastyFrontEnds,
     },
-    Mutant { name: "no-fence", figure: "seeds until no-fence was reported", fault: Fault::HastyFrontEnds },
-    Mutant { name: "plain-write", figure: "seeds until plain-write was reported", fault: Fault::HastyFrontEnds },
 ];
 
 /// Luck has its part in which writes land late.

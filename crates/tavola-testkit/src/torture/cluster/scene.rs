@@ -60,10 +60,10 @@ pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -
 
 fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
     match fault {
-        // Hardly time to find out what became of a statement.
+        // Hardly time to find out what became of a statement, and none to send it again: what was not done is told.
         Fault::HastyFrontEnds => {
-            let statement_ms = dice.u64(150..300);
-            Patience { statement_ms, answer_ms: statement_ms * dice.u64(3..=5) }
+            let statement_ms = dice.u64(150..450);
+            Patience { statement_ms, answer_ms: statement_ms * 5 / 4 }
         }
         _ => Patience { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
     }
