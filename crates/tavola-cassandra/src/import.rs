@@ -176,7 +176,7 @@ mod tests {
     use super::{BATCH_BYTES_MAX, batches};
 
     fn row(bytes: usize) -> Row {
-        let value = EdmValue::Binary(vec![0; bytes].into());
+        let value = EdmValue::Binary(vec![0; bytes]);
         let properties = Properties::new(vec![(PropertyName::new("B").unwrap(), value)]).unwrap();
         Row::encode(&PartitionKey::new("p").unwrap(), &RowKey::new("r").unwrap(), &properties, Timestamp::MIN)
     }

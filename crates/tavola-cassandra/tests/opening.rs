@@ -65,9 +65,7 @@ async fn a_keyspace_of_another_layout_is_left_alone() {
 #[tokio::test]
 async fn a_keyspace_of_somebody_else_is_left_alone() {
     let keyspace = Keyspace::new().await;
-    keyspace
-        .run("CREATE KEYSPACE {k} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-        .await;
+    keyspace.run("CREATE KEYSPACE {k} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
     keyspace.run("CREATE TABLE {k}.theirs (a int PRIMARY KEY)").await;
     assert!(keyspace.refusal().await.contains("not made by `tavola store init`"));
     let refused = init(&keyspace.options).await.unwrap_err();
