@@ -27,6 +27,15 @@ pub enum OpenError {
         /// What it said.
         reason: String,
     },
+    /// It wants to know who we are.
+    #[error(
+        "the cluster at {contact_points} lets in only who has a password (settings store.user, store.password_file), and \
+         none is set"
+    )]
+    NoCredentials {
+        /// Whom we asked.
+        contact_points: String,
+    },
     /// There is no such keyspace, and we may not create it.
     #[error(
         "the cluster has no keyspace {keyspace:?} (setting store.keyspace): create it with `tavola store init`, or let \
@@ -76,7 +85,10 @@ impl OpenError {
         let contact_points = contact_points.join(", ");
         let reason = error.to_string();
         if reason.contains("uthentication") || reason.contains("redentials") {
-            return Self::Credentials { contact_points, user: user.unwrap_or_default().to_owned(), reason };
+            return match user {
+                Some(user) => Self::Credentials { contact_points, user: user.to_owned(), reason },
+                None => Self::NoCredentials { contact_points },
+            };
         }
         Self::Connect { contact_points, reason }
     }

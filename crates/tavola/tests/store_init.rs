@@ -74,6 +74,8 @@ fn a_wrong_password_names_the_node_and_the_setting_and_not_itself() {
     let doctor = tavola(&folder, &[&["doctor", "--store", "cassandra"], &cluster[..]].concat());
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains(&format!("fail  cluster: the cluster at {node} refuses user")), "{}", doctor.stdout);
+    let nobody = tavola(&folder, &["store", "init", "--contact-points", &node]);
+    assert!(nobody.code == Some(3) && nobody.stderr.contains("none is set"), "{nobody:?}");
     for done in [init, serve, doctor] {
         assert!(!format!("{done:?}").contains("quite-secret"), "{done:?}");
     }

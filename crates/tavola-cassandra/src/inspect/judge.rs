@@ -35,7 +35,9 @@ pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
         let text = format!(
             "node {name} takes writes of {bytes} bytes at most ({why}): entity group transactions of up to 4 MiB fail"
         );
-        find(Risk::Mutations, false, text, "set commitlog_segment_size: 32MiB in its cassandra.yaml and restart it");
+        let advice =
+            "set commitlog_segment_size: 32MiB, and no smaller max_mutation_size than 5MiB, in its cassandra.yaml";
+        find(Risk::Mutations, false, text, advice);
     }
     if seen.clock_offset > CLOCK_OFFSET_MAX {
         let text = format!(

@@ -68,7 +68,7 @@ fn tell_finding(finding: &Finding, options: &Options, report: &mut Report) {
 fn advice_on(error: &OpenError) -> &'static str {
     match error {
         OpenError::Connect { .. } => "start the nodes, or name others in store.contact_points (--contact-points)",
-        OpenError::Credentials { .. } => {
+        OpenError::Credentials { .. } | OpenError::NoCredentials { .. } => {
             "set store.user (--store-user) and store.password_file (--store-password-file)"
         }
         _ => "",
