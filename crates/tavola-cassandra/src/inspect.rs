@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scylla::client::session::Session;
 use scylla::cluster::Node;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
@@ -196,7 +197,12 @@ async fn settings(
     ask: impl Fn(&str) -> Statement,
 ) -> Result<Option<BTreeMap<String, String>>, String> {
     let select = ask("SELECT name, value FROM system_views.settings");
-    let Ok(result) = session.query_unpaged(select, ()).await else { return Ok(None) };
+    let result = match session.query_unpaged(select, ()).await {
+        Ok(result) => result,
+        // There is no such table. Any other failure says nothing about the settings, and must not pass for "none told".
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _))) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
     let rows = result.rows::<(String, Option<String>)>().map_err(|error| error.to_string())?;
     let read = rows.map(|row| row.map(|(name, value)| (name, value.unwrap_or_default())));
