@@ -11,6 +11,7 @@ pub mod import;
 pub mod keys;
 pub mod memory;
 pub mod page;
+pub mod shared;
 pub mod store;
 pub mod waiting;
 
@@ -18,4 +19,5 @@ pub use encoding::{Row, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
+pub use shared::{FrontEnd, SharedStore};
 pub use store::{Scan, ScanPage, Store, Verdict};

@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("tavola-core", &[]),
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
     ("tavola-cassandra", &["tavola-store", "tavola-core"]),
+    ("tavola-neighbours", &["tavola-store", "tavola-core"]),
     ("tavola-service", &["tavola-store", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
     ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-core"]),
@@ -21,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "tavola-server",
             "tavola-embedded",
             "tavola-cassandra",
+            "tavola-neighbours",
             "tavola-store",
             "tavola-core",
             "tavola-protocol",
@@ -51,7 +53,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
         "tavola-ratchet",
         &["tavola-server", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
     ),
-    ("tavola-bench-cluster", &["tavola-cassandra", "tavola-store", "tavola-core"]),
+    ("tavola-bench-cluster", &["tavola-cassandra", "tavola-neighbours", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
 ];
 

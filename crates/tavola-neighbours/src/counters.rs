@@ -1,0 +1,44 @@
+//! What front ends have done for each other, counted for whoever exports it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters since the start, and who is there now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NeighbourStats {
+    /// Other front ends that can be reached.
+    pub present: u64,
+    /// Writes that another front end carried out for us.
+    pub sent: u64,
+    /// Writes that another front end did not begin, so that we did.
+    pub declined: u64,
+    /// Writes that were sent, and of which we do not know what became.
+    pub unanswered: u64,
+    /// Writes that we carried out for others.
+    pub received: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) sent: AtomicU64,
+    pub(crate) declined: AtomicU64,
+    pub(crate) unanswered: AtomicU64,
+    pub(crate) received: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn read(&self, present: usize) -> NeighbourStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        NeighbourStats {
+            present: present as u64,
+            sent: read(&self.sent),
+            declined: read(&self.declined),
+            unanswered: read(&self.unanswered),
+            received: read(&self.received),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A store in memory that several front ends share, with a list of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(dead_code, reason = "each file of tests uses a part")]
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tavola_core::{
+    EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
+    Properties, PropertyName, RowKey, TableId, Timestamp,
+};
+use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
+use tavola_store::{FrontEnd, MemoryStore, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+
+pub(crate) const TABLE: TableId = TableId::new(300);
+
+/// One front end's view of the shared store.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    rows: Arc<MemoryStore>,
+    list: Arc<Mutex<Vec<FrontEnd>>>,
+    secret: Vec<u8>,
+    pub(crate) is_contended: AtomicBool,
+    /// What the next commits meet.
+    pub(crate) trouble: Mutex<Option<fn() -> StoreError>>,
+}
+
+/// What all front ends share.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) rows: Arc<MemoryStore>,
+    pub(crate) list: Arc<Mutex<Vec<FrontEnd>>>,
+}
+
+impl Place {
+    pub(crate) fn view(&self, secret: &[u8]) -> Arc<Shared> {
+        Arc::new(Shared {
+            rows: Arc::clone(&self.rows),
+            list: Arc::clone(&self.list),
+            secret: secret.to_vec(),
+            is_contended: AtomicBool::new(true),
+            trouble: Mutex::new(None),
+        })
+    }
+
+    pub(crate) async fn front_end(&self) -> NeighbourlyStore {
+        open(self.view(b"known to both"), Affinity::Always).await
+    }
+
+    /// Two front ends that have met.
+    pub(crate) async fn two(&self) -> (NeighbourlyStore, NeighbourlyStore) {
+        let (one, other) = (self.front_end().await, self.front_end().await);
+        until(|| one.stats().present == 1 && other.stats().present == 1).await;
+        (one, other)
+    }
+}
+
+pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> NeighbourlyStore {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let settings =
+        Settings { affinity, look_every: Duration::from_millis(10), ..Settings::new(address, Duration::from_secs(60)) };
+    NeighbourlyStore::open(view, &settings).await.unwrap()
+}
+
+/// Waits for a state, as long as it takes.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn upsert(partition: usize) -> EntityGroupTransaction {
+    let key = EntityKey::new(PartitionKey::new(partition.to_string()).unwrap(), RowKey::new("row").unwrap());
+    let properties = Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(1))]).unwrap();
+    let (partition_key, new) = NewEntity::new(key, properties).unwrap();
+    EntityGroupTransaction::single(partition_key, EntityOperation::Replace(new, Precondition::None))
+}
+
+pub(crate) async fn write(store: &dyn Store, partition: usize) -> Result<Verdict, StoreError> {
+    store.commit(TABLE, &upsert(partition), Timestamp::MIN).await
+}
+
+#[async_trait]
+impl Store for Shared {
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+        self.rows.get(address).await
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.rows.scan(scan).await
+    }
+
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let trouble = *self.trouble.lock().unwrap();
+        match trouble {
+            Some(trouble) => Err(trouble()),
+            None => self.rows.commit(table, transaction, now).await,
+        }
+    }
+
+    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+        self.rows.purge(table).await
+    }
+}
+
+#[async_trait]
+impl SharedStore for Shared {
+    fn is_contended(&self, _: TableId, _: &PartitionKey) -> bool {
+        self.is_contended.load(Ordering::Relaxed)
+    }
+
+    async fn call_roll(&self, own: &FrontEnd, _: Duration) -> Result<Vec<FrontEnd>, StoreError> {
+        let mut list = self.list.lock().unwrap();
+        if !list.contains(own) {
+            list.push(own.clone());
+        }
+        Ok(list.clone())
+    }
+
+    async fn leave(&self, own: &FrontEnd) -> Result<(), StoreError> {
+        self.list.lock().unwrap().retain(|one| one != own);
+        Ok(())
+    }
+
+    async fn shared_secret(&self) -> Result<Vec<u8>, StoreError> {
+        Ok(self.secret.clone())
+    }
+}

@@ -1,0 +1,139 @@
+//! Front ends that come, go, and are not what they say.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::sync::atomic::Ordering;
+
+use common::{Place, open, until, write};
+use tavola_neighbours::Affinity;
+use tavola_store::{FrontEnd, StoreError};
+use tokio::net::TcpListener;
+
+/// Enough of them that each of two front ends is preferred for some.
+const PARTITIONS: usize = 64;
+
+#[tokio::test]
+async fn both_agree_who_writes_a_partition() {
+    let (one, other) = Place::default().two().await;
+    for partition in 0..PARTITIONS {
+        let before = (one.stats(), other.stats());
+        write(&one, partition).await.unwrap().unwrap();
+        write(&other, partition).await.unwrap().unwrap();
+        let sent = (one.stats().sent - before.0.sent, other.stats().sent - before.1.sent);
+        assert!(matches!(sent, (1, 0) | (0, 1)), "partition {partition} was sent {sent:?}");
+    }
+    let (one, other) = (one.stats(), other.stats());
+    assert_eq!((one.received, other.received), (other.sent, one.sent));
+    assert!(one.sent > 0 && other.sent > 0, "{one:?} {other:?}");
+    assert_eq!(one.unanswered + one.declined + other.unanswered + other.declined, 0);
+}
+
+#[tokio::test]
+async fn writes_that_meet_nobody_stay() {
+    let place = Place::default();
+    let view = place.view(b"known to both");
+    let one = open(view.clone(), Affinity::Contended).await;
+    let other = place.front_end().await;
+    until(|| one.stats().present == 1).await;
+    view.is_contended.store(false, Ordering::Relaxed);
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    assert_eq!(one.stats().sent, 0);
+    view.is_contended.store(true, Ordering::Relaxed);
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    assert_eq!(one.stats().sent, other.stats().received);
+    assert!(one.stats().sent > 0);
+}
+
+#[tokio::test]
+async fn who_took_leave_is_sent_nothing_more() {
+    let (one, other) = Place::default().two().await;
+    other.close().await;
+    until(|| one.stats().present == 0).await;
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    assert_eq!(one.stats().sent, 0);
+}
+
+#[tokio::test]
+async fn who_vanished_is_done_without() {
+    let place = Place::default();
+    let (one, other) = place.two().await;
+    // As a killed one: still on the list, and nobody at its address.
+    drop(other);
+    until(|| one.stats().present == 0).await;
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    assert_eq!(place.list.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn who_does_not_know_the_secret_is_left_out() {
+    let place = Place::default();
+    let one = place.front_end().await;
+    let stranger = open(place.view(b"another store's"), Affinity::Always).await;
+    let friend = place.front_end().await;
+    // The friend came last: by the time it was met, the stranger was tried.
+    until(|| one.stats().present >= 1 && friend.stats().present >= 1).await;
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+        write(&stranger, partition).await.unwrap().unwrap();
+    }
+    assert_eq!((one.stats().present, stranger.stats().present), (1, 0));
+    assert_eq!((stranger.stats().sent, stranger.stats().received), (0, 0));
+}
+
+#[tokio::test]
+async fn who_does_not_answer_is_left_out() {
+    let place = Place::default();
+    // A stopped process: its system takes connections, and it says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    place.list.lock().unwrap().push(FrontEnd { id: [9; 16], address });
+    let one = place.front_end().await;
+    let other = place.front_end().await;
+    until(|| one.stats().present == 1 && other.stats().present == 1).await;
+    for partition in 0..PARTITIONS {
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    assert_eq!(one.stats().unanswered, 0);
+}
+
+/// What a front end answers for another is the store's word, and where nothing was done the sender does it itself.
+#[tokio::test]
+async fn trouble_of_the_other_is_told() {
+    let place = Place::default();
+    let view = place.view(b"known to both");
+    let troubled = open(view.clone(), Affinity::Always).await;
+    let one = place.front_end().await;
+    until(|| one.stats().present == 1).await;
+    type Trouble = fn() -> StoreError;
+    let trouble: [(Trouble, &str); 5] = [
+        (|| StoreError::Contended, "Err(Contended)"),
+        (|| StoreError::UnknownOutcome, "Err(UnknownOutcome)"),
+        (|| StoreError::Corrupt("bits".into()), "Err(Corrupt(\"bits\"))"),
+        (|| StoreError::Full { reason: "full".into() }, "Err(Full { reason: \"full\" })"),
+        (|| StoreError::Unavailable { reason: "away".into(), source: None }, "Ok(Ok"),
+    ];
+    let received = || troubled.stats().received;
+    // One that the troubled front end is preferred for.
+    let mut partition = 0;
+    while received() == 0 {
+        partition += 1;
+        write(&one, partition).await.unwrap().unwrap();
+    }
+    for (trouble, expected) in trouble {
+        *view.trouble.lock().unwrap() = Some(trouble);
+        let before = received();
+        let told = format!("{:?}", write(&one, partition).await);
+        assert!(told.starts_with(expected), "{told}, not {expected}");
+        assert_eq!(received(), before + 1);
+    }
+    assert_eq!((one.stats().unanswered, one.stats().declined), (1, 1));
+}
