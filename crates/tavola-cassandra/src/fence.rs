@@ -68,7 +68,7 @@ impl Writer {
 
     async fn try_resolve(&self, partition: &Partition, attempt: &Attempt, fence: Uuid) -> Result<Resolution, String> {
         if self.put_up_fence(partition, attempt, fence).await? {
-            let registration = Registration::Standing(attempt.registration.generation());
+            let registration = attempt.registration.after_write();
             self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
             return Ok(Resolution::NotApplied);
         }

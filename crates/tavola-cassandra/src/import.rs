@@ -99,7 +99,7 @@ impl Writer {
         let hint = self.hints.known(partition).unwrap_or(Hint { registration: Registration::New, version: 0 });
         let attempt = attempt(hint, missing)?;
         let generation = hint.registration.generation();
-        if hint.registration != Registration::Standing(generation)
+        if !hint.registration.is_standing()
             && let Err(reason) = self.enter(partition, generation).await
         {
             return Ok(Err(Failure::NotDone(reason)));
@@ -108,7 +108,7 @@ impl Writer {
         let planned = missing.iter().map(|brought| (brought.row.timestamp(), &brought.planned));
         match self.cluster.send_planned(partition, &attempt, planned).await {
             Ok(Reply::Applied) => {
-                let registration = Registration::Standing(generation);
+                let registration = hint.registration.after_write();
                 self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
                 missing.clear();
                 Ok(Ok(()))

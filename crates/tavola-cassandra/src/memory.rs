@@ -31,6 +31,16 @@ impl Registration {
         }
     }
 
+    /// Whether the next write need not tell the directory first.
+    pub(crate) fn is_standing(self) -> bool {
+        matches!(self, Self::Standing(_))
+    }
+
+    /// What it is once a write has gone through.
+    pub(crate) fn after_write(self) -> Self {
+        Self::Standing(self.generation())
+    }
+
     /// The generation that the next write has.
     pub(crate) fn generation(self) -> i32 {
         match self {

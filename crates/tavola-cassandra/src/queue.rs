@@ -97,6 +97,9 @@ impl Queues {
 
 /// The first who waits, and all behind it who fit into one batch and write rows that nobody before them writes.
 fn take_group(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
+    if queue.len() <= 1 {
+        return queue.drain(..).collect();
+    }
     let mut group = Vec::new();
     let mut operations = 0;
     // Rows of those who were taken, and of those who were passed over: nobody may overtake on its own rows.

@@ -118,6 +118,11 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
+/// For counters of what is there now.
+pub(crate) fn take_off(counter: &AtomicU64, fewer: u64) {
+    counter.fetch_sub(fewer, Ordering::Relaxed);
+}
+
 impl Counters {
     pub(crate) fn timed(&self, kind: Kind, took: Duration, failed: bool) {
         let timed = &self.latencies[kind as usize];

@@ -40,7 +40,7 @@ impl Versions {
     }
 
     /// The guard refused a version: the partition has seen `standing` already, while our clock said `now`.
-    pub(crate) fn is_behind(&self, now: Timestamp, standing: u64) {
+    pub(crate) fn fell_behind(&self, now: Timestamp, standing: u64) {
         let behind = standing.saturating_add(1).saturating_sub(now.ticks());
         let before = self.offset.fetch_max(behind.min(OFFSET_MAX), Ordering::Relaxed);
         if behind > OFFSET_MAX && before < OFFSET_MAX {
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn a_clock_behind_is_moved_within_a_bound() {
         let versions = Versions::default();
-        versions.is_behind(at(1000), 1499);
+        versions.fell_behind(at(1000), 1499);
         assert_eq!(versions.propose(at(2000), 0, 1).unwrap(), at(2500));
-        versions.is_behind(at(1000), 1100);
+        versions.fell_behind(at(1000), 1100);
         assert_eq!(versions.propose(at(3000), 0, 1).unwrap(), at(3500), "it never goes back");
-        versions.is_behind(at(0), u64::MAX - 1);
+        versions.fell_behind(at(0), u64::MAX - 1);
         assert_eq!(versions.propose(at(5000), 0, 1).unwrap(), at(5000 + OFFSET_MAX));
     }
 }

@@ -31,7 +31,7 @@ use crate::mutants::{self, Mutant};
 use crate::plan::{Afterwards, Condition, Planned, judge, needs_rows, plan_blind, plan_on};
 use crate::queue::{Leadership, Queues, Waiting};
 use crate::reply::{self, Refused, Reply};
-use crate::stats::{Kind, count};
+use crate::stats::{Kind, count, take_off};
 use crate::versions::{Versions, nth};
 
 /// Documents of one batch. A transaction may bring 4 MiB; the cluster takes less than 16 in one mutation.
@@ -95,7 +95,7 @@ impl Writer {
     pub(crate) async fn lead(self: Arc<Self>, partition_key: PartitionKey, partition: Partition) {
         let mut leadership = Leadership::new(Arc::clone(&self.queues), partition.clone());
         while let Some(group) = leadership.take() {
-            count(&self.cluster.counters.waiting, 0u64.wrapping_sub(group.len() as u64));
+            take_off(&self.cluster.counters.waiting, group.len() as u64);
             // Those before may have waited for a cluster that did not answer. Whoever came long ago gets no answer in time
             // any more, and must not be written after being told so.
             let (group, late): (Vec<_>, Vec<_>) =
@@ -165,7 +165,7 @@ impl Writer {
         let (members, left) = self.plan(group, first, &rows);
         let Some(last) = members.last().map(|member| member.version) else { return Step::GoOn(left) };
         let attempt = Attempt { registration: hint.registration, first, last, id: Uuid::new_v4(), members };
-        if hint.registration != Registration::Standing(hint.registration.generation())
+        if !hint.registration.is_standing()
             && let Err(reason) = self.enter(partition, hint.registration.generation()).await
         {
             let mut again = attempt.into_waiting();
@@ -284,7 +284,7 @@ impl Writer {
     }
 
     fn applied(&self, partition: &Partition, attempt: Attempt) {
-        let registration = Registration::Standing(attempt.registration.generation());
+        let registration = attempt.registration.after_write();
         self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
         count(&self.cluster.counters.commits, attempt.members.len() as u64);
         attempt.members.into_iter().for_each(Member::succeed);
@@ -302,7 +302,7 @@ impl Writer {
         count(&self.cluster.counters.attempts_refused, 1);
         let standing = refused.version.unwrap_or_default();
         if standing >= attempt.first.ticks() {
-            self.versions.is_behind(now, standing);
+            self.versions.fell_behind(now, standing);
         }
         let registration = Registration::of(refused.generation);
         self.hints.set(partition, Hint { registration, version: standing });
