@@ -2,10 +2,11 @@
 //! alternate, so that every figure is a ratio within a run.
 //!
 //! Store and driver run in this process, so that what is compared is the store and not HTTP. `round` measures one thing
-//! for some seconds; `workloads` says what; `report` prints and keeps the figures.
+//! for some seconds; `workloads` and `scale` say what; `report` prints and keeps the figures.
 
 mod report;
 mod round;
+mod scale;
 mod workloads;
 
 use std::path::PathBuf;

@@ -16,6 +16,7 @@ use tavola_store::{Scan, Store};
 use crate::Args;
 use crate::report::{Goal, keep, print};
 use crate::round::{Round, measure};
+use crate::scale::scale;
 
 /// Rows have about so many bytes.
 const TEXT_BYTES: usize = 400;
@@ -23,25 +24,25 @@ const TEXT_BYTES: usize = 400;
 const PARTITIONS: u64 = 256;
 const WRITERS: usize = 16;
 const READERS: usize = 32;
-const HOT_WRITERS: usize = 64;
+pub(crate) const HOT_WRITERS: usize = 64;
 const PAGE_ROWS: usize = 1000;
 /// The small table of `directory`.
 const FEW_PARTITIONS: usize = 1000;
 
 const ROWS: TableId = TableId::new(1000);
-const HOT: TableId = TableId::new(1001);
+pub(crate) const HOT: TableId = TableId::new(1001);
 const PAGE: TableId = TableId::new(1002);
 const FEW: TableId = TableId::new(1003);
 const MANY: TableId = TableId::new(1004);
 
 /// Everybody who takes part.
-struct Field {
+pub(crate) struct Field {
     driver: Arc<Yardstick>,
     /// Front ends, each with a session and queues of its own.
-    stores: Vec<Arc<CassandraStore>>,
+    pub(crate) stores: Vec<Arc<CassandraStore>>,
     fast: Arc<CassandraStore>,
     seconds: f64,
-    rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<(), String> {
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), String> {
             "hot" => field.hot().await?,
             "page" => field.page().await?,
             "directory" => field.directory(args.partitions).await?,
-            _ => field.scale().await?,
+            _ => scale(&field).await?,
         };
         all.extend(rounds);
     }
@@ -110,18 +111,28 @@ impl Field {
                 })
                 .await?,
             );
-            rounds.push(self.spread_over(1, "store", WRITERS).await?);
+            rounds.push(self.spread_over(self.apart(1), "store", WRITERS).await?);
         }
         let goals = [Goal { contestant: "store", against: "driver", at_least: 0.8 }];
         print("Upserts spread over partitions, 16 writers", &rounds, &goals);
         Ok(rounds)
     }
 
-    /// Writers, each with partitions of its own, so that nobody waits for anybody.
-    async fn spread_over(&self, front_ends: usize, name: &str, writers: usize) -> Result<Round, String> {
-        let stores: Vec<_> = self.stores[..front_ends].to_vec();
+    /// The first front ends, each for itself.
+    pub(crate) fn apart(&self, front_ends: usize) -> Vec<Arc<dyn Store>> {
+        self.stores[..front_ends].iter().map(|store| Arc::clone(store) as _).collect()
+    }
+
+    /// Writers, each with partitions of its own, so that nobody waits for anybody. The front ends take turns, as behind a
+    /// load balancer that knows nothing.
+    pub(crate) async fn spread_over(
+        &self,
+        stores: Vec<Arc<dyn Store>>,
+        name: &str,
+        writers: usize,
+    ) -> Result<Round, String> {
         measure(("spread", name), self.seconds, writers, move |task, number| {
-            let store = Arc::clone(&stores[task % stores.len()]);
+            let store = Arc::clone(&stores[(task + number as usize) % stores.len()]);
             async move { upsert(&*store, ROWS, &own_key(task, number), "row").await }
         })
         .await
@@ -172,7 +183,7 @@ impl Field {
                 })
                 .await?,
             );
-            rounds.push(self.hot_through(1, "store, 64 writers", &key).await?);
+            rounds.push(self.hot_through(self.apart(1), "store, 64 writers", &key).await?);
             // The driver's versions come from the clock and must not meet those of stores, which may be ahead of it.
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         }
@@ -181,8 +192,13 @@ impl Field {
         Ok(rounds)
     }
 
-    async fn hot_through(&self, front_ends: usize, name: &str, key: &PartitionKey) -> Result<Round, String> {
-        let (stores, key): (Vec<_>, _) = (self.stores[..front_ends].to_vec(), key.clone());
+    pub(crate) async fn hot_through(
+        &self,
+        stores: Vec<Arc<dyn Store>>,
+        name: &str,
+        key: &PartitionKey,
+    ) -> Result<Round, String> {
+        let key = key.clone();
         measure(("hot", name), self.seconds, HOT_WRITERS, move |task, _| {
             let (store, key) = (Arc::clone(&stores[task % stores.len()]), key.clone());
             async move { upsert(&*store, HOT, &key, &format!("{task:02}")).await }
@@ -271,25 +287,9 @@ impl Field {
         }
         Ok(())
     }
-
-    async fn scale(&self) -> Result<Vec<Round>, String> {
-        let key = partition("hot".to_owned());
-        upsert(&*self.stores[0], HOT, &key, "first").await?;
-        let (mut spread, mut hot) = (Vec::new(), Vec::new());
-        for _ in 0..self.rounds {
-            for (front_ends, name) in [(1, "1 front end"), (2, "2 front ends"), (4, "4 front ends")] {
-                spread.push(self.spread_over(front_ends, name, HOT_WRITERS).await?);
-                hot.push(self.hot_through(front_ends, name, &key).await?);
-            }
-        }
-        print("Upserts spread over partitions, 64 writers", &spread, &[]);
-        print("Upserts of one partition, 64 writers", &hot, &[]);
-        spread.extend(hot);
-        Ok(spread)
-    }
 }
 
-async fn upsert(store: &dyn Store, table: TableId, key: &PartitionKey, row: &str) -> Result<u64, String> {
+pub(crate) async fn upsert(store: &dyn Store, table: TableId, key: &PartitionKey, row: &str) -> Result<u64, String> {
     let operation = EntityOperation::Replace(entity(key, row), Precondition::None);
     commit(store, table, &EntityGroupTransaction::single(key.clone(), operation)).await
 }
@@ -325,7 +325,7 @@ fn row_key(row: &str) -> RowKey {
     RowKey::new(row).expect("a legal key")
 }
 
-fn partition(key: String) -> PartitionKey {
+pub(crate) fn partition(key: String) -> PartitionKey {
     PartitionKey::new(key).expect("a legal key")
 }
 

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::cluster::Partition;
 
 const SHARDS: usize = 16;
 /// Beyond it a shard is forgotten, which costs each partition one refused write.
-const HINTS_PER_SHARD_MAX: usize = 16_384;
+const REMEMBERED_PER_SHARD_MAX: usize = 16_384;
 
 /// How the next write of a partition must be guarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +67,16 @@ impl Hint {
     pub(crate) const GUESS: Self = Self { registration: Registration::Standing(FIRST_GENERATION), version: 0 };
 }
 
+/// One value for each partition, as long as there is room.
 #[derive(Debug)]
-pub(crate) struct Hints {
-    shards: [Mutex<HashMap<Partition, Hint>>; SHARDS],
+pub(crate) struct Remembered<V> {
+    shards: [Mutex<HashMap<Partition, V>>; SHARDS],
     hasher: RandomState,
 }
 
-impl Default for Hints {
+pub(crate) type Hints = Remembered<Hint>;
+
+impl<V> Default for Remembered<V> {
     fn default() -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
     }
@@ -82,17 +86,19 @@ impl Hints {
     pub(crate) fn get(&self, partition: &Partition) -> Hint {
         self.known(partition).unwrap_or(Hint::GUESS)
     }
+}
 
-    pub(crate) fn known(&self, partition: &Partition) -> Option<Hint> {
+impl<V: Copy> Remembered<V> {
+    pub(crate) fn known(&self, partition: &Partition) -> Option<V> {
         self.shard(partition).get(partition).copied()
     }
 
-    pub(crate) fn set(&self, partition: &Partition, hint: Hint) {
+    pub(crate) fn set(&self, partition: &Partition, value: V) {
         let mut shard = self.shard(partition);
-        if shard.len() >= HINTS_PER_SHARD_MAX && !shard.contains_key(partition) {
+        if shard.len() >= REMEMBERED_PER_SHARD_MAX && !shard.contains_key(partition) {
             shard.clear();
         }
-        shard.insert(partition.clone(), hint);
+        shard.insert(partition.clone(), value);
     }
 
     pub(crate) fn forget_table(&self, table: i64) {
@@ -101,9 +107,28 @@ impl Hints {
         }
     }
 
-    fn shard(&self, partition: &Partition) -> MutexGuard<'_, HashMap<Partition, Hint>> {
+    fn shard(&self, partition: &Partition) -> MutexGuard<'_, HashMap<Partition, V>> {
         let index = self.hasher.hash_one(partition) as usize % SHARDS;
-        // A hint is one value: a panic cannot leave half of it.
+        // It is one value: a panic cannot leave half of it.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For so long after two front ends met on a partition they are expected to meet again.
+const CONTENDED_TIME: Duration = Duration::from_secs(10);
+
+/// Where somebody else's writes were in the way of ours, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Contention {
+    met: Remembered<Instant>,
+}
+
+impl Contention {
+    pub(crate) fn met(&self, partition: &Partition) {
+        self.met.set(partition, Instant::now());
+    }
+
+    pub(crate) fn is_recent(&self, partition: &Partition) -> bool {
+        self.met.known(partition).is_some_and(|met| met.elapsed() < CONTENDED_TIME)
     }
 }

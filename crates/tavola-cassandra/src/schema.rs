@@ -6,6 +6,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::unprepared::Statement;
+use uuid::Uuid;
 
 use crate::cluster::connect;
 use crate::error::OpenError;
@@ -35,9 +36,16 @@ const PDIR: &str = "CREATE TABLE IF NOT EXISTS pdir (
 /// What was decided when the keyspace was made.
 const META: &str = "CREATE TABLE IF NOT EXISTS meta (key text PRIMARY KEY, value text)";
 
+/// Who serves this keyspace. Rows vanish by themselves, and all are read at once.
+const FRONT_END: &str = "CREATE TABLE IF NOT EXISTS front_end (
+    list int, id uuid, address text, PRIMARY KEY (list, id)
+) WITH gc_grace_seconds = 3600";
+
 const VERSION_KEY: &str = "layout";
 const SLOTS_KEY: &str = "slots";
 const SCOPE_KEY: &str = "quorum";
+/// What front ends prove themselves to each other with.
+pub(crate) const SECRET_KEY: &str = "secret";
 
 /// What was decided when the keyspace was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,15 +86,19 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made,
         run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"), ()).await?;
     }
     let mut made = Made { keyspace: is_new, ..Made::default() };
-    for (name, table) in [("entity", ENTITY), ("pdir", PDIR), ("meta", META)] {
+    for (name, table) in [("entity", ENTITY), ("pdir", PDIR), ("front_end", FRONT_END), ("meta", META)] {
         if before.iter().any(|there| there == name) {
             continue;
         }
         run(session, table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1), ()).await?;
         made.tables.push(name);
     }
-    let facts =
-        [(SLOTS_KEY, options.slots.to_string()), (SCOPE_KEY, scope(options)), (VERSION_KEY, VERSION.to_owned())];
+    let facts = [
+        (SLOTS_KEY, options.slots.to_string()),
+        (SCOPE_KEY, scope(options)),
+        (SECRET_KEY, secret()),
+        (VERSION_KEY, VERSION.to_owned()),
+    ];
     for (key, value) in facts {
         let insert = format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
         run(session, insert, (key, value)).await?;
@@ -100,7 +112,7 @@ async fn refuse_others(session: &Session, keyspace: &str, tables: &[String]) -> 
     if !tables.iter().any(|name| name == "meta") {
         // A creation that was cut short has made ours in their order, and this one comes last.
         let foreign: Vec<&str> =
-            tables.iter().map(String::as_str).filter(|name| !["entity", "pdir"].contains(name)).collect();
+            tables.iter().map(String::as_str).filter(|name| !["entity", "pdir", "front_end"].contains(name)).collect();
         if foreign.is_empty() {
             return Ok(());
         }
@@ -190,7 +202,13 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<Layout
     Ok(Layout { slots })
 }
 
-async fn facts(session: &Session, keyspace: &str) -> Result<HashMap<String, String>, OpenError> {
+/// More random bits than a proof has.
+fn secret() -> String {
+    let parts = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
+    parts.map(|part| part.simple().to_string()).concat()
+}
+
+pub(crate) async fn facts(session: &Session, keyspace: &str) -> Result<HashMap<String, String>, OpenError> {
     let failed = |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
     let select = format!("SELECT key, value FROM {keyspace}.meta");
     let result = session.query_unpaged(select, ()).await.map_err(|error| failed(&error))?;

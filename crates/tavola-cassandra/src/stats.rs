@@ -20,9 +20,10 @@ pub(crate) enum Kind {
     Directory,
     Retire,
     Purge,
+    Roll,
 }
 
-const KINDS: [(Kind, &str); 9] = [
+const KINDS: [(Kind, &str); 10] = [
     (Kind::Write, "write"),
     (Kind::Fence, "fence"),
     (Kind::Get, "get"),
@@ -32,6 +33,7 @@ const KINDS: [(Kind, &str); 9] = [
     (Kind::Directory, "directory"),
     (Kind::Retire, "retire"),
     (Kind::Purge, "purge"),
+    (Kind::Roll, "roll"),
 ];
 
 impl Kind {

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_core::{EntityAddress, EntityGroupTransaction, PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
-use tokio::sync::oneshot;
+use tavola_store::{FrontEnd, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Partition, connect};
 use crate::error::{OpenError, unavailable};
 use crate::health::Health;
 use crate::inspect::{self, Finding, Risk};
-use crate::memory::Hints;
+use crate::memory::{Contention, Hints};
 use crate::options::{Options, PointReads};
 use crate::purge::purge;
 use crate::queue::{Arrival, Queues, Waiting};
+use crate::roll::{self, Roll};
 use crate::scan::Scanner;
 use crate::schema;
 use crate::stats::{Kind, Stats, count};
@@ -36,6 +37,8 @@ pub struct CassandraStore {
     sweeper: Arc<Sweeper>,
     health: Arc<Health>,
     point_reads: PointReads,
+    keyspace: String,
+    roll: OnceCell<Roll>,
     /// Ended with the store.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -60,6 +63,7 @@ impl CassandraStore {
             cluster: Arc::clone(&cluster),
             queues: Arc::new(Queues::new(options.waiting_max)),
             hints: Hints::default(),
+            contention: Contention::default(),
             versions: Versions::default(),
             slots: layout.slots,
             answer_time: options.answer_time,
@@ -69,7 +73,9 @@ impl CassandraStore {
             tokio::spawn(Arc::clone(&sweeper).run(Arc::clone(&writer), options.sweep_after)),
             tokio::spawn(Arc::clone(&health).run(cluster)),
         ];
-        Ok(Self { writer, scanner: Scanner::default(), sweeper, health, point_reads: options.point_reads, tasks })
+        let scanner = Scanner::default();
+        let Options { point_reads, keyspace, .. } = options;
+        Ok(Self { writer, scanner, sweeper, health, point_reads, keyspace, roll: OnceCell::new(), tasks })
     }
 
     /// Whether the cluster serves reads and writes.
@@ -92,6 +98,10 @@ impl CassandraStore {
 
     fn cluster(&self) -> &Cluster {
         &self.writer.cluster
+    }
+
+    async fn roll(&self) -> Result<&Roll, StoreError> {
+        self.roll.get_or_try_init(|| Roll::open(self.cluster(), &self.keyspace)).await.map_err(unavailable)
     }
 
     async fn try_get(&self, address: &EntityAddress, partition: &Partition) -> Result<Option<Row>, StoreError> {
@@ -183,5 +193,26 @@ impl Store for CassandraStore {
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {
         self.writer.hints.forget_table(crate::cluster::table_number(table));
         purge(self.cluster(), self.writer.slots, table).await
+    }
+}
+
+#[async_trait]
+impl SharedStore for CassandraStore {
+    fn is_contended(&self, table: TableId, partition_key: &PartitionKey) -> bool {
+        self.writer.contention.is_recent(&Partition::new(table, partition_key))
+    }
+
+    async fn call_roll(&self, own: &FrontEnd, time: Duration) -> Result<Vec<FrontEnd>, StoreError> {
+        let roll = self.roll().await?;
+        roll.call(self.cluster(), own, time).await.map_err(unavailable)
+    }
+
+    async fn leave(&self, own: &FrontEnd) -> Result<(), StoreError> {
+        let roll = self.roll().await?;
+        roll.leave(self.cluster(), own).await.map_err(unavailable)
+    }
+
+    async fn shared_secret(&self) -> Result<Vec<u8>, StoreError> {
+        roll::secret(self.cluster(), &self.keyspace).await.map_err(unavailable)
     }
 }

@@ -25,7 +25,7 @@ use crate::cluster::{Cluster, Partition};
 use crate::directory::slot_of;
 use crate::error::{Failure, unavailable};
 use crate::fence::Resolution;
-use crate::memory::{Hint, Hints, Registration};
+use crate::memory::{Contention, Hint, Hints, Registration};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::plan::{Afterwards, Condition, Planned, judge, needs_rows, plan_blind, plan_on};
@@ -46,6 +46,7 @@ pub(crate) struct Writer {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) queues: Arc<Queues>,
     pub(crate) hints: Hints,
+    pub(crate) contention: Contention,
     pub(crate) versions: Versions,
     pub(crate) slots: u16,
     pub(crate) answer_time: Duration,
@@ -303,6 +304,7 @@ impl Writer {
         let standing = refused.version.unwrap_or_default();
         if standing >= attempt.first.ticks() {
             self.versions.fell_behind(now, standing);
+            self.contention.met(partition);
         }
         let registration = Registration::of(refused.generation);
         self.hints.set(partition, Hint { registration, version: standing });

@@ -1,14 +1,21 @@
 //! A Cassandra cluster as the store: from settings to options, and what it says about itself.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, PointReads, Risk, WIDTH_EDGES};
+use tavola_neighbours::{NeighbourlyStore, Settings};
 use tavola_server::Health;
 use tavola_server::config::{ClusterConfig, ClusterReads};
+use tavola_store::Store;
 
 use crate::exit::Failure;
 use crate::http_client::HttpClient;
+
+/// A write that is sent to another front end may have to wait there as long as here, and a little for the way.
+const PATIENCE_FACTOR: u32 = 2;
 
 /// What the settings mean to the store.
 pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
@@ -51,17 +58,57 @@ pub(crate) fn cannot_open(error: OpenError) -> Failure {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct ClusterHealth(pub(crate) Arc<CassandraStore>);
+/// The store of a cluster, and the other front ends of it if they are to be known.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterStore {
+    store: Arc<CassandraStore>,
+    neighbours: Option<Arc<NeighbourlyStore>>,
+}
 
-impl Health for ClusterHealth {
+impl ClusterStore {
+    pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
+        let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
+        let neighbours = match config.neighbours {
+            Some(address) => Some(Arc::new(open_neighbours(&store, address, config.answer_time).await?)),
+            None => None,
+        };
+        Ok(Self { store, neighbours })
+    }
+
+    pub(crate) fn entities(&self) -> Arc<dyn Store> {
+        match &self.neighbours {
+            Some(neighbours) => Arc::clone(neighbours) as _,
+            None => Arc::clone(&self.store) as _,
+        }
+    }
+
+    pub(crate) async fn close(self) {
+        if let Some(neighbours) = &self.neighbours {
+            neighbours.close().await;
+        }
+    }
+}
+
+async fn open_neighbours(
+    store: &Arc<CassandraStore>,
+    address: SocketAddr,
+    answer_time: Duration,
+) -> Result<NeighbourlyStore, Failure> {
+    let settings = Settings::new(address, answer_time * PATIENCE_FACTOR);
+    let neighbours = NeighbourlyStore::open(Arc::clone(store) as _, &settings).await;
+    let neighbours = neighbours.map_err(|error| Failure::System(format!("store.neighbours: {error}")))?;
+    tracing::info!(address = neighbours.address(), "listening for other front ends");
+    Ok(neighbours)
+}
+
+impl Health for ClusterStore {
     fn ready(&self) -> Result<(), String> {
-        self.0.health()
+        self.store.health()
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let stats = self.0.stats();
-        vec![
+        let stats = self.store.stats();
+        let mut counters = vec![
             ("tavola_store_commits", "Transactions that were written", stats.commits),
             ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
             ("tavola_store_contended", "Transactions that found their partition's queue full", stats.contended),
@@ -73,12 +120,25 @@ impl Health for ClusterHealth {
             ("tavola_store_unresolved", "Transactions answered with an unknown outcome", stats.unresolved),
             ("tavola_store_registrations", "Partitions entered into the directory", stats.registrations),
             ("tavola_store_retirements", "Empty partitions taken out of the directory", stats.retirements),
-        ]
+        ];
+        if let Some(neighbours) = &self.neighbours {
+            let stats = neighbours.stats();
+            counters.extend([
+                ("tavola_neighbours_sent", "Writes that another front end carried out for this one", stats.sent),
+                ("tavola_neighbours_received", "Writes carried out for other front ends", stats.received),
+                ("tavola_neighbours_declined", "Writes that another front end did not begin", stats.declined),
+                ("tavola_neighbours_unanswered", "Writes of which another front end did not tell", stats.unanswered),
+            ]);
+        }
+        counters
     }
 
     fn exposition(&self) -> String {
-        let stats = self.0.stats();
+        let stats = self.store.stats();
         let mut text = String::new();
+        if let Some(neighbours) = &self.neighbours {
+            gauge(&mut text, "tavola_neighbours", "Other front ends that can be reached", neighbours.stats().present);
+        }
         gauge(&mut text, "tavola_store_waiting", "Transactions that wait for their partition", stats.waiting);
         let width = "tavola_store_batch_width";
         heading(&mut text, width, "histogram", "Transactions that share a conditional batch");

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tavola_cassandra::CassandraStore;
 use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::Health;
 use tavola_server::config::StoreConfig;
@@ -10,14 +9,14 @@ use tavola_server::node::AlwaysReady;
 use tavola_service::moving::unfinished_copy;
 use tavola_store::{MemoryStore, Store};
 
-use crate::cluster::{self, ClusterHealth};
+use crate::cluster::ClusterStore;
 use crate::exit::Failure;
 
 /// A store, kept as what it is so that it can be closed.
 pub(crate) enum OpenStore {
     Memory(Arc<MemoryStore>),
     Embedded(Arc<EmbeddedStore>),
-    Cassandra(Arc<CassandraStore>),
+    Cassandra(ClusterStore),
 }
 
 impl OpenStore {
@@ -34,10 +33,7 @@ impl OpenStore {
                 let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
                 Ok(Self::Embedded(Arc::new(store)))
             }
-            StoreConfig::Cassandra(config) => {
-                let store = CassandraStore::open(cluster::options(config)?).await.map_err(cluster::cannot_open)?;
-                Ok(Self::Cassandra(Arc::new(store)))
-            }
+            StoreConfig::Cassandra(config) => Ok(Self::Cassandra(ClusterStore::open(config).await?)),
         }
     }
 
@@ -45,7 +41,7 @@ impl OpenStore {
         match self {
             Self::Memory(store) => Arc::clone(store) as _,
             Self::Embedded(store) => Arc::clone(store) as _,
-            Self::Cassandra(store) => Arc::clone(store) as _,
+            Self::Cassandra(store) => store.entities(),
         }
     }
 
@@ -64,16 +60,21 @@ impl OpenStore {
         match self {
             Self::Memory(_) => Arc::new(AlwaysReady),
             Self::Embedded(store) => Arc::new(EmbeddedHealth(Arc::clone(store))),
-            Self::Cassandra(store) => Arc::new(ClusterHealth(Arc::clone(store))),
+            Self::Cassandra(store) => Arc::new(store.clone()),
         }
     }
 
-    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log.
-    pub(crate) fn close(self) {
-        if let Self::Embedded(store) = self
-            && let Err(error) = store.close()
-        {
-            tracing::warn!(%error, "the next start will replay the log");
+    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log, and other
+    /// front ends from finding out that this one has gone.
+    pub(crate) async fn close(self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Embedded(store) => {
+                if let Err(error) = store.close() {
+                    tracing::warn!(%error, "the next start will replay the log");
+                }
+            }
+            Self::Cassandra(store) => store.close().await,
         }
     }
 }

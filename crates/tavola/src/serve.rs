@@ -55,7 +55,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let store = runtime.block_on(OpenStore::open(&config.store))?;
     runtime.block_on(store.refuse_unfinished_copy())?;
     runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
-    store.close();
+    runtime.block_on(store.close());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `[store] kind = "cassandra"`: how a cluster is reached and used.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub struct ClusterConfig {
     pub lease: Duration,
     /// When empty partitions are taken out of the directory.
     pub sweep_after: Duration,
+    /// Where other front ends reach this one; `None`: they do not.
+    pub neighbours: Option<SocketAddr>,
     /// Names of findings that do not keep the server from starting.
     pub accepted_risks: Vec<String>,
 }
@@ -98,6 +101,7 @@ impl ClusterConfig {
             waiting_max: layers.parse_in("store.waiting_max", 1, 1_000_000)?,
             lease: Duration::from_millis(layers.parse_in("store.lease_ms", 0, 60_000)?),
             sweep_after: Duration::from_secs(layers.parse_in("store.sweep_seconds", 1, 86_400)?),
+            neighbours: neighbours(layers)?,
             accepted_risks: layers.list("store.accept_risks").map(str::to_owned).collect(),
         })
     }
@@ -109,6 +113,19 @@ fn reads(layers: &Layers) -> Result<ClusterReads, ConfigError> {
         "fast" => Ok(ClusterReads::Fast),
         other => Err(layers.error("store.reads", &format!("\"{other}\" is not strict or fast"))),
     }
+}
+
+/// One address to listen on and to tell others.
+fn neighbours(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
+    let path = "store.neighbours";
+    if layers.text(path).is_empty() {
+        return Ok(None);
+    }
+    let address: SocketAddr = layers.parse(path)?;
+    if address.ip().is_unspecified() {
+        return Err(layers.error(path, "others are told this address: name the one at which they reach this machine"));
+    }
+    Ok(Some(address))
 }
 
 /// From the setting, or from the first line of a file, which is how secrets are mounted.

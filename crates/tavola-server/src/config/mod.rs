@@ -87,7 +87,7 @@ pub enum StoreConfig {
         reserve_bytes: u64,
     },
     /// In a cluster that other front ends use too.
-    Cassandra(ClusterConfig),
+    Cassandra(Box<ClusterConfig>),
 }
 
 /// Bounds on what clients can occupy.
@@ -206,7 +206,7 @@ impl StoreConfig {
                 let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
                 Ok(Self::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes: reserve << 20 })
             }
-            "cassandra" => ClusterConfig::resolve(layers).map(Self::Cassandra),
+            "cassandra" => ClusterConfig::resolve(layers).map(Box::new).map(Self::Cassandra),
             other => {
                 let problem = format!("\"{other}\" is not a store; use embedded, cassandra or memory");
                 Err(layers.error("store.kind", &problem))

@@ -269,6 +269,14 @@ pub const SETTINGS: &[Setting] = &[
         "When partitions of the cluster that were found empty are taken out of the directory",
     ),
     setting(
+        "store.neighbours",
+        Some("neighbours"),
+        "IP:PORT",
+        "",
+        "Where this front end of the cluster listens for the others, to write contended partitions for each other; \
+         empty: each writes by itself",
+    ),
+    setting(
         "store.accept_risks",
         Some("accept-risks"),
         "NAMES",
