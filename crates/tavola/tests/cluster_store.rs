@@ -12,6 +12,7 @@ mod old_data_content;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::cli::{Done, check, in_folder, run};
@@ -82,7 +83,7 @@ fn a_keyspace_is_made_once() {
 
     let made = home.init().text();
     assert!(made.starts_with(&format!("made the keyspace {}", home.keyspace)), "{made}");
-    assert!(made.contains("entity, pdir, meta") && made.contains("\nok    keyspace: "), "{made}");
+    assert!(made.contains("entity, pdir, front_end, meta") && made.contains("\nok    keyspace: "), "{made}");
     let again = home.init().text();
     assert!(again.contains("were there: nothing to do"), "{again}");
     let slots = home.on_cluster(&["store", "init", "--replication", "1", "--slots", "64", "-o", "json"]);
@@ -170,4 +171,71 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
     client.create_table("Another");
     assert_eq!(client.read_all("Another"), []);
     assert!(server.terminate().success());
+}
+
+/// A figure of a server's metrics; none if it does not tell.
+fn figure(server: &RunningServer, name: &str) -> u64 {
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.admin);
+    let answer = Client::connect(&server.admin).unwrap().send(request.as_bytes()).unwrap();
+    let text = String::from_utf8_lossy(answer.body()).into_owned();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in:\n{text}"))
+}
+
+/// Waits for a state, as long as it takes.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Front ends that write one partition find out that they do, and one of them writes for both; when it is gone, the other
+/// goes on.
+#[test]
+fn front_ends_write_for_each_other() {
+    let home = Home::new("neighbours");
+    home.init().text();
+    let serve = || {
+        let with = ["--accept-risks", "replication", "--neighbours", "127.0.0.1:0"];
+        RunningServer::spawn(&mut home.serve(&with))
+    };
+    let servers = [serve(), serve()];
+    Client::connect(&servers[0].table).unwrap().create_table("Shared");
+    until(|| servers.iter().all(|server| figure(server, "tavola_neighbours") == 1));
+    let sent = || servers.iter().map(|server| figure(server, "tavola_neighbours_sent_total")).sum::<u64>();
+    let written = AtomicU64::new(0);
+    let write = |server: &RunningServer, row: &str| {
+        let (partition_key, operation) = insert(&format!("hot/{row}"), 1);
+        let mut client = Client::connect(&server.table).unwrap();
+        client.ask(&TableRequest::Write(name("Shared"), partition_key, operation)).unwrap().unwrap();
+        written.fetch_add(1, Ordering::Relaxed);
+    };
+    let is_enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (index, server) in servers.iter().enumerate() {
+            let (write, is_enough) = (&write, &is_enough);
+            for writer in 0..4 {
+                scope.spawn(move || {
+                    for row in 0.. {
+                        if is_enough.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        write(server, &format!("{index}-{writer}-{row:06}"));
+                    }
+                });
+            }
+        }
+        until(|| sent() >= 20);
+        is_enough.store(true, Ordering::Relaxed);
+    });
+    let received = servers.iter().map(|server| figure(server, "tavola_neighbours_received_total")).sum::<u64>();
+    assert!(received >= sent(), "{received} received, {} sent", sent());
+    let rows = Client::connect(&servers[1].table).unwrap().read_all("Shared");
+    assert_eq!(rows.len() as u64, written.load(Ordering::Relaxed));
+
+    let [gone, left] = servers;
+    gone.kill();
+    until(|| figure(&left, "tavola_neighbours") == 0);
+    write(&left, "after");
+    assert!(left.terminate().success());
 }
