@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tavola_cassandra::yardstick::Yardstick;
-use tavola_cassandra::{CassandraStore, Options, PointReads, Risk};
+use tavola_cassandra::{CassandraStore, Options, Reads, Risk};
 use tavola_core::{
     Cut, DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, KeyRange, NewEntity,
     PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
@@ -82,7 +82,7 @@ async fn open(args: &Args) -> Result<Field, String> {
         stores.push(Arc::new(CassandraStore::open(options.clone()).await.map_err(|error| error.to_string())?));
     }
     let driver = Yardstick::open(&options).await.map_err(|error| error.to_string())?;
-    let fast = Options { point_reads: PointReads::Fast, ..options };
+    let fast = Options { reads: Reads::Fast, ..options };
     let fast = CassandraStore::open(fast).await.map_err(|error| error.to_string())?;
     let field =
         Field { driver: Arc::new(driver), stores, fast: Arc::new(fast), seconds: args.seconds, rounds: args.rounds };
@@ -153,7 +153,7 @@ impl Field {
                 })
                 .await?,
             );
-            let store = Arc::clone(if is_strict { &self.stores[0] } else { &self.fast });
+            let store = self.store(is_strict);
             rounds.push(
                 measure((workload, "store"), self.seconds, READERS, move |_, number| {
                     let store = Arc::clone(&store);
@@ -217,26 +217,41 @@ impl Field {
         }
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
-            let (driver, one) = (Arc::clone(&self.driver), key.clone());
-            rounds.push(
-                measure(("page", "driver"), self.seconds, 1, move |_, _| {
-                    let (driver, one) = (Arc::clone(&driver), one.clone());
-                    async move { driver.slice(PAGE, &one, PAGE_ROWS as i32).await.map(|(rows, _)| rows as u64) }
-                })
-                .await?,
-            );
-            let (store, one) = (Arc::clone(&self.stores[0]), key.clone());
-            rounds.push(
-                measure(("page", "store"), self.seconds, 1, move |_, _| {
-                    let (store, one) = (Arc::clone(&store), one.clone());
-                    async move { page(&*store, PAGE, KeyRange::partition(one)).await }
-                })
-                .await?,
-            );
+            for (is_strict, by_driver, by_store) in
+                [(true, "driver, strict", "store, strict"), (false, "driver, fast", "store, fast")]
+            {
+                let (driver, one) = (Arc::clone(&self.driver), key.clone());
+                rounds.push(
+                    measure(("page", by_driver), self.seconds, 1, move |_, _| {
+                        let (driver, one) = (Arc::clone(&driver), one.clone());
+                        async move {
+                            let slice = driver.slice(PAGE, &one, PAGE_ROWS as i32, is_strict).await;
+                            slice.map(|(rows, _)| rows as u64)
+                        }
+                    })
+                    .await?,
+                );
+                let (store, one) = (self.store(is_strict), key.clone());
+                rounds.push(
+                    measure(("page", by_store), self.seconds, 1, move |_, _| {
+                        let (store, one) = (Arc::clone(&store), one.clone());
+                        async move { page(&*store, PAGE, KeyRange::partition(one)).await }
+                    })
+                    .await?,
+                );
+            }
         }
-        let goals = [Goal { contestant: "store", against: "driver", at_least: 0.5 }];
+        let goals = [
+            Goal { contestant: "store, strict", against: "driver, strict", at_least: 0.5 },
+            Goal { contestant: "store, fast", against: "driver, fast", at_least: 0.5 },
+            Goal { contestant: "store, strict", against: "store, fast", at_least: 0.5 },
+        ];
         print("Pages of 1,000 entities of one partition, one at a time, in entities", &rounds, &goals);
         Ok(rounds)
+    }
+
+    fn store(&self, is_strict: bool) -> Arc<CassandraStore> {
+        Arc::clone(if is_strict { &self.stores[0] } else { &self.fast })
     }
 
     async fn directory(&self, many: usize) -> Result<Vec<Round>, String> {
@@ -246,8 +261,13 @@ impl Field {
         }
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
-            for (table, name, count) in [(FEW, "few partitions", FEW_PARTITIONS), (MANY, "many partitions", many)] {
-                let store = Arc::clone(&self.stores[0]);
+            for (table, name, count, is_strict) in [
+                (FEW, "few, strict", FEW_PARTITIONS, true),
+                (MANY, "many, strict", many, true),
+                (FEW, "few, fast", FEW_PARTITIONS, false),
+                (MANY, "many, fast", many, false),
+            ] {
+                let store = self.store(is_strict);
                 rounds.push(
                     measure(("directory", name), self.seconds, 1, move |_, number| {
                         let store = Arc::clone(&store);
@@ -261,7 +281,10 @@ impl Field {
                 );
             }
         }
-        let goals = [Goal { contestant: "many partitions", against: "few partitions", at_least: 0.8 }];
+        let goals = [
+            Goal { contestant: "many, strict", against: "few, strict", at_least: 0.8 },
+            Goal { contestant: "many, fast", against: "few, fast", at_least: 0.8 },
+        ];
         print(&format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"), &rounds, &goals);
         Ok(rounds)
     }

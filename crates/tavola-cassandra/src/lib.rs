@@ -42,7 +42,7 @@ pub mod yardstick;
 
 pub use error::OpenError;
 pub use inspect::{Finding, Inspection, NodeSeen, Risk, inspect};
-pub use options::{Options, PointReads};
+pub use options::{Options, Reads};
 pub use schema::{Made, init};
 pub use stats::{LATENCY_EDGES_MS, Latency, Stats, WIDTH_EDGES};
 pub use store::CassandraStore;

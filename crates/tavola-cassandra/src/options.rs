@@ -31,8 +31,8 @@ pub struct Options {
     pub statement_time: Duration,
     /// Until a commit or a read is answered, whatever it takes.
     pub answer_time: Duration,
-    /// What a point read promises.
-    pub point_reads: PointReads,
+    /// What reads promise.
+    pub reads: Reads,
     /// Transactions that may wait for one partition; more are refused.
     pub waiting_max: usize,
     /// A partition that was found empty is retired after this time.
@@ -41,12 +41,12 @@ pub struct Options {
     pub accepted_risks: Vec<Risk>,
 }
 
-/// What a point read promises.
+/// What reads promise: of one entity, and of a partition's rows in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PointReads {
-    /// Linearizable (SERIAL): a transaction is seen whole or not at all.
+pub enum Reads {
+    /// Linearizable (SERIAL): a transaction is seen whole or not at all, and from then on by everybody.
     Strict,
-    /// A quorum's newest row (QUORUM): a transaction that is still under way may be seen in part by several reads.
+    /// A quorum's newest rows (QUORUM): a transaction that is still under way may be seen in part.
     Fast,
 }
 
@@ -64,7 +64,7 @@ impl Default for Options {
             connect_time: Duration::from_secs(5),
             statement_time: Duration::from_secs(2),
             answer_time: Duration::from_secs(10),
-            point_reads: PointReads::Strict,
+            reads: Reads::Strict,
             waiting_max: 4096,
             sweep_after: Duration::from_secs(60),
             accepted_risks: Vec::new(),
@@ -81,7 +81,7 @@ impl fmt::Debug for Options {
             .field("data_centre", &self.data_centre)
             .field("user", &self.credentials.as_ref().map(|(user, _)| user))
             .field("tls", &self.tls.is_some())
-            .field("point_reads", &self.point_reads)
+            .field("reads", &self.reads)
             .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of a range in order: of one partition by one read, of several by the directory and reads ahead.
 //!
 //! Each partition is read once per page, so that within a page a transaction is seen whole; where that read ends, the page
-//! ends. Pages are read from a quorum.
+//! ends.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use scylla::response::query_result::QueryRowsResult;
+use scylla::statement::prepared::PreparedStatement;
 use tavola_core::{Cut, KeyRange};
 use tavola_store::encoding::RowRef;
 use tavola_store::keys::{decode_text, encode_text, entity_key};
@@ -18,6 +19,7 @@ use tavola_store::{Scan, ScanPage, StoreError};
 use crate::cluster::{Cluster, Partition, table_number};
 use crate::directory::{Walk, after};
 use crate::error::unavailable;
+use crate::options::Reads;
 use crate::stats::Kind;
 use crate::sweep::Sweeper;
 
@@ -31,8 +33,9 @@ const ABOVE_ALL: &[u8] = &[0xFF];
 const TABLES_MAX: usize = 10_000;
 
 /// Reads ranges.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scanner {
+    reads: Reads,
     /// What rows of a table have, to ask for no more of them than a page can hold.
     row_bytes: Mutex<HashMap<i64, usize>>,
 }
@@ -109,6 +112,10 @@ struct Slice {
 }
 
 impl Scanner {
+    pub(crate) fn new(reads: Reads) -> Self {
+        Self { reads, row_bytes: Mutex::default() }
+    }
+
     pub(crate) async fn scan(
         &self,
         cluster: &Cluster,
@@ -121,7 +128,11 @@ impl Scanner {
         if bounds.is_empty() {
             return Ok(page.exhausted());
         }
-        let mut read = PageRead { cluster, bounds: &bounds, table, row_bytes: self.expected(table) };
+        let statement = match self.reads {
+            Reads::Strict => &cluster.statements.slice_strict,
+            Reads::Fast => &cluster.statements.slice_fast,
+        };
+        let mut read = PageRead { cluster, statement, bounds: &bounds, table, row_bytes: self.expected(table) };
         if let Some(key) = bounds.only_partition() {
             let slice = read.slice(key.to_vec(), limit(scan, &page, read.row_bytes)).await?;
             let next = self.take_in(&mut page, &read, &slice)?;
@@ -237,20 +248,21 @@ fn window(scan: &Scan, page: &PageBuilder<'_>, partitions: usize) -> usize {
 
 struct PageRead<'a> {
     cluster: &'a Cluster,
+    statement: &'a PreparedStatement,
     bounds: &'a Bounds,
     table: i64,
     row_bytes: usize,
 }
 
 impl<'a> PageRead<'a> {
-    /// Rows of one partition in order, from a quorum.
+    /// Rows of one partition in order.
     fn slice(&self, key: Vec<u8>, limit: usize) -> impl Future<Output = Result<Slice, StoreError>> + use<'a> {
-        let (cluster, table) = (self.cluster, self.table);
+        let (cluster, statement, table) = (self.cluster, self.statement, self.table);
         let (from, end) = self.bounds.rows_of(&key);
         async move {
             let failed = |error: &dyn ToString| unavailable(format!("a partition's rows: {}", error.to_string()));
             let values = (table, &key[..], from, end, i32::try_from(limit).unwrap_or(i32::MAX));
-            let result = cluster.execute(Kind::Slice, &cluster.statements.slice, values).await;
+            let result = cluster.execute(Kind::Slice, statement, values).await;
             let rows = result.map_err(|error| failed(&error))?.into_rows_result().map_err(|error| failed(&error))?;
             Ok(Slice { key, rows, limit })
         }

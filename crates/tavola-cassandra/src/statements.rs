@@ -49,8 +49,10 @@ pub(crate) struct Statements {
     pub(crate) get_fast: PreparedStatement,
     /// Some entities of a partition, linearizable.
     pub(crate) get_some: PreparedStatement,
-    /// Rows of a partition in order.
-    pub(crate) slice: PreparedStatement,
+    /// Rows of a partition in order, linearizable.
+    pub(crate) slice_strict: PreparedStatement,
+    /// Rows of a partition in order, as a quorum has them.
+    pub(crate) slice_fast: PreparedStatement,
     /// The register of a partition, and whether it has a row.
     pub(crate) register: PreparedStatement,
     pub(crate) retire: PreparedStatement,
@@ -68,6 +70,7 @@ impl Statements {
         let whole = "WHERE tid=? AND pk=?";
         let row = "WHERE tid=? AND pk=? AND rk=?";
         let put = format!("UPDATE {table} SET ver=?, doc=? {row}");
+        let slice = format!("SELECT rk, doc FROM {table} {whole} AND rk>=? AND rk<? LIMIT ?");
         let register = format!("UPDATE {table} SET gen=?, pts=?, wid=? {whole}");
         Ok(Self {
             guard: prepare.conditional(&format!("UPDATE {table} SET pts=?, wid=? {whole} IF gen=? AND pts<?")).await?,
@@ -82,7 +85,8 @@ impl Statements {
             get_strict: prepare.strict(&format!("SELECT doc FROM {table} {row}")).await?,
             get_fast: prepare.plain(&format!("SELECT doc FROM {table} {row}")).await?,
             get_some: prepare.strict(&format!("SELECT rk, doc FROM {table} {whole} AND rk IN ?")).await?,
-            slice: prepare.plain(&format!("SELECT rk, doc FROM {table} {whole} AND rk>=? AND rk<? LIMIT ?")).await?,
+            slice_strict: prepare.strict(&slice).await?,
+            slice_fast: prepare.plain(&slice).await?,
             register: prepare.strict(&format!("SELECT gen, pts, wid, rk FROM {table} {whole} LIMIT 1")).await?,
             retire: prepare.conditional(&format!("UPDATE {table} SET gen=? {whole} IF gen=? AND wid=?")).await?,
             delete_partition: prepare.plain(&format!("DELETE FROM {table} {whole}")).await?,

@@ -15,7 +15,7 @@ use crate::error::{OpenError, unavailable};
 use crate::health::Health;
 use crate::inspect::{self, Finding, Risk};
 use crate::memory::{Contention, Hints};
-use crate::options::{Options, PointReads};
+use crate::options::{Options, Reads};
 use crate::purge::purge;
 use crate::queue::{Arrival, Queues, Waiting};
 use crate::roll::{self, Roll};
@@ -36,7 +36,7 @@ pub struct CassandraStore {
     scanner: Scanner,
     sweeper: Arc<Sweeper>,
     health: Arc<Health>,
-    point_reads: PointReads,
+    reads: Reads,
     keyspace: String,
     roll: OnceCell<Roll>,
     /// Ended with the store.
@@ -73,9 +73,9 @@ impl CassandraStore {
             tokio::spawn(Arc::clone(&sweeper).run(Arc::clone(&writer), options.sweep_after)),
             tokio::spawn(Arc::clone(&health).run(cluster)),
         ];
-        let scanner = Scanner::default();
-        let Options { point_reads, keyspace, .. } = options;
-        Ok(Self { writer, scanner, sweeper, health, point_reads, keyspace, roll: OnceCell::new(), tasks })
+        let Options { reads, keyspace, .. } = options;
+        let scanner = Scanner::new(reads);
+        Ok(Self { writer, scanner, sweeper, health, reads, keyspace, roll: OnceCell::new(), tasks })
     }
 
     /// Whether the cluster serves reads and writes.
@@ -106,9 +106,9 @@ impl CassandraStore {
 
     async fn try_get(&self, address: &EntityAddress, partition: &Partition) -> Result<Option<Row>, StoreError> {
         let statements = &self.cluster().statements;
-        let statement = match self.point_reads {
-            PointReads::Strict => &statements.get_strict,
-            PointReads::Fast => &statements.get_fast,
+        let statement = match self.reads {
+            Reads::Strict => &statements.get_strict,
+            Reads::Fast => &statements.get_fast,
         };
         let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
         let values = (partition.table, &partition.key[..], encode_text(row_key));

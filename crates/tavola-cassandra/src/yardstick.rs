@@ -92,10 +92,13 @@ impl Yardstick {
         table: TableId,
         partition_key: &PartitionKey,
         limit: i32,
+        is_strict: bool,
     ) -> Result<(usize, usize), String> {
         let partition = Partition::new(table, partition_key);
         let values = (partition.table, &partition.key[..], &[][..] as &[u8], &[0xFFu8][..], limit);
-        let result = self.cluster.execute(Kind::Slice, &self.cluster.statements.slice, values).await;
+        let statements = &self.cluster.statements;
+        let statement = if is_strict { &statements.slice_strict } else { &statements.slice_fast };
+        let result = self.cluster.execute(Kind::Slice, statement, values).await;
         let rows = result.map_err(|error| error.to_string())?.into_rows_result().map_err(|error| error.to_string())?;
         let (mut count, mut bytes) = (0, 0);
         for row in rows.rows::<(&[u8], &[u8])>().map_err(|error| error.to_string())? {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, PointReads, Risk, WIDTH_EDGES};
+use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
 use tavola_neighbours::{NeighbourlyStore, Settings};
 use tavola_server::Health;
 use tavola_server::config::{ClusterConfig, ClusterReads};
@@ -30,9 +30,9 @@ pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
         tls: tls.map_err(|error| Failure::Usage(format!("store.ca_file: {error}")))?,
         statement_time: config.statement_time,
         answer_time: config.answer_time,
-        point_reads: match config.reads {
-            ClusterReads::Strict => PointReads::Strict,
-            ClusterReads::Fast => PointReads::Fast,
+        reads: match config.reads {
+            ClusterReads::Strict => Reads::Strict,
+            ClusterReads::Fast => Reads::Fast,
         },
         waiting_max: config.waiting_max,
         sweep_after: config.sweep_after,
