@@ -244,7 +244,7 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "WORD",
         "strict",
-        "Point reads of the cluster: strict (linearizable) or fast (a transaction under way may be seen in part)",
+        "Reads of the cluster: strict (linearizable) or fast (a transaction under way may be seen in part)",
     ),
     setting(
         "store.waiting_max",
