@@ -1,4 +1,5 @@
-//! `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names, one node, when that does not answer.
+//! `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names, one node: what clients get when that does not answer, and
+//! what the log tells of a write.
 //!
 //! ```sh
 //! cargo xtask cassandra up
@@ -17,6 +18,7 @@ use common::client::{Client, entity_key, insert, name};
 use common::cluster::Home;
 use common::relay::{Path, Relay};
 use http::{Request, StatusCode};
+use serde_json::Value;
 use tavola_core::{EntityGroupTransaction, TableRequest};
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 
@@ -167,14 +169,63 @@ fn an_outcome_that_nobody_tells_is_told_as_such_and_is_one_of_two() {
     assert!(scene.server.terminate().success());
 }
 
-/// The directory is told of a partition before its first row is written; while that fails, nothing was begun.
+/// Nothing is known of the table yet, so the first thing that fails is a read.
 #[test]
-fn the_first_write_to_a_partition_that_cannot_be_entered_is_not_begun() {
-    let scene = Scene::new("enter");
+fn a_write_whose_table_cannot_be_looked_up_is_not_begun() {
+    let scene = Scene::new("lookup");
     scene.relay.set(Path::LosesReplies);
     assert_eq!(scene.insert("p/1"), "503 ServerBusy");
     scene.come_back();
     assert_eq!(scene.keys(), [""; 0]);
     assert_eq!(scene.insert("p/1"), "done");
     assert!(scene.server.terminate().success());
+}
+
+/// What the log tells inside of the writes of a partition, line by line.
+fn told(log: &str, partition_key: &str) -> Vec<Value> {
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let is_wanted = |line: &Value| {
+        let (span, partition) = (&line["span"]["name"], line["span"]["partition"].as_str());
+        span == "write" && partition.is_some_and(|partition| partition.contains(partition_key))
+    };
+    lines.filter(is_wanted).map(|line| line["fields"].clone()).collect()
+}
+
+#[test]
+fn a_trace_shows_the_statements_of_a_write() {
+    let home = Home::new("trace");
+    home.init().text();
+    let mut command = home.serve(&["--accept-risks", "replication"]);
+    command.env("TAVOLA_LOG__LEVEL", "info,tavola_cassandra=debug").env("TAVOLA_LOG__FORMAT", "json");
+    command.env("TAVOLA_LOG__FILE", home.folder.path().join("log"));
+    let server = RunningServer::spawn(&mut command);
+    let mut client = Client::connect(&server.table).unwrap();
+    client.create_table(TABLE);
+    let transaction = EntityGroupTransaction::new(vec![insert("followed/1", 1), insert("followed/2", 1)]).unwrap();
+    let request = TableRequest::Transaction(name(TABLE), transaction);
+    client.ask(&request).unwrap().unwrap();
+    let again = client.ask(&request).unwrap();
+    assert!(matches!(again, Err(DecodeError::Service(error)) if error.code == "EntityAlreadyExists"));
+    assert!(server.terminate().success());
+
+    let log = std::fs::read_to_string(home.folder.path().join("log")).unwrap();
+    let mut lines = told(&log, "followed");
+    // Before that the server may find out that the partition is new to it.
+    lines.drain(..lines.iter().position(|line| line["statement"] == "register").unwrap());
+    let [enter, first, applied, second, refused] = &lines[..] else { panic!("{lines:#?}") };
+    let put = format!("UPDATE {}.entity SET ver=?, doc=? WHERE tid=? AND pk=? AND rk=? IF ver=null", home.keyspace);
+    for (line, statement, begins, ends) in [
+        (enter, "register", "INSERT INTO ", "VALUES (?, ?, ?, ?)".to_owned()),
+        (first, "write", "UPDATE ", format!(" IF gen=null; {put} (2 times)")),
+        (second, "write", "UPDATE ", format!(" IF gen=? AND pts<?; {put} (2 times)")),
+    ] {
+        let cql = line["cql"].as_str().unwrap();
+        assert!(cql.starts_with(begins) && cql.ends_with(&ends), "{line:#}");
+        assert_eq!((&line["statement"], &line["message"]), (&statement.into(), &"answered".into()), "{line:#}");
+        assert_eq!(line["node"], *home.nodes, "{line:#}");
+        assert!(line["micros"].is_u64(), "{line:#}");
+    }
+    assert_eq!(applied["message"], "applied");
+    assert_eq!(refused["message"], "refused");
+    assert_eq!((&refused["generation"], &refused["rows"]), (&1.into(), &2.into()), "{refused:#}");
 }
