@@ -80,8 +80,7 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(Arc::clone(tls)));
     }
-    let user = options.credentials.as_ref().map(|(user, _)| user.as_str());
-    builder.build().await.map_err(|error| OpenError::connect(&options.contact_points, user, &error))
+    builder.build().await.map_err(|error| OpenError::connect(options, &error))
 }
 
 /// It stands in statements that cannot take it as a value.
