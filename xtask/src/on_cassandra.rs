@@ -1,34 +1,64 @@
 //! The checks of a store and of the service, on one real node of Cassandra.
 
+use std::process::Command;
+
 use crate::cassandra::{Cluster, Shape};
 use crate::failure::Result;
 use crate::server::{self, Server};
 use crate::{conformance, sdk, shell, workspace};
 
-/// Where tests of our crates find the cluster.
+/// Where tests of our crates find the cluster, and whom they must trust.
 const VARIABLE: &str = "TAVOLA_CASSANDRA";
-const NAME: &str = "landing";
+const AUTHORITY: &str = "TAVOLA_CASSANDRA_CA_FILE";
 
-/// The check that guards a landing: the contract of stores, the wire suite and the Python SDK.
+/// The check that guards a landing: first the shorter one, what a cluster gets that wants a password and encryption and is
+/// not safe to use; then the contract of stores, the wire suite and the Python SDK.
 pub(crate) fn check() -> Result {
-    let cluster = Cluster::up(&Shape::new(NAME, 1)?, true)?;
+    on(&guarded()?, run_guarded)?;
+    on(&Shape::new("landing", 1)?, run)
+}
+
+fn on(shape: &Shape, run: impl FnOnce(&Cluster) -> Result) -> Result {
+    let cluster = Cluster::up(shape, true)?;
     let outcome = run(&cluster);
     // Its logs stay, which is all that anybody wants of it after a failure.
     cluster.down(false).and(outcome)
 }
 
+fn guarded() -> Result<Shape> {
+    let mut shape = Shape::new("landing-guarded", 1)?;
+    (shape.password, shape.tls) = (true, true);
+    let settings = [("commitlog_sync", "periodic"), ("paxos_variant", "v1")];
+    shape.settings.extend(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    Ok(shape)
+}
+
+fn run_guarded(cluster: &Cluster) -> Result {
+    let authority = cluster.authority().ok_or("the guarded cluster has no authority")?;
+    shell::run(tests("guarded_cluster", &contact_points(cluster))?.env(AUTHORITY, authority))
+}
+
 fn run(cluster: &Cluster) -> Result {
-    let nodes: Vec<String> = cluster.contact_points().iter().map(ToString::to_string).collect();
-    let nodes = nodes.join(",");
-    let mut tests = workspace::cargo()?;
-    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
-    tests.args(["test", "--workspace", "--test", "cluster_*"]).env(VARIABLE, &nodes);
-    shell::run(&mut tests)?;
+    let nodes = contact_points(cluster);
+    shell::run(&mut tests("cluster_*", &nodes)?)?;
     let binary = server::build()?;
     let server = Server::start_with_settings(&binary, "conformance-cassandra", &settings(&nodes, "conformance"))?;
     conformance::run_against(&server.endpoint)?;
     let server = Server::start_with_settings(&binary, "sdk-cassandra", &settings(&nodes, "sdk"))?;
     sdk::run_python(&server.endpoint)
+}
+
+fn contact_points(cluster: &Cluster) -> String {
+    let nodes: Vec<String> = cluster.contact_points().iter().map(ToString::to_string).collect();
+    nodes.join(",")
+}
+
+/// Tests of our crates on these nodes, with the features of the whole workspace, or what `cargo test --workspace` compiled
+/// would be compiled again.
+fn tests(name: &str, nodes: &str) -> Result<Command> {
+    let mut tests = workspace::cargo()?;
+    tests.args(["test", "--workspace", "--test", name]).env(VARIABLE, nodes);
+    Ok(tests)
 }
 
 /// One node has one copy. Suites drop hundreds of tables, each of which waits for the leases of front ends that there

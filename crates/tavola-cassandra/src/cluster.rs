@@ -15,7 +15,7 @@ use scylla::response::query_result::QueryResult;
 use scylla::routing::Token;
 use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::batch::Batch;
+use scylla::statement::batch::{Batch, BatchStatement};
 use scylla::statement::prepared::PreparedStatement;
 use tavola_core::{PartitionKey, TableId};
 use tavola_store::keys::encode_text;
@@ -80,8 +80,7 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(Arc::clone(tls)));
     }
-    let user = options.credentials.as_ref().map(|(user, _)| user.as_str());
-    builder.build().await.map_err(|error| OpenError::connect(&options.contact_points, user, &error))
+    builder.build().await.map_err(|error| OpenError::connect(options, &error))
 }
 
 /// It stands in statements that cannot take it as a value.
@@ -127,7 +126,7 @@ impl Cluster {
     ) -> Result<QueryResult, ExecutionError> {
         let begun = Instant::now();
         let result = self.session.execute_unpaged(statement, values).await;
-        self.observe(kind, begun, result.as_ref().err());
+        self.observe(kind, begun, statement.get_statement(), &result);
         result
     }
 
@@ -140,17 +139,28 @@ impl Cluster {
     ) -> Result<QueryResult, ExecutionError> {
         let begun = Instant::now();
         let result = self.session.batch(batch, values).await;
-        self.observe(kind, begun, result.as_ref().err());
+        self.observe(kind, begun, BatchText(batch), &result);
         result
     }
 
-    fn observe(&self, kind: Kind, begun: Instant, error: Option<&ExecutionError>) {
+    /// Whoever traces a write sees each of its statements, and from which node the answer came. The text costs something
+    /// only then.
+    fn observe(
+        &self,
+        kind: Kind,
+        begun: Instant,
+        cql: impl fmt::Display,
+        result: &Result<QueryResult, ExecutionError>,
+    ) {
         let took = begun.elapsed();
-        self.counters.timed(kind, took, error.is_some());
+        self.counters.timed(kind, took, result.is_err());
         let (statement, micros) = (kind.name(), took.as_micros() as u64);
-        match error {
-            None => tracing::debug!(statement, micros, "answered"),
-            Some(error) => tracing::debug!(statement, micros, %error, "failed"),
+        match result {
+            Ok(result) => {
+                let node = || result.request_coordinator().connection_address();
+                tracing::debug!(statement, micros, node = %node(), %cql, "answered");
+            }
+            Err(error) => tracing::debug!(statement, micros, %error, %cql, "failed"),
         }
     }
 
@@ -190,13 +200,47 @@ impl Cluster {
     }
 }
 
+/// The statements of a batch; those that follow their like are counted.
+struct BatchText<'a>(&'a Batch);
+
+impl fmt::Display for BatchText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<&str> = self.0.statements.iter().map(statement_text).collect();
+        for (index, like) in texts.chunk_by(|one, next| one == next).enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{}", like[0])?;
+            if like.len() > 1 {
+                write!(f, " ({} times)", like.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn statement_text(statement: &BatchStatement) -> &str {
+    match statement {
+        BatchStatement::Query(statement) => &statement.contents,
+        BatchStatement::PreparedStatement(statement) => statement.get_statement(),
+        _ => "?",
+    }
+}
+
 fn all_connected(state: &ClusterState) -> bool {
     state.get_nodes_info().iter().all(|node| node.is_connected())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check_keyspace_name;
+    use scylla::statement::batch::{Batch, BatchType};
+
+    use super::{BatchText, check_keyspace_name};
+
+    #[test]
+    fn a_batch_is_told_by_its_statements() {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        ["guard", "put", "put", "delete"].iter().for_each(|text| batch.append_statement(*text));
+        assert_eq!(BatchText(&batch).to_string(), "guard; put (2 times); delete");
+    }
 
     #[test]
     fn names_of_keyspaces() {

@@ -1,9 +1,13 @@
 //! Why a cluster cannot be used, and what a failed statement says.
 
-use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError, DbError, ExecutionError,
+    MetadataError, NewSessionError, RequestAttemptError,
+};
 use tavola_store::StoreError;
 
 use crate::inspect::Finding;
+use crate::options::Options;
 
 /// Why the store cannot be opened, for a person to read.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +19,16 @@ pub enum OpenError {
         /// Whom we asked.
         contact_points: String,
         /// What came of it.
+        reason: String,
+    },
+    /// A node has no certificate that we trust, or does not speak TLS.
+    #[error(
+        "cannot secure the connections to the cluster at {contact_points} (settings store.tls, store.ca_file): {reason}"
+    )]
+    Tls {
+        /// Whom we asked.
+        contact_points: String,
+        /// What is wrong.
         reason: String,
     },
     /// The user or the password is wrong.
@@ -81,14 +95,24 @@ fn list(findings: &[Finding]) -> String {
 }
 
 impl OpenError {
-    pub(crate) fn connect(contact_points: &[String], user: Option<&str>, error: &NewSessionError) -> Self {
-        let contact_points = contact_points.join(", ");
+    pub(crate) fn connect(options: &Options, error: &NewSessionError) -> Self {
+        let contact_points = options.contact_points.join(", ");
+        let Some(error) = last_connection(error) else {
+            return Self::Connect { contact_points, reason: error.to_string() };
+        };
         let reason = error.to_string();
-        if reason.contains("uthentication") || reason.contains("redentials") {
-            return match user {
-                Some(user) => Self::Credentials { contact_points, user: user.to_owned(), reason },
+        if is_about_credentials(error) {
+            return match &options.credentials {
+                Some((user, _)) => Self::Credentials { contact_points, user: user.clone(), reason },
                 None => Self::NoCredentials { contact_points },
             };
+        }
+        if is_about_tls(error) {
+            return Self::Tls { contact_points, reason };
+        }
+        if options.tls.is_none() && is_hung_up(error) {
+            let reason = format!("{reason}. A node that takes only encrypted connections does so: set store.tls");
+            return Self::Connect { contact_points, reason };
         }
         Self::Connect { contact_points, reason }
     }
@@ -96,6 +120,32 @@ impl OpenError {
     pub(crate) fn statement(doing: &'static str, error: &impl ToString) -> Self {
         Self::Statement { doing, reason: error.to_string() }
     }
+}
+
+/// Why the last of the nodes did not take us in.
+fn last_connection(error: &NewSessionError) -> Option<&ConnectionError> {
+    match error {
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error,
+        })) => Some(last_connection_error),
+        _ => None,
+    }
+}
+
+fn is_about_credentials(error: &ConnectionError) -> bool {
+    let ConnectionError::ConnectionSetupRequestError(setup) = error else { return false };
+    matches!(setup.error, SetupError::MissingAuthentication | SetupError::DbError(DbError::AuthenticationError, _))
+}
+
+fn is_about_tls(error: &ConnectionError) -> bool {
+    let ConnectionError::IoError(error) = error else { return false };
+    error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+}
+
+/// The node took the connection, and ended it at our first words.
+fn is_hung_up(error: &ConnectionError) -> bool {
+    let ConnectionError::ConnectionSetupRequestError(setup) = error else { return false };
+    matches!(setup.error, SetupError::BrokenConnection(_))
 }
 
 /// What a failed statement says about what it was to do.

@@ -37,7 +37,7 @@ pub enum Risk {
     Nodes,
     /// A node that takes no write as large as the largest transaction.
     Mutations,
-    /// A node that does not tell its settings.
+    /// A node that does not tell its settings: what cannot be seen cannot be called safe.
     Settings,
 }
 
@@ -157,9 +157,26 @@ async fn look(session: &Session, options: &Options) -> (Vec<NodeSeen>, Vec<Findi
 #[derive(Debug, Default)]
 struct Seen {
     version: String,
-    /// `None`: it has no table of them.
-    settings: Option<BTreeMap<String, String>>,
+    settings: Settings,
     clock_offset: Duration,
+}
+
+/// What a node says of its settings.
+#[derive(Debug, Default)]
+enum Settings {
+    Told(BTreeMap<String, String>),
+    /// It has no table of them, as ScyllaDB.
+    #[default]
+    NoTable,
+    /// Not to this user.
+    NotToUs,
+}
+
+impl Settings {
+    fn get(&self, name: &str) -> Option<&str> {
+        let Self::Told(settings) = self else { return None };
+        settings.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
 }
 
 /// The settings that are shown of a node on which nothing is wrong.
@@ -167,8 +184,7 @@ const SHOWN: [&str; 3] = ["commitlog_sync", "paxos_variant", "commitlog_segment_
 
 impl Seen {
     fn shown(self, address: String) -> NodeSeen {
-        let settings = self.settings.unwrap_or_default();
-        let line = |name: &str| settings.get(name).map(|value| format!("{name}: {value}"));
+        let line = |name: &str| self.settings.get(name).map(|value| format!("{name}: {value}"));
         let settings = SHOWN.into_iter().filter_map(line).collect();
         NodeSeen { address, version: self.version, clock_offset: self.clock_offset, settings }
     }
@@ -192,21 +208,23 @@ async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
 }
 
 /// Cassandra tells its settings in a virtual table; another database has none.
-async fn settings(
-    session: &Session,
-    ask: impl Fn(&str) -> Statement,
-) -> Result<Option<BTreeMap<String, String>>, String> {
+async fn settings(session: &Session, ask: impl Fn(&str) -> Statement) -> Result<Settings, String> {
     let select = ask("SELECT name, value FROM system_views.settings");
     let result = match session.query_unpaged(select, ()).await {
         Ok(result) => result,
-        // There is no such table. Any other failure says nothing about the settings, and must not pass for "none told".
-        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _))) => return Ok(None),
+        // Any other failure says nothing about the settings, and must not pass for "none told".
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _))) => {
+            return Ok(Settings::NoTable);
+        }
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Unauthorized, _))) => {
+            return Ok(Settings::NotToUs);
+        }
         Err(error) => return Err(error.to_string()),
     };
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
     let rows = result.rows::<(String, Option<String>)>().map_err(|error| error.to_string())?;
     let read = rows.map(|row| row.map(|(name, value)| (name, value.unwrap_or_default())));
-    read.collect::<Result<_, _>>().map(Some).map_err(|error| error.to_string())
+    read.collect::<Result<_, _>>().map(Settings::Told).map_err(|error| error.to_string())
 }
 
 /// Zero if the node's time lies between question and answer.

@@ -41,8 +41,15 @@ pub(crate) fn read(result: QueryResult) -> Result<Reply, Failure> {
         applied = applied.or(read_line(&names, row, &mut refused));
     }
     match applied {
-        Some(true) => Ok(Reply::Applied),
-        Some(false) => Ok(Reply::Refused(refused)),
+        Some(true) => {
+            tracing::debug!("applied");
+            Ok(Reply::Applied)
+        }
+        Some(false) => {
+            let Refused { generation, version, rows } = &refused;
+            tracing::debug!(generation, version, rows = rows.len(), "refused");
+            Ok(Reply::Refused(refused))
+        }
         None => Err(unreadable(&"it does not say whether it was applied")),
     }
 }

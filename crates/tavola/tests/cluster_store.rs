@@ -13,63 +13,16 @@ mod old_data_content;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use common::cli::{Done, check, in_folder, run};
+use common::RunningServer;
+use common::cli::{check, in_folder, run};
 use common::client::{Client, insert, name};
+use common::cluster::Home;
 use common::stores::{MANY, open, write_many};
-use common::{RunningServer, tavola};
 use old_data_content::{read_all, write_log_tail, write_table_files};
 use serde_json::Value;
 use tavola_core::TableRequest;
-
-/// A home for commands and a keyspace of its own, which is not made yet.
-struct Home {
-    folder: tempfile::TempDir,
-    nodes: String,
-    keyspace: String,
-}
-
-impl Home {
-    fn new(what: &str) -> Self {
-        let nodes = std::env::var("TAVOLA_CASSANDRA").unwrap_or_else(|_| "127.0.0.1:9042".to_owned());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        Self { folder: tempfile::tempdir().unwrap(), nodes, keyspace: format!("t{now}_{what}") }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Done {
-        run(in_folder(self.folder.path()).args(arguments))
-    }
-
-    /// With the flags that name the cluster.
-    fn on_cluster(&self, arguments: &[&str]) -> Done {
-        let cluster = ["--contact-points", &self.nodes, "--keyspace", &self.keyspace];
-        self.run(&[arguments, &cluster[..]].concat())
-    }
-
-    fn init(&self) -> Done {
-        self.on_cluster(&["store", "init", "--replication", "1"])
-    }
-
-    fn place(&self) -> String {
-        format!("cassandra:{}/{}", self.nodes, self.keyspace)
-    }
-
-    fn copy(&self, from: &str, to: &str) -> Value {
-        let arguments = ["store", "copy", "--accept-risks", "replication", "-o", "json", "--from", from, "--to", to];
-        let done = self.run(&arguments);
-        assert_eq!(done.code, Some(0), "{done:?}");
-        serde_json::from_str(&done.stdout).unwrap()
-    }
-
-    fn serve(&self, with: &[&str]) -> std::process::Command {
-        let mut command = tavola();
-        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--store", "cassandra"]);
-        command.args(["--contact-points", &self.nodes, "--keyspace", &self.keyspace]).args(with);
-        command.current_dir(self.folder.path());
-        command
-    }
-}
 
 #[test]
 fn a_keyspace_is_made_once() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Finding, Risk, Seen};
+use super::{Finding, Risk, Seen, Settings};
 
 /// Fewer copies do not survive the loss of a node with both data and service.
 const COPIES_MIN: usize = 3;
@@ -18,7 +18,7 @@ pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
     let mut find = |risk: Risk, dangerous: bool, text: String, advice: &str| {
         findings.push(Finding { risk, dangerous, node: Some(name.to_owned()), text, advice: advice.to_owned() });
     };
-    let setting = |key: &str| seen.settings.as_ref().and_then(|settings| settings.get(key)).map(String::as_str);
+    let setting = |key: &str| seen.settings.get(key);
     if let Some(sync) = setting("commitlog_sync").filter(|sync| sync.eq_ignore_ascii_case("periodic")) {
         let text = format!(
             "node {name} has commitlog_sync: {sync}: it acknowledges writes before they are on disk, and loses them with \
@@ -46,13 +46,32 @@ pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
         );
         find(Risk::Clocks, false, text, "synchronise the clocks");
     }
-    if seen.settings.is_none() {
+    if let Some((what, advice)) = untold(&seen.settings) {
         let text = format!(
-            "node {name} does not tell its settings: whether it loses acknowledged writes or linearizability is not told"
+            "node {name} does not tell {what}: whether it loses acknowledged writes or linearizability cannot be seen"
         );
-        find(Risk::Settings, false, text, "look at its configuration; ScyllaDB always syncs conditional writes");
+        find(Risk::Settings, true, text, advice);
     }
     findings
+}
+
+/// What of that which counts a node keeps to itself, and what helps.
+fn untold(settings: &Settings) -> Option<(String, &'static str)> {
+    match settings {
+        Settings::NotToUs => {
+            let advice = "GRANT SELECT ON system_views.settings to the user of store.user";
+            Some(("its settings to our user".to_owned(), advice))
+        }
+        Settings::NoTable => {
+            let advice = "look at its configuration; ScyllaDB always syncs conditional writes";
+            Some(("its settings".to_owned(), advice))
+        }
+        Settings::Told(_) => {
+            let missing = ["commitlog_sync", "paxos_variant"].into_iter().filter(|key| settings.get(key).is_none());
+            let missing = missing.collect::<Vec<_>>().join(" and ");
+            (!missing.is_empty()).then_some((missing, "use Cassandra 4.1 or newer"))
+        }
+    }
 }
 
 /// The largest write that a node takes, and which setting says so.
@@ -120,24 +139,26 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    use super::{Risk, Seen, judge_copies, judge_node, judge_versions, size_bytes};
+    use super::{Risk, Seen, Settings, judge_copies, judge_node, judge_versions, size_bytes};
 
+    /// Of a node that is set up well but for these.
     fn risks(settings: &[(&str, &str)], clock_offset: Duration) -> Vec<(Risk, bool)> {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let seen = Seen { settings: Some(settings), clock_offset, ..Seen::default() };
+        let mut all = BTreeMap::from([("commitlog_sync", "batch"), ("paxos_variant", "v2")]);
+        all.extend(settings.iter().copied());
+        let all = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let seen = Seen { settings: Settings::Told(all), clock_offset, ..Seen::default() };
         judge_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
     }
 
     #[test]
     fn settings_that_lose_something() {
         let none = Duration::ZERO;
-        assert_eq!(risks(&[("commitlog_sync", "batch"), ("paxos_variant", "v2")], none), []);
+        assert_eq!(risks(&[], none), []);
         assert_eq!(risks(&[("commitlog_sync", "group")], none), []);
         assert_eq!(risks(&[("commitlog_sync", "periodic")], none), [(Risk::Commitlog, true)]);
         assert_eq!(risks(&[("paxos_variant", "v1")], none), [(Risk::Paxos, true)]);
         assert_eq!(risks(&[("paxos_variant", "v1_without_linearizable_reads")], none), [(Risk::Paxos, true)]);
         assert_eq!(risks(&[], Duration::from_secs(2)), [(Risk::Clocks, false)]);
-        assert_eq!(risks(&[], none), []);
     }
 
     #[test]
@@ -162,11 +183,27 @@ mod tests {
         }
     }
 
+    /// A server started on nodes whose settings its user may not read, and on nodes too old to have one of them.
     #[test]
-    fn a_node_that_tells_nothing_is_not_called_safe() {
-        let findings = judge_node("n", &Seen::default());
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].risk == Risk::Settings && findings[0].text.contains("not told"), "{findings:?}");
+    fn what_cannot_be_seen_is_not_called_safe() {
+        for (settings, what) in [
+            (Settings::NoTable, "its settings:"),
+            (Settings::NotToUs, "its settings to our user:"),
+            (Settings::Told(BTreeMap::new()), "commitlog_sync and paxos_variant:"),
+            (Settings::Told(BTreeMap::from([("commitlog_sync".into(), "batch".into())])), "tell paxos_variant:"),
+            (
+                Settings::Told(BTreeMap::from([
+                    ("commitlog_sync".into(), String::new()),
+                    ("paxos_variant".into(), "v2".into()),
+                ])),
+                "tell commitlog_sync:",
+            ),
+        ] {
+            let findings = judge_node("n", &Seen { settings, ..Seen::default() });
+            let [finding] = &findings[..] else { panic!("{what}: {findings:?}") };
+            assert!(finding.risk == Risk::Settings && finding.dangerous, "{finding:?}");
+            assert!(finding.text.contains(what), "{finding:?}");
+        }
     }
 
     #[test]

@@ -281,7 +281,7 @@ pub const SETTINGS: &[Setting] = &[
         Some("accept-risks"),
         "NAMES",
         "",
-        "Dangers of the cluster to live with: commitlog, paxos, replication; see `tavola doctor`",
+        "Dangers of the cluster to live with: commitlog, paxos, replication, settings; see `tavola doctor`",
     ),
     setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
     setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),

@@ -4,6 +4,8 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of the fixture")]
 
 pub(crate) mod cli;
+pub(crate) mod cluster;
+pub(crate) mod relay;
 pub(crate) mod stores;
 
 use std::ops::Deref;

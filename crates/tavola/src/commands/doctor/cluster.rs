@@ -68,6 +68,9 @@ fn tell_finding(finding: &Finding, options: &Options, report: &mut Report) {
 fn advice_on(error: &OpenError) -> &'static str {
     match error {
         OpenError::Connect { .. } => "start the nodes, or name others in store.contact_points (--contact-points)",
+        OpenError::Tls { .. } => {
+            "name who signed the nodes' certificates in store.ca_file (--store-ca-file); each must name its node's address"
+        }
         OpenError::Credentials { .. } | OpenError::NoCredentials { .. } => {
             "set store.user (--store-user) and store.password_file (--store-password-file)"
         }
