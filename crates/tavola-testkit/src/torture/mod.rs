@@ -20,6 +20,7 @@ mod kill;
 mod ledger;
 mod load;
 mod lossy_disk;
+mod mutants;
 mod power;
 mod preload;
 mod runner;
