@@ -23,7 +23,7 @@ usage: torture [campaign...] --server FILE --scratch FOLDER [options]
   --json FILE       also write the figures to FILE
   --list            print the campaigns
 
-exit code: 0 nothing found, 1 a promise was broken, 2 wrong usage";
+exit code: 0 nothing found, 1 a promise was broken or could not be put to the test, 2 wrong usage";
 
 #[derive(Default)]
 struct Options {
@@ -133,11 +133,12 @@ fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
             scratch: scratch.clone(),
         };
         let outcome = run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;
-        kept &= outcome.found.is_empty();
+        kept &= outcome.found.is_empty() && outcome.missing.is_empty();
         let figures: serde_json::Map<String, Value> =
             outcome.tally.figures().map(|(what, figure)| (what.to_owned(), figure.into())).collect();
         report.push(json!({
             "campaign": campaign.name, "first_seed": first, "clean": outcome.clean, "found": outcome.found,
+            "missing": outcome.missing,
             "seconds": outcome.elapsed.as_secs(), "figures": figures,
         }));
     }

@@ -13,6 +13,7 @@ pub(in crate::torture) const MUTANTS: Campaign = Campaign {
     about: "servers with a defect on purpose before a cluster: is each one reported?",
     short_seeds: 1,
     needs_cluster: true,
+    must_happen: &[],
     attack,
 };
 

@@ -106,7 +106,7 @@ impl<'a> Caller<'a> {
     ///
     /// # Errors
     /// If the server gives an answer that a healthy server does not give.
-    pub(super) fn run(mut self) -> Result<Self, Violation> {
+    pub(super) fn run(&mut self) -> Result<(), Violation> {
         for _ in 0..self.shape.calls_per_client {
             if self.board.has_ended() {
                 break;
@@ -119,20 +119,20 @@ impl<'a> Caller<'a> {
                 std::thread::sleep(Duration::from_micros(self.dice.u64(..2_000)));
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Reads the whole table, as the last thing.
-    pub(super) fn read_everything(mut self) -> Result<Self, Violation> {
+    pub(super) fn read_everything(&mut self) -> Result<(), Violation> {
         let top = 1_000;
         if !self.scan((0, 0)..(self.shape.partitions, 0), top)? {
             return Err(Violation::new("the table cannot be read, though all is well"));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Reads every row of the table by its key.
-    pub(super) fn get_everything(mut self) -> Result<Self, Violation> {
+    pub(super) fn get_everything(&mut self) -> Result<(), Violation> {
         for partition in 0..self.shape.partitions {
             for row in 0..self.shape.rows {
                 let mut answer = self.call(partition, Ask::Get(row))?;
@@ -149,7 +149,7 @@ impl<'a> Caller<'a> {
                 }
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// What it did. Calls without an answer end with the life of the server in which they were made.

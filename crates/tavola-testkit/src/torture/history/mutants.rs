@@ -13,6 +13,7 @@ pub(crate) const MUTANTS: Campaign = Campaign {
     about: "servers with a defect on purpose: is each one reported?",
     short_seeds: 1,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 
