@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
-use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault};
+use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault, undo_faults};
 
 const USAGE: &str = "\
 usage: torture [campaign...] --server FILE --scratch FOLDER [options]
@@ -15,6 +16,8 @@ usage: torture [campaign...] --server FILE --scratch FOLDER [options]
   --mutants FILE    a server with defects, which campaigns must find
   --cluster FOLDER  of the cluster that campaigns with that name attack
   --faults A,B      only seeds of the campaign cluster that bring one of these faults
+  --end-with-parent end when the program ends that started this one
+  --undo-faults     only undo what an attack on the cluster left behind that was killed
   --scratch FOLDER  where attacks have their folders
   --seeds N         so many seeds; default: those of the short form
   --first-seed N    begin there; default 1
@@ -38,6 +41,8 @@ struct Options {
     minutes: Option<u64>,
     json: Option<PathBuf>,
     list: bool,
+    undo_faults: bool,
+    end_with_parent: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +53,17 @@ fn main() -> ExitCode {
     if options.list {
         CAMPAIGNS.iter().for_each(|campaign| println!("{:<15} {}", campaign.name, campaign.about));
         return ExitCode::SUCCESS;
+    }
+    if options.undo_faults {
+        return match undo(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => wrong_usage(&problem),
+        };
+    }
+    if options.end_with_parent
+        && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
+    {
+        return wrong_usage(&format!("--end-with-parent: {error}"));
     }
     let chosen = match choose(&options.campaigns) {
         Ok(chosen) => chosen,
@@ -81,6 +97,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--minutes" => options.minutes = Some(number(&value()?)?),
             "--json" => options.json = Some(value()?.into()),
             "--list" => options.list = true,
+            "--end-with-parent" => options.end_with_parent = true,
+            "--undo-faults" => options.undo_faults = true,
             _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
             _ => options.campaigns.push(word),
         }
@@ -108,6 +126,11 @@ fn choose(names: &[String]) -> Result<Vec<&'static Campaign>, String> {
     let all = names.is_empty() || names.iter().any(|name| name == "all");
     let all = |campaign: &Campaign| all && !campaign.needs_cluster;
     Ok(CAMPAIGNS.iter().filter(|campaign| all(campaign) || names.iter().any(|name| name == campaign.name)).collect())
+}
+
+fn undo(options: &Options) -> Result<(), String> {
+    let cluster = options.cluster.as_ref().ok_or("--cluster is missing")?;
+    undo_faults(cluster).map_err(|violation| violation.to_string())
 }
 
 /// So many from the first on, and of these only those that bring one of the faults, if faults were named.

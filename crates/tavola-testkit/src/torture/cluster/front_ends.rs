@@ -93,10 +93,10 @@ impl FrontEnds {
     /// If it does not start.
     pub(super) fn start(&mut self, arena: &Arena, server: &Path, index: usize) -> Result<String, Violation> {
         let mut command = serve_command(server, &arena.folder.join("unused"));
-        command.stderr(arena.append_to_log()?).env("TAVOLA_LOG__LEVEL", "warn");
+        command.env("TAVOLA_LOG__LEVEL", "warn");
         self.settings.apply(&mut command);
         self.clocks[index].attach(&mut command);
-        let process = arena.spawn(&mut command)?;
+        let process = arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
         let authority = process.table.clone();
         self.servers[index] = Some(process);
         Ok(authority)

@@ -16,7 +16,7 @@ mod nodes;
 mod process;
 mod scene;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Arena, Campaign, Tally, Violation};
 
@@ -25,6 +25,7 @@ pub(super) use mutants::MUTANTS;
 
 use fault::Fault;
 use front_ends::Defect;
+use nodes::Nodes;
 use scene::{REGISTERED_AGAIN, RETIRED, play};
 
 /// Every fault once.
@@ -53,6 +54,14 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     );
     tally.add(fault.figure(), 1);
     Ok(tally)
+}
+
+/// Undoes what an attack that was killed left behind: rules of the packet filter, and nodes that were stopped.
+///
+/// # Errors
+/// If rules remain, or there is no such cluster.
+pub fn undo_faults(cluster: &Path) -> Result<(), Violation> {
+    Nodes::find(cluster)?.undo().map(drop)
 }
 
 /// Where the cluster is: the folder that `cargo xtask cassandra up` made.

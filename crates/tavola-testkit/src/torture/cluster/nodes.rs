@@ -68,15 +68,22 @@ impl Nodes {
         points.join(",")
     }
 
+    /// Takes all rules of the packet filter away, and lets stopped nodes go on; whether something was cut.
+    ///
+    /// # Errors
+    /// If rules remain, or a node cannot be sent a signal.
+    pub(super) fn undo(&self) -> Result<bool, Violation> {
+        let was_cut = self.cuts.heal()?;
+        let live = self.all.iter().filter(|node| node.live_pid().is_some());
+        live.map(|node| node.signal("-CONT")).fold(Ok(()), Result::and).map(|()| was_cut)
+    }
+
     /// Undoes every fault, whoever left it behind, and waits until all is well.
     ///
     /// # Errors
     /// If that does not come about.
     pub(super) fn heal(&self) -> Result<(), Violation> {
-        let was_cut = self.cuts.heal()?;
-        for node in self.all.iter().filter(|node| node.live_pid().is_some()) {
-            node.signal("-CONT")?;
-        }
+        let was_cut = self.undo()?;
         let dead: Vec<&Node> = self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
         dead.iter().try_for_each(|node| node.start())?;
         // To ask all nodes takes seconds; who answers and was not touched is as well as the last time.
@@ -189,10 +196,7 @@ impl Nodes {
 /// Nobody else knows how to undo these.
 impl Drop for Nodes {
     fn drop(&mut self) {
-        let _next_start_tries_again = self.cuts.heal();
-        for node in self.all.iter().filter(|node| node.live_pid().is_some()) {
-            let _gone = node.signal("-CONT");
-        }
+        let _next_start_tries_again = self.undo();
     }
 }
 

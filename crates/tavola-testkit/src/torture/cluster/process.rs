@@ -66,6 +66,20 @@ pub(super) fn stop(pid: u32) -> Result<Stopped, Violation> {
     Ok(Stopped(pid))
 }
 
+/// The same command, for a process that is killed when this program ends, however it ends. What the command does with its
+/// standard streams is not taken over.
+pub(super) fn that_dies_with_us(command: &Command) -> Command {
+    let mut mortal = Command::new("setpriv");
+    mortal.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => mortal.env(name, value),
+            None => mortal.env_remove(name),
+        };
+    }
+    mortal
+}
+
 /// Sends a signal to a process.
 pub(super) fn send(signal: &str, pid: u32) -> Result<(), Violation> {
     let sent = Command::new("kill").args([signal, &pid.to_string()]).status().is_ok_and(|status| status.success());
@@ -101,6 +115,17 @@ mod tests {
         ] {
             assert_eq!(State::from_stat(stat), expected, "{stat}");
         }
+    }
+
+    #[test]
+    fn a_mortal_process_is_the_one_that_was_asked_for() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $$ $GIVEN $HOME", "with spaces"]).env("GIVEN", "this").env_remove("HOME");
+        let mut mortal = that_dies_with_us(&command);
+        let child = mortal.stdout(std::process::Stdio::piped()).spawn().expect("setpriv can be run");
+        let pid = child.id();
+        let said = child.wait_with_output().expect("it ends").stdout;
+        assert_eq!(String::from_utf8_lossy(&said), format!("{pid} this\n"));
     }
 
     #[test]
