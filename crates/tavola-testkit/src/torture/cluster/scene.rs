@@ -167,6 +167,10 @@ impl Scene<'_> {
                     Err(_) => found = found.and(panicked()),
                 }
             }
+            let struck = struck.and_then(|seen| {
+                let is_played = fault != Fault::HastyClients || histories.iter().any(|history| history.given_up() > 0);
+                is_played.then_some(seen).ok_or_else(|| Violation::new("no client was too hasty to hear an answer"))
+            });
             Raced { struck, histories, found }
         })
     }

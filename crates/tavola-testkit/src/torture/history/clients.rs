@@ -23,15 +23,17 @@ pub(super) struct Shape {
     pub(super) calls_per_client: usize,
     /// A client waits so long for an answer.
     pub(super) patience: Duration,
-    /// And every fourth time so long.
+    /// And every fourth time so long at most.
     pub(super) haste: Option<Duration>,
     pub(super) habit: Habit,
 }
 
 impl Shape {
-    /// How long to wait on a connection.
-    pub(super) fn patience(&self, choice: usize) -> Duration {
-        self.haste.filter(|_| choice.is_multiple_of(4)).unwrap_or(self.patience)
+    /// How long to wait for the next answer. It is thrown anew for each: who once had a patient connection would never
+    /// give up again.
+    pub(super) fn throw_patience(&self, dice: &mut fastrand::Rng) -> Duration {
+        let Some(haste) = self.haste.filter(|_| dice.u8(..4) == 0) else { return self.patience };
+        Duration::from_micros(dice.u64(1_000..=haste.as_micros() as u64))
     }
 }
 
@@ -62,6 +64,8 @@ pub(super) struct Diary {
     pub(super) scans: Vec<Scan>,
     /// How often the server said that it cannot.
     pub(super) busy: u64,
+    /// How often the client was too hasty to hear an answer.
+    pub(super) given_up: u64,
 }
 
 pub(super) struct Caller<'a> {
@@ -74,6 +78,8 @@ pub(super) struct Caller<'a> {
     only: Option<String>,
     /// Where the last connection failed.
     failed: Option<Life>,
+    /// Whether it waits less for the next answer than others do.
+    is_hasty: bool,
     remembered: HashMap<Place, Vec<Version>>,
     diary: Diary,
     /// Calls without an answer, and the life in which they were made.
@@ -91,6 +97,7 @@ impl<'a> Caller<'a> {
             connection: None,
             only: None,
             failed: None,
+            is_hasty: false,
             remembered,
             diary,
             open: Vec::new(),
@@ -359,8 +366,7 @@ impl<'a> Caller<'a> {
         while self.connection.is_none() {
             let (authority, life) = self.board.server(self.failed, self.dice.usize(..))?;
             let authority = self.only.as_ref().unwrap_or(&authority);
-            let patience = self.shape.patience(self.dice.usize(..));
-            let Ok(client) = Client::connect_with_patience(authority, patience) else {
+            let Ok(client) = Client::connect(authority) else {
                 self.failed = Some(life);
                 if self.board.may_be_in_trouble() {
                     std::thread::sleep(BREATH);
@@ -372,11 +378,15 @@ impl<'a> Caller<'a> {
                 self.connection = Some((client, life));
             }
         }
+        let patience = self.shape.throw_patience(&mut self.dice);
+        self.is_hasty = patience < self.shape.patience;
         let (client, life) = self.connection.as_mut().expect("it was made above");
+        client.set_patience(patience);
         Ok((client, *life))
     }
 
     fn disconnect(&mut self, life: Life) {
+        self.diary.given_up += u64::from(self.is_hasty);
         (self.connection, self.failed) = (None, Some(life));
     }
 }

@@ -21,7 +21,7 @@ pub(in crate::torture) struct RaceShape {
     pub(in crate::torture) rows: u8,
     /// A client waits so long for an answer.
     pub(in crate::torture) patience: Duration,
-    /// And every fourth time so long.
+    /// And every fourth time so long at most.
     pub(in crate::torture) haste: Option<Duration>,
     /// Whether partitions shall be empty at times.
     pub(in crate::torture) comes_and_goes: bool,
@@ -61,13 +61,18 @@ impl Race {
         self.board.server_lives(index, authority);
     }
 
-    /// A connection to a server that lives, as patient as the others; none if it cannot be made now.
+    /// A connection to a server that lives; none if it cannot be made now.
     ///
     /// # Errors
     /// If no server comes back.
     pub(in crate::torture) fn connect(&self, choice: usize) -> Result<Option<Client>, Violation> {
         let (authority, _) = self.board.server(None, choice)?;
-        Ok(Client::connect_with_patience(&authority, self.shape.patience(choice / 7)).ok())
+        Ok(Client::connect(&authority).ok())
+    }
+
+    /// Makes a client as patient as the others are for their next answer.
+    pub(in crate::torture) fn throw_patience(&self, client: &Client, dice: &mut fastrand::Rng) {
+        client.set_patience(self.shape.throw_patience(dice));
     }
 
     /// All clients make calls until the race is ended: what they did, and what they found wrong meanwhile.
@@ -116,6 +121,7 @@ impl Race {
     pub(in crate::torture) fn judge(&self, finished: &Finished) -> Result<Tally, Violation> {
         let mut tally = judge(&record(self.shape, finished.diaries.iter().cloned()))?;
         tally.add("answers 503", finished.diaries.iter().map(|diary| diary.busy).sum());
+        tally.add("answers not waited for", finished.given_up());
         Ok(tally)
     }
 
@@ -140,6 +146,11 @@ pub(in crate::torture) struct Finished {
 }
 
 impl Finished {
+    /// How often clients were too hasty to hear an answer.
+    pub(in crate::torture) fn given_up(&self) -> u64 {
+        self.diaries.iter().map(|diary| diary.given_up).sum()
+    }
+
     /// How many partitions somebody tried to write to.
     pub(in crate::torture) fn partitions_written(&self) -> u64 {
         let calls = self.diaries.iter().flat_map(|diary| &diary.calls);
