@@ -390,3 +390,30 @@ impl<'a> Caller<'a> {
         (self.connection, self.failed) = (None, Some(life));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Patience was thrown once for each connection, and only a patient one lasts: soon no client was hasty any more.
+    #[test]
+    fn every_fourth_answer_is_waited_for_in_haste() {
+        let (patience, haste) = (Duration::from_secs(9), Duration::from_millis(100));
+        let hasty = Shape {
+            partitions: 1,
+            at_a_time: 1,
+            rows: 1,
+            calls_per_client: 1,
+            patience,
+            haste: Some(haste),
+            habit: Habit::Change,
+        };
+        let mut dice = fastrand::Rng::with_seed(7);
+        let thrown: Vec<Duration> = (0..1_000).map(|_| hasty.throw_patience(&mut dice)).collect();
+        let shorter: Vec<Duration> = thrown.into_iter().filter(|thrown| *thrown < patience).collect();
+        assert!((200..300).contains(&shorter.len()), "{}", shorter.len());
+        assert!(shorter.iter().all(|thrown| *thrown >= Duration::from_millis(1) && *thrown <= haste));
+        let patient = Shape { haste: None, ..hasty };
+        assert!((0..100).all(|_| patient.throw_patience(&mut dice) == patience));
+    }
+}
