@@ -70,7 +70,8 @@ fn run_on_cluster(more: &[String]) -> Result {
     install::ensure(&["iptables"], "cutting nodes off", || shell::has_program("iptables"))?;
     let mut shape = Shape::new(CLUSTER, CLUSTER_NODES)?;
     shape.spares = 1;
-    let mut torture = Command::new(build()?);
+    let program = build()?;
+    let mut torture = Command::new(&program);
     shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", "tavola"]))?;
     // Moved out of the way of other builds, the real one like the one with defects.
     let real = scratch.join("tavola-cluster");
@@ -78,17 +79,26 @@ fn run_on_cluster(more: &[String]) -> Result {
     fs::copy(&built, &real).context(|| format!("cannot copy {}", built.display()))?;
     let keep = more.iter().any(|word| word == "--keep");
     torture.args(more.iter().filter(|word| *word != "--keep"));
-    torture.arg("--server").arg(&real).arg("--scratch").arg(&scratch);
+    torture.arg("--end-with-parent").arg("--server").arg(&real).arg("--scratch").arg(&scratch);
     if runs(more, "cluster-mutants") {
         torture.arg("--mutants").arg(build_mutants(&scratch)?);
+    }
+    // Nodes that are stopped or cut off since somebody killed the last run would never find each other.
+    if let Some(present) = Cluster::find(CLUSTER)? {
+        undo_faults(&program, &present)?;
     }
     let cluster = Cluster::up(&shape, false)?;
     torture.arg("--cluster").arg(cluster.folder());
     let outcome = shell::run_unsaid(&mut torture);
+    undo_faults(&program, &cluster)?;
     if !keep {
         cluster.down(false)?;
     }
     outcome
+}
+
+fn undo_faults(program: &Path, cluster: &Cluster) -> Result {
+    shell::run_unsaid(Command::new(program).arg("--undo-faults").arg("--cluster").arg(cluster.folder()))
 }
 
 /// Whether a campaign is among those that these words ask for.

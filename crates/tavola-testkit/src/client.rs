@@ -71,8 +71,13 @@ impl Client {
     /// The same, and no longer wait for a part of an answer.
     pub fn connect_with_patience(authority: &str, patience: Duration) -> Result<Self, NoAnswer> {
         let client = Self::connect(authority)?;
-        client.stream.get_ref().set_read_timeout(Some(patience)).expect("a time-out can be set");
+        client.set_patience(patience);
         Ok(client)
+    }
+
+    /// From now on waits no longer for a part of an answer.
+    pub fn set_patience(&self, patience: Duration) {
+        self.stream.get_ref().set_read_timeout(Some(patience)).expect("a time-out can be set");
     }
 
     /// The same for another account.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
-use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault};
+use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault, undo_faults};
 
 const USAGE: &str = "\
 usage: torture [campaign...] --server FILE --scratch FOLDER [options]
@@ -15,6 +16,8 @@ usage: torture [campaign...] --server FILE --scratch FOLDER [options]
   --mutants FILE    a server with defects, which campaigns must find
   --cluster FOLDER  of the cluster that campaigns with that name attack
   --faults A,B      only seeds of the campaign cluster that bring one of these faults
+  --end-with-parent end when the program ends that started this one
+  --undo-faults     only undo what an attack on the cluster left behind that was killed
   --scratch FOLDER  where attacks have their folders
   --seeds N         so many seeds; default: those of the short form
   --first-seed N    begin there; default 1
@@ -23,7 +26,7 @@ usage: torture [campaign...] --server FILE --scratch FOLDER [options]
   --json FILE       also write the figures to FILE
   --list            print the campaigns
 
-exit code: 0 nothing found, 1 a promise was broken, 2 wrong usage";
+exit code: 0 nothing found, 1 a promise was broken or could not be put to the test, 2 wrong usage";
 
 #[derive(Default)]
 struct Options {
@@ -38,6 +41,8 @@ struct Options {
     minutes: Option<u64>,
     json: Option<PathBuf>,
     list: bool,
+    undo_faults: bool,
+    end_with_parent: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +53,17 @@ fn main() -> ExitCode {
     if options.list {
         CAMPAIGNS.iter().for_each(|campaign| println!("{:<15} {}", campaign.name, campaign.about));
         return ExitCode::SUCCESS;
+    }
+    if options.undo_faults {
+        return match undo(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => wrong_usage(&problem),
+        };
+    }
+    if options.end_with_parent
+        && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
+    {
+        return wrong_usage(&format!("--end-with-parent: {error}"));
     }
     let chosen = match choose(&options.campaigns) {
         Ok(chosen) => chosen,
@@ -81,6 +97,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--minutes" => options.minutes = Some(number(&value()?)?),
             "--json" => options.json = Some(value()?.into()),
             "--list" => options.list = true,
+            "--end-with-parent" => options.end_with_parent = true,
+            "--undo-faults" => options.undo_faults = true,
             _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
             _ => options.campaigns.push(word),
         }
@@ -110,6 +128,11 @@ fn choose(names: &[String]) -> Result<Vec<&'static Campaign>, String> {
     Ok(CAMPAIGNS.iter().filter(|campaign| all(campaign) || names.iter().any(|name| name == campaign.name)).collect())
 }
 
+fn undo(options: &Options) -> Result<(), String> {
+    let cluster = options.cluster.as_ref().ok_or("--cluster is missing")?;
+    undo_faults(cluster).map_err(|violation| violation.to_string())
+}
+
 /// So many from the first on, and of these only those that bring one of the faults, if faults were named.
 fn seeds(first: u64, count: u64, faults: &[String]) -> Vec<u64> {
     let wanted = (first..).filter(|seed| faults.is_empty() || seed_has_fault(*seed, faults));
@@ -133,11 +156,12 @@ fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
             scratch: scratch.clone(),
         };
         let outcome = run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;
-        kept &= outcome.found.is_empty();
+        kept &= outcome.found.is_empty() && outcome.missing.is_empty();
         let figures: serde_json::Map<String, Value> =
             outcome.tally.figures().map(|(what, figure)| (what.to_owned(), figure.into())).collect();
         report.push(json!({
             "campaign": campaign.name, "first_seed": first, "clean": outcome.clean, "found": outcome.found,
+            "missing": outcome.missing,
             "seconds": outcome.elapsed.as_secs(), "figures": figures,
         }));
     }

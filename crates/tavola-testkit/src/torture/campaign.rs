@@ -16,8 +16,19 @@ pub struct Campaign {
     pub short_seeds: u64,
     /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by its name.
     pub needs_cluster: bool,
+    /// Figures that cannot be zero after as many seeds as the short form has: something else would have been tested.
+    pub must_happen: &'static [&'static str],
     /// The attack with one seed, in a folder of its own.
     pub attack: fn(&Arena) -> Result<Tally, Violation>,
+}
+
+impl Campaign {
+    /// What did not happen, though it must have after so many clean seeds.
+    #[must_use]
+    pub fn missing(&self, clean: u64, tally: &Tally) -> Vec<&'static str> {
+        let is_sure = clean >= self.short_seeds;
+        self.must_happen.iter().copied().filter(|what| is_sure && tally.get(what) == 0).collect()
+    }
 }
 
 /// A promise that was not kept, in words that let a reader judge without running it again.
@@ -88,6 +99,25 @@ impl fmt::Display for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_must_happen_is_missed_after_enough_seeds() {
+        let campaign = Campaign {
+            name: "test",
+            about: "",
+            short_seeds: 13,
+            needs_cluster: false,
+            must_happen: &["kills", "cuts"],
+            attack: |_| Ok(Tally::default()),
+        };
+        let mut tally = Tally::default();
+        tally.add("kills", 1);
+        tally.add("cuts", 0);
+        assert!(campaign.missing(12, &tally).is_empty());
+        assert_eq!(campaign.missing(13, &tally), ["cuts"]);
+        tally.add("cuts", 1);
+        assert!(campaign.missing(13, &tally).is_empty());
+    }
 
     #[test]
     fn sums_add_up_and_peaks_stay() {

@@ -21,6 +21,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "SIGKILL under load, in recovery, in flushes and compactions, in drops; then every answer is compared",
     short_seeds: 2,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 

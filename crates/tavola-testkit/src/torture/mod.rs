@@ -20,6 +20,7 @@ mod kill;
 mod ledger;
 mod load;
 mod lossy_disk;
+mod mutants;
 mod power;
 mod preload;
 mod runner;
@@ -29,7 +30,7 @@ mod workload;
 
 pub use arena::Arena;
 pub use campaign::{Campaign, Tally, Violation};
-pub use cluster::{FAULT_NAMES, seed_has_fault};
+pub use cluster::{FAULT_NAMES, seed_has_fault, undo_faults};
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them; those that need a cluster run only by name.

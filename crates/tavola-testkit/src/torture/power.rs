@@ -23,6 +23,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "SIGKILL under load, then everything that was not synced is thrown away; then every answer is compared",
     short_seeds: 4,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 

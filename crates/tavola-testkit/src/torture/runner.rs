@@ -32,6 +32,8 @@ pub struct Outcome {
     pub clean: u64,
     /// The seeds that found something.
     pub found: Vec<u64>,
+    /// What had to happen and did not.
+    pub missing: Vec<&'static str>,
     /// All figures together.
     pub tally: Tally,
     /// How long it took.
@@ -49,7 +51,8 @@ const FOUND_MAX: usize = 3;
 /// If its folders cannot be made or removed.
 pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
     let begun = Instant::now();
-    let mut outcome = Outcome { clean: 0, found: Vec::new(), tally: Tally::default(), elapsed: Duration::ZERO };
+    let (tally, elapsed) = (Tally::default(), Duration::ZERO);
+    let mut outcome = Outcome { clean: 0, found: Vec::new(), missing: Vec::new(), tally, elapsed };
     let mut shown = Instant::now();
     println!("{}: {}", campaign.name, campaign.about);
     for &seed in &plan.seeds {
@@ -65,8 +68,16 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
         }
     }
     outcome.elapsed = begun.elapsed();
-    let Outcome { clean, found, tally, elapsed } = &outcome;
+    outcome.missing = campaign.missing(outcome.clean, &outcome.tally);
+    let Outcome { clean, found, missing, tally, elapsed } = &outcome;
     println!("{}: {clean} seeds clean, {} not, in {} s: {tally}", campaign.name, found.len(), elapsed.as_secs());
+    if !missing.is_empty() {
+        println!(
+            "{}: this never happened, so the seeds prove less than they say: {}",
+            campaign.name,
+            missing.join(", ")
+        );
+    }
     Ok(outcome)
 }
 

@@ -34,6 +34,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "the clock jumps by minutes to years, while the server runs and between its lives; versions still grow",
     short_seeds: 3,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 
@@ -184,8 +185,7 @@ fn expect(response: Response<Bytes>, is_let_in: bool, what: &str, seconds: i64) 
         return Err(Violation::new(format!("with the clock at {seconds} s, {what} is answered {status} {body}")));
     }
     // What the server says of the time is its clock, as it is set.
-    let date = response.headers().get("date").and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    let date = date.ok_or_else(|| Violation::new("an answer has no Date"))?;
+    let date = date(&response).ok_or_else(|| Violation::new("an answer has no Date"))?;
     let off = distance(date, shifted(seconds));
     if off > Duration::from_secs(5) {
         return Err(Violation::new(format!("with the clock at {seconds} s, Date is off by {} s", off.as_secs())));
@@ -193,7 +193,13 @@ fn expect(response: Response<Bytes>, is_let_in: bool, what: &str, seconds: i64) 
     Ok(())
 }
 
-fn distance(one: SystemTime, other: SystemTime) -> Duration {
+/// What an answer says of the time.
+pub(super) fn date(response: &Response<Bytes>) -> Option<SystemTime> {
+    httpdate::parse_http_date(response.headers().get("date")?.to_str().ok()?).ok()
+}
+
+/// How far two times are from each other.
+pub(super) fn distance(one: SystemTime, other: SystemTime) -> Duration {
     one.duration_since(other).unwrap_or_else(|error| error.duration())
 }
 

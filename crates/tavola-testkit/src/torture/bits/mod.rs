@@ -29,6 +29,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "flips, zeroes, cuts and removes bytes of every kind of file; then nothing may be wrong or silently missing",
     short_seeds: 60,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 

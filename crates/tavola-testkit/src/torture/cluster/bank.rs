@@ -81,6 +81,7 @@ impl Bank {
                 connection = race.connect(dice.usize(..))?;
                 continue;
             };
+            race.throw_patience(client, &mut dice);
             let partition = dice.usize(..PARTITIONS);
             // A part of the accounts now and then: who reads a part must not tear what others see.
             let part = dice.u8(..4) == 0;

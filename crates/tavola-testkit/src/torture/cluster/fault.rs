@@ -4,8 +4,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::cuts::Cut;
+use super::process::Stopped;
 use super::scene::Scene;
-use crate::torture::Violation;
+use crate::torture::{Tally, Violation};
 
 /// Longer than everybody waits for anything: clients, servers, and the nodes for each other.
 const LONGER_THAN_ANY_PATIENCE: Duration = Duration::from_secs(13);
@@ -14,6 +15,11 @@ const LONG_ENOUGH_TO_BE_CALLED_DOWN: Duration = Duration::from_secs(25);
 const MINUTE: i64 = 60;
 /// Clients let a server's clock be off by a quarter of an hour.
 const CLOCK_MINUTES_MAX: i64 = 10;
+const CLOCK_JUMPS: u64 = 4;
+
+// What the tally calls what was seen to go wrong.
+const KILLS: &str = "processes killed";
+const STOPS: &str = "processes stopped";
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,53 +125,68 @@ impl Fault {
         )
     }
 
-    /// Lets it go wrong, and makes it well again.
+    /// Lets it go wrong, and makes it well again; what was seen to have gone wrong.
     ///
     /// # Errors
-    /// If what was killed does not come back, or a rule or a signal cannot be given.
-    pub(super) fn strike(self, scene: &mut Scene<'_>, dice: &mut fastrand::Rng) -> Result<(), Violation> {
+    /// If it did not go wrong, or what was killed does not come back, or a rule or a signal cannot be given.
+    pub(super) fn strike(self, scene: &mut Scene<'_>, dice: &mut fastrand::Rng) -> Result<Tally, Violation> {
         let node = dice.usize(..scene.nodes.ring().len());
         let front_end = dice.usize(..2);
+        let mut seen = Tally::default();
         match self {
             Self::HastyClients => sleep(Duration::from_secs(15)),
-            Self::HastyFrontEnds => hesitating_nodes(scene, dice)?,
+            Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, dice)?),
             Self::KillNode => {
                 scene.nodes.ring()[node].kill()?;
                 sleep(Duration::from_millis(dice.u64(..8_000)));
                 scene.nodes.ring()[node].start()?;
+                seen.add(KILLS, 1);
             }
             Self::KillAllNodes => {
-                scene.nodes.ring().iter().try_for_each(|node| node.kill())?;
+                scene.nodes.kill_ring()?;
                 sleep(Duration::from_millis(dice.u64(..2_000)));
                 scene.nodes.ring().iter().try_for_each(|node| node.start())?;
+                seen.add(KILLS, scene.nodes.ring().len() as u64);
             }
             Self::KillFrontEnd => {
                 for _ in 0..2 {
-                    scene.kill_front_end(front_end);
+                    scene.kill_front_end(front_end)?;
                     sleep(Duration::from_millis(dice.u64(..4_000)));
                     scene.start_front_end(front_end)?;
                     sleep(Duration::from_secs(3));
+                    seen.add(KILLS, 1);
                 }
             }
             Self::StopNode => {
-                scene.nodes.ring()[node].signal("-STOP")?;
+                let stopped = scene.nodes.ring()[node].stop()?;
                 sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
-                scene.nodes.ring()[node].signal("-CONT")?;
+                stopped.go_on()?;
+                seen.add(STOPS, 1);
             }
             Self::StopFrontEnd => {
-                scene.front_ends.signal(front_end, "-STOP")?;
+                let stopped = scene.front_ends.stop(front_end)?;
                 sleep(LONGER_THAN_ANY_PATIENCE);
-                scene.front_ends.signal(front_end, "-CONT")?;
+                stopped.go_on()?;
+                seen.add(STOPS, 1);
             }
-            Self::CutNode | Self::CutMajority | Self::CutOneWay => self.cut(scene, node, dice)?,
-            Self::WrongClock => wrong_clock(scene, front_end, dice)?,
-            Self::RollingRestart => rolling_restart(scene)?,
-            Self::AddAndRemove => scene.nodes.add_and_remove_spare()?,
+            Self::CutNode | Self::CutMajority | Self::CutOneWay => {
+                seen.add("packets dropped", self.cut(scene, node, dice)?);
+            }
+            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, front_end, dice)?),
+            Self::RollingRestart => {
+                rolling_restart(scene)?;
+                seen.add("nodes restarted", scene.nodes.ring().len() as u64);
+            }
+            Self::AddAndRemove => {
+                scene.nodes.add_and_remove_spare()?;
+                seen.add("nodes joined and gone", 1);
+            }
         }
-        Ok(())
+        Ok(seen)
     }
 
-    fn cut(self, scene: &Scene<'_>, node: usize, dice: &mut fastrand::Rng) -> Result<(), Violation> {
+    /// How many packets were dropped.
+    fn cut(self, scene: &Scene<'_>, node: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
         let ring = scene.nodes.ring();
         let how = match self {
             // Also from clients, or only from its peers: then it takes requests that it cannot carry out.
@@ -179,34 +200,40 @@ impl Fault {
             scene.nodes.cuts.cut(&ring[(node + 1) % ring.len()], how)?;
         }
         sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
-        scene.nodes.cuts.heal().map(drop)
+        let dropped = scene.nodes.cuts.dropped();
+        scene.nodes.cuts.heal()?;
+        dropped
     }
 }
 
 /// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends it when they go on.
-fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<(), Violation> {
+/// How many stops there were.
+fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
     let ring = scene.nodes.ring();
+    let mut stops = 0;
     for _ in 0..20 {
         let coordinator = dice.usize(..ring.len());
-        let others = || ring.iter().enumerate().filter(|(index, _)| *index != coordinator).map(|(_, node)| node);
-        others().try_for_each(|node| node.signal("-STOP"))?;
+        let others = ring.iter().enumerate().filter(|(index, _)| *index != coordinator);
+        let stopped: Vec<_> = others.map(|(_, node)| node.stop()).collect::<Result<_, _>>()?;
         sleep(Duration::from_millis(dice.u64(150..600)));
-        others().try_for_each(|node| node.signal("-CONT"))?;
+        stops += stopped.len() as u64;
+        stopped.into_iter().try_for_each(Stopped::go_on)?;
         sleep(Duration::from_millis(dice.u64(200..800)));
     }
-    Ok(())
+    Ok(stops)
 }
 
-/// Back and forth by minutes, while clients of both servers write the same rows.
-fn wrong_clock(scene: &Scene<'_>, front_end: usize, dice: &mut fastrand::Rng) -> Result<(), Violation> {
-    for _ in 0..4 {
+/// Back and forth by minutes, while clients of both servers write the same rows. How often the server told a wrong time.
+fn wrong_clock(scene: &Scene<'_>, front_end: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+    for _ in 0..CLOCK_JUMPS {
         let minutes = dice.i64(1..=CLOCK_MINUTES_MAX);
         let sign = if dice.bool() { 1 } else { -1 };
         scene.front_ends.set_clock(front_end, sign * minutes * MINUTE);
+        scene.front_ends.check_clock(front_end, sign * minutes * MINUTE)?;
         sleep(Duration::from_secs(4));
     }
     scene.front_ends.set_clock(front_end, 0);
-    Ok(())
+    Ok(CLOCK_JUMPS)
 }
 
 fn rolling_restart(scene: &Scene<'_>) -> Result<(), Violation> {

@@ -4,14 +4,30 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::nodes::{Nodes, send, wait_until};
-use crate::client::Client;
+use bytes::Bytes;
+use http::Response;
+
+use super::nodes::{Nodes, wait_until};
+use super::process::{self, State, Stopped};
+use crate::client::{Client, NoAnswer, shifted};
 use crate::server_process::{ServerProcess, serve_command};
 use crate::torture::preload::ShiftedClock;
+use crate::torture::time::{date, distance};
 use crate::torture::{Arena, Violation};
 
 pub(super) const COUNT: usize = 2;
 const READY_TIME_MAX: Duration = Duration::from_secs(120);
+/// Until a server that nothing happens to has told its time, or its figures.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// A time that is told is so old at most. Clocks are set wrong by a minute at least.
+const TIME_TOLD_OFF_MAX: Duration = Duration::from_secs(20);
+
+/// What servers tell of the directory of partition keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct DirectoryFigures {
+    pub(super) registrations: u64,
+    pub(super) retirements: u64,
+}
 
 /// What a server does wrong on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +79,7 @@ impl FrontEnds {
         // The first start of all makes the keyspace, which takes longer than the hasty ones wait.
         front_ends.settings.patience = Patience { statement_ms: 10_000, answer_ms: 20_000 };
         front_ends.start(arena, server, 0)?;
-        front_ends.kill(0);
+        front_ends.kill(0)?;
         front_ends.settings.patience = patience;
         for index in 0..COUNT {
             front_ends.start(arena, server, index)?;
@@ -77,26 +93,79 @@ impl FrontEnds {
     /// If it does not start.
     pub(super) fn start(&mut self, arena: &Arena, server: &Path, index: usize) -> Result<String, Violation> {
         let mut command = serve_command(server, &arena.folder.join("unused"));
-        command.stderr(arena.append_to_log()?).env("TAVOLA_LOG__LEVEL", "warn");
+        command.env("TAVOLA_LOG__LEVEL", "warn");
         self.settings.apply(&mut command);
         self.clocks[index].attach(&mut command);
-        let process = arena.spawn(&mut command)?;
+        let process = arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
         let authority = process.table.clone();
         self.servers[index] = Some(process);
         Ok(authority)
     }
 
-    /// SIGKILL.
-    pub(super) fn kill(&mut self, index: usize) {
-        self.servers[index].take().into_iter().for_each(ServerProcess::kill);
+    /// SIGKILL of one that lives; it is gone when this returns.
+    ///
+    /// # Errors
+    /// If it was gone before.
+    pub(super) fn kill(&mut self, index: usize) -> Result<(), Violation> {
+        let server = self.servers[index].take().ok_or_else(|| not_running(index))?;
+        if State::of(server.pid()) == State::Dead {
+            return Err(not_running(index));
+        }
+        server.kill();
+        Ok(())
     }
 
-    pub(super) fn signal(&self, index: usize, signal: &str) -> Result<(), Violation> {
-        self.servers[index].as_ref().map_or(Ok(()), |server| send(signal, server.pid()))
+    /// SIGSTOP; it has stopped when this returns.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(super) fn stop(&self, index: usize) -> Result<Stopped, Violation> {
+        process::stop(self.server(index)?.pid())
     }
 
     pub(super) fn set_clock(&self, index: usize, seconds: i64) {
         self.clocks[index].set(seconds);
+    }
+
+    /// Whether a server's clock is wrong by so much, as it tells in its answers.
+    ///
+    /// # Errors
+    /// If it is not: then a clock that nobody reads was set.
+    pub(super) fn check_clock(&self, index: usize, seconds: i64) -> Result<(), Violation> {
+        let server = self.server(index)?;
+        let mut told = None;
+        let is_wrong = wait_until(ANSWER_TIME_MAX, || {
+            told = get(&server.table, "/").ok().and_then(|answer| date(&answer));
+            told.is_some_and(|told| distance(told, shifted(seconds)) <= TIME_TOLD_OFF_MAX)
+        });
+        is_wrong.then_some(()).ok_or_else(|| {
+            let told = told.map_or("nothing".to_owned(), httpdate::fmt_http_date);
+            Violation::new(format!("the clock of server {index} is not off by {seconds} s: it told {told}"))
+        })
+    }
+
+    /// What the servers that run have done to the directory since they started.
+    ///
+    /// # Errors
+    /// If one does not tell.
+    pub(super) fn directory_figures(&self) -> Result<DirectoryFigures, Violation> {
+        let mut sum = DirectoryFigures::default();
+        for server in self.servers.iter().flatten() {
+            let mut told = None;
+            wait_until(ANSWER_TIME_MAX, || {
+                let answer = get(&server.admin, "/metrics").ok();
+                told = answer.and_then(|answer| DirectoryFigures::read(&String::from_utf8_lossy(answer.body())));
+                told.is_some()
+            });
+            let told = told.ok_or_else(|| Violation::new("a server does not tell its figures of the directory"))?;
+            sum.registrations += told.registrations;
+            sum.retirements += told.retirements;
+        }
+        Ok(sum)
+    }
+
+    fn server(&self, index: usize) -> Result<&ServerProcess, Violation> {
+        self.servers[index].as_ref().ok_or_else(|| not_running(index))
     }
 
     /// Where those that run listen.
@@ -109,14 +178,34 @@ impl FrontEnds {
     /// # Errors
     /// If one does not.
     pub(super) fn wait_until_ready(&self) -> Result<(), Violation> {
-        let is_ready = |server: &ServerProcess| {
-            let request = format!("GET /ready HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.admin);
-            let answer = Client::connect(&server.admin).and_then(|mut client| client.send(request.as_bytes()));
-            answer.is_ok_and(|answer| answer.status().is_success())
-        };
+        let is_ready =
+            |server: &ServerProcess| get(&server.admin, "/ready").is_ok_and(|answer| answer.status().is_success());
         let ready = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(is_ready));
         ready.then_some(()).ok_or_else(|| Violation::new("the servers are not ready again, though all nodes are well"))
     }
+}
+
+impl DirectoryFigures {
+    /// From what `/metrics` says; none if it says nothing of it.
+    fn read(exposition: &str) -> Option<Self> {
+        let figure = |name: &str| {
+            let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+            exposition.lines().find_map(value)
+        };
+        Some(Self {
+            registrations: figure("tavola_store_registrations_total")?,
+            retirements: figure("tavola_store_retirements_total")?,
+        })
+    }
+}
+
+fn not_running(index: usize) -> Violation {
+    Violation::new(format!("server {index} does not run"))
+}
+
+fn get(authority: &str, path: &str) -> Result<Response<Bytes>, NoAnswer> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    Client::connect(authority)?.send(request.as_bytes())
 }
 
 impl Settings {
@@ -139,5 +228,21 @@ impl Settings {
             .env("TAVOLA_STORE__ANSWER_MS", self.patience.answer_ms.to_string())
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_among_others() {
+        let exposition = "# HELP tavola_store_registrations_total Partitions entered into the directory\n\
+                          # TYPE tavola_store_registrations_total counter\n\
+                          tavola_store_registrations_total 61\n\
+                          tavola_store_retirements_total 17\n";
+        let expected = DirectoryFigures { registrations: 61, retirements: 17 };
+        assert_eq!(DirectoryFigures::read(exposition), Some(expected));
+        assert_eq!(DirectoryFigures::read("tavola_store_registrations_total 61\n"), None);
     }
 }

@@ -4,8 +4,8 @@
 //! seed, and is healed again. Then everything is read through both servers, and what all clients heard must be explained.
 //! Nodes are started once, by `cargo xtask torture cluster`; each seed has tables of its own.
 //!
-//! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end), `nodes`, `cuts` and
-//! `front_ends` (what it is done to), `bank` (are transactions whole?), `mutants` (does all this find anything?).
+//! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end), `nodes`, `cuts`, `process`
+//! and `front_ends` (what it is done to), `bank` (are transactions whole?), `mutants` (does all this find anything?).
 
 mod bank;
 mod cuts;
@@ -13,9 +13,10 @@ mod fault;
 mod front_ends;
 mod mutants;
 mod nodes;
+mod process;
 mod scene;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Arena, Campaign, Tally, Violation};
 
@@ -24,7 +25,8 @@ pub(super) use mutants::MUTANTS;
 
 use fault::Fault;
 use front_ends::Defect;
-use scene::play;
+use nodes::Nodes;
+use scene::{REGISTERED_AGAIN, RETIRED, play};
 
 /// Every fault once.
 pub(super) const CAMPAIGN: Campaign = Campaign {
@@ -32,6 +34,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "three Cassandra nodes and two servers, of which one is killed, stopped, cut off or wrong about the time",
     short_seeds: Fault::ALL.len() as u64,
     needs_cluster: true,
+    must_happen: &[RETIRED, REGISTERED_AGAIN],
     attack,
 };
 
@@ -51,6 +54,14 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     );
     tally.add(fault.figure(), 1);
     Ok(tally)
+}
+
+/// Undoes what an attack that was killed left behind: rules of the packet filter, and nodes that were stopped.
+///
+/// # Errors
+/// If rules remain, or there is no such cluster.
+pub fn undo_faults(cluster: &Path) -> Result<(), Violation> {
+    Nodes::find(cluster)?.undo().map(drop)
 }
 
 /// Where the cluster is: the folder that `cargo xtask cassandra up` made.

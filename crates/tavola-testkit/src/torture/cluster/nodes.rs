@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::cuts::Cuts;
+use super::process::{self, State, Stopped, send};
 use crate::torture::Violation;
 
 /// Of nodes that start on a machine that does much else.
@@ -67,15 +68,22 @@ impl Nodes {
         points.join(",")
     }
 
+    /// Takes all rules of the packet filter away, and lets stopped nodes go on; whether something was cut.
+    ///
+    /// # Errors
+    /// If rules remain, or a node cannot be sent a signal.
+    pub(super) fn undo(&self) -> Result<bool, Violation> {
+        let was_cut = self.cuts.heal()?;
+        let live = self.all.iter().filter(|node| node.live_pid().is_some());
+        live.map(|node| node.signal("-CONT")).fold(Ok(()), Result::and).map(|()| was_cut)
+    }
+
     /// Undoes every fault, whoever left it behind, and waits until all is well.
     ///
     /// # Errors
     /// If that does not come about.
     pub(super) fn heal(&self) -> Result<(), Violation> {
-        let was_cut = self.cuts.heal()?;
-        for node in self.all.iter().filter(|node| node.live_pid().is_some()) {
-            node.signal("-CONT")?;
-        }
+        let was_cut = self.undo()?;
         let dead: Vec<&Node> = self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
         dead.iter().try_for_each(|node| node.start())?;
         // To ask all nodes takes seconds; who answers and was not touched is as well as the last time.
@@ -113,6 +121,15 @@ impl Nodes {
             true
         });
         all.then_some(()).ok_or_else(|| Violation::new("the nodes do not find each other again"))
+    }
+
+    /// SIGKILL of all nodes of the ring before the first of them is gone.
+    ///
+    /// # Errors
+    /// If one was gone before, or does not go.
+    pub(super) fn kill_ring(&self) -> Result<(), Violation> {
+        self.ring().iter().try_for_each(|node| node.signal("-KILL"))?;
+        self.ring().iter().try_for_each(|node| node.wait_until_gone("-KILL"))
     }
 
     /// A node more, for a while.
@@ -179,10 +196,7 @@ impl Nodes {
 /// Nobody else knows how to undo these.
 impl Drop for Nodes {
     fn drop(&mut self) {
-        let _next_start_tries_again = self.cuts.heal();
-        for node in self.all.iter().filter(|node| node.live_pid().is_some()) {
-            let _gone = node.signal("-CONT");
-        }
+        let _next_start_tries_again = self.undo();
     }
 }
 
@@ -205,11 +219,9 @@ impl Node {
     /// Its process, unless it is gone: a zombie waits only to be counted, and numbers are given out again.
     fn live_pid(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()?;
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let state = stat.rsplit_once(") ")?.1.chars().next()?;
         let command_line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let is_ours = String::from_utf8_lossy(&command_line).contains(&format!("{}/", self.folder.display()));
-        (is_ours && !matches!(state, 'Z' | 'X')).then_some(pid)
+        (is_ours && State::of(pid) != State::Dead).then_some(pid)
     }
 
     fn answers(&self) -> bool {
@@ -225,6 +237,10 @@ impl Node {
         started.then_some(()).ok_or_else(|| Violation::new(format!("node {} cannot be started", self.number)))
     }
 
+    /// SIGKILL of a node that lives; it is gone when this returns.
+    ///
+    /// # Errors
+    /// If it was gone before, or does not go.
     pub(super) fn kill(&self) -> Result<(), Violation> {
         self.end("-KILL")
     }
@@ -235,23 +251,30 @@ impl Node {
     }
 
     fn end(&self, signal: &str) -> Result<(), Violation> {
-        if self.live_pid().is_some() {
-            self.signal(signal)?;
-        }
+        self.signal(signal)?;
+        self.wait_until_gone(signal)
+    }
+
+    fn wait_until_gone(&self, signal: &str) -> Result<(), Violation> {
         let ended = wait_until(DIE_TIME_MAX, || self.live_pid().is_none());
         ended.then_some(()).ok_or_else(|| Violation::new(format!("node {} does not end by {signal}", self.number)))
     }
 
-    pub(super) fn signal(&self, signal: &str) -> Result<(), Violation> {
-        let pid = self.live_pid().ok_or_else(|| Violation::new(format!("node {} is dead", self.number)))?;
-        send(signal, pid)
+    /// SIGSTOP; it has stopped when this returns.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(super) fn stop(&self) -> Result<Stopped, Violation> {
+        process::stop(self.pid()?)
     }
-}
 
-/// Sends a signal to a process.
-pub(super) fn send(signal: &str, pid: u32) -> Result<(), Violation> {
-    let sent = Command::new("kill").args([signal, &pid.to_string()]).status().is_ok_and(|status| status.success());
-    sent.then_some(()).ok_or_else(|| Violation::new(format!("cannot send {signal} to process {pid}")))
+    fn signal(&self, signal: &str) -> Result<(), Violation> {
+        send(signal, self.pid()?)
+    }
+
+    fn pid(&self) -> Result<u32, Violation> {
+        self.live_pid().ok_or_else(|| Violation::new(format!("node {} is dead", self.number)))
+    }
 }
 
 pub(super) fn wait_until(bound: Duration, mut is_done: impl FnMut() -> bool) -> bool {

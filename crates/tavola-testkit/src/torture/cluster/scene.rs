@@ -22,6 +22,14 @@ const BANKERS: u64 = 2;
 /// Clients wait longer than servers, unless they are hasty.
 const PATIENCE: Duration = Duration::from_secs(9);
 
+/// Of the bank, and of what servers keep for themselves.
+const OTHER_PARTITIONS: u64 = 4;
+
+/// What the tally calls partitions that left the directory.
+pub(super) const RETIRED: &str = "partitions retired";
+/// And how often one came back. Two servers that enter the same one at a time count twice.
+pub(super) const REGISTERED_AGAIN: &str = "registrations beyond the first";
+
 /// What faults are done to.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
@@ -104,32 +112,32 @@ fn create_table(front_ends: &FrontEnds, table: &str) -> Result<(), Violation> {
     made.then_some(()).ok_or_else(|| Violation::new(format!("table {table} cannot be made, though all is well")))
 }
 
+/// What came of clients and a fault at the same time.
+struct Raced {
+    /// What was seen of the fault.
+    struck: Result<Tally, Violation>,
+    histories: Vec<Finished>,
+    /// What clients found wrong while they raced.
+    found: Result<(), Violation>,
+}
+
 impl Scene<'_> {
     fn act(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Result<Verdict, Violation> {
-        let mut finished = match self.race(fault, bank, dice)? {
-            Ok(finished) => finished,
-            Err(violation) => return Ok(Err(violation)),
+        let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
+        let outcome = match struck {
+            Ok(seen) => self.heal_and_judge(bank, found, &seen, &mut histories),
+            Err(why) => self.judge_unplayed(&why, found, &histories),
         };
-        self.nodes.heal()?;
-        self.front_ends.wait_until_ready()?;
-        let verdict = self.read_and_judge(bank, &mut finished);
-        if verdict.is_err() {
-            for (race, (finished, name)) in self.races.iter().zip(finished.iter().zip(["changes", "comes-and-goes"])) {
-                let _missing = fs::write(self.arena.folder.join(format!("{name}.txt")), race.describe(finished));
-            }
+        if let Ok(Err(violation)) | Err(violation) = &outcome {
+            self.keep_histories(violation, &histories);
         }
-        Ok(verdict)
+        outcome
     }
 
     /// Clients and fault at the same time.
-    fn race(
-        &mut self,
-        fault: Fault,
-        bank: &Bank,
-        dice: &mut fastrand::Rng,
-    ) -> Result<Result<Vec<Finished>, Violation>, Violation> {
+    fn race(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Raced {
         let (arena, races) = (self.arena, self.races);
-        let (struck, finished, banked) = thread::scope(|scope| {
+        thread::scope(|scope| {
             let runs: Vec<_> = races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
             let banker = |number: u64| {
                 let dice = arena.dice(3_000 + number);
@@ -137,38 +145,111 @@ impl Scene<'_> {
             };
             let bankers: Vec<_> = (0..BANKERS).map(banker).collect();
             thread::sleep(BEFORE_THE_FAULT);
-            let struck = fault.strike(self, dice);
-            let struck =
-                struck.and_then(|()| if fault.concerns_nodes() { self.nodes.wait_until_well() } else { Ok(()) });
+            let struck = fault.strike(self, dice).and_then(|seen| {
+                if fault.concerns_nodes() {
+                    self.nodes.wait_until_well()?;
+                }
+                Ok(seen)
+            });
             thread::sleep(AFTER_THE_FAULT);
             races.iter().for_each(Race::end);
             bank.close();
-            let finished: Result<Vec<_>, _> = runs.into_iter().map(|run| run.join().unwrap_or_else(panicked)).collect();
-            let banked: Result<(), _> = bankers.into_iter().try_for_each(|one| one.join().unwrap_or_else(panicked));
-            (struck, finished, banked)
-        });
-        struck?;
-        Ok(banked.and(finished))
+            let panicked = || Err(Violation::new("a client panicked"));
+            let mut found: Result<(), _> =
+                bankers.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| panicked()));
+            let mut histories = Vec::new();
+            for run in runs {
+                match run.join() {
+                    Ok(mut finished) => {
+                        found = found.and(std::mem::replace(&mut finished.found, Ok(())));
+                        histories.push(finished);
+                    }
+                    Err(_) => found = found.and(panicked()),
+                }
+            }
+            let struck = struck.and_then(|seen| {
+                let is_played = fault != Fault::HastyClients || histories.iter().any(|history| history.given_up() > 0);
+                is_played.then_some(seen).ok_or_else(|| Violation::new("no client was too hasty to hear an answer"))
+            });
+            Raced { struck, histories, found }
+        })
+    }
+
+    /// What a seed came to whose fault was played.
+    fn heal_and_judge(
+        &self,
+        bank: &Bank,
+        found: Result<(), Violation>,
+        seen: &Tally,
+        histories: &mut [Finished],
+    ) -> Result<Verdict, Violation> {
+        if let Err(violation) = found {
+            return Ok(Err(violation));
+        }
+        self.nodes.heal()?;
+        self.front_ends.wait_until_ready()?;
+        let directory = self.front_ends.directory_figures()?;
+        let partitions = histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
+        Ok(self.read_and_judge(bank, histories).map(|mut tally| {
+            tally.merge(seen);
+            tally.add(RETIRED, directory.retirements);
+            tally.add(REGISTERED_AGAIN, directory.registrations.saturating_sub(partitions));
+            tally
+        }))
+    }
+
+    /// What a seed came to whose fault could not be played: what clients heard until then counts all the same.
+    fn judge_unplayed(
+        &self,
+        why: &Violation,
+        found: Result<(), Violation>,
+        histories: &[Finished],
+    ) -> Result<Verdict, Violation> {
+        if let Err(found) = found {
+            // That may be because of what did not come back.
+            return Err(Violation::new(format!("{why}; and a client found: {found}")));
+        }
+        match self.judge(histories) {
+            Err(violation) => Ok(Err(violation)),
+            Ok(_) => Err(Violation::new(why.to_string())),
+        }
+    }
+
+    /// For whoever looks for the cause of a finding.
+    fn keep_histories(&self, violation: &Violation, histories: &[Finished]) {
+        // Without one of them there is less to read; the finding stands.
+        let keep = |name: &str, text: String| drop(fs::write(self.arena.folder.join(name), text));
+        keep("violation.txt", format!("{violation}\n"));
+        for ((race, finished), name) in self.races.iter().zip(histories).zip(["changes.txt", "comes-and-goes.txt"]) {
+            keep(name, race.describe(finished));
+        }
     }
 
     /// Everything that was acknowledged must be there, whichever server is asked.
-    fn read_and_judge(&self, bank: &Bank, finished: &mut [Finished]) -> Result<Tally, Violation> {
+    fn read_and_judge(&self, bank: &Bank, histories: &mut [Finished]) -> Result<Tally, Violation> {
         for (index, authority) in (0u8..).zip(self.front_ends.authorities()) {
             bank.audit(authority)?;
-            for (race, finished) in self.races.iter().zip(finished.iter_mut()) {
+            for (race, finished) in self.races.iter().zip(histories.iter_mut()) {
                 race.read_everything(authority, index, self.arena, finished)?;
             }
         }
-        let mut tally = bank.tally();
-        for (race, finished) in self.races.iter().zip(finished.iter()) {
+        let mut tally = self.judge(histories)?;
+        tally.merge(&bank.tally());
+        Ok(tally)
+    }
+
+    fn judge(&self, histories: &[Finished]) -> Result<Tally, Violation> {
+        let mut tally = Tally::default();
+        for (race, finished) in self.races.iter().zip(histories) {
             tally.merge(&race.judge(finished)?);
         }
         Ok(tally)
     }
 
-    pub(super) fn kill_front_end(&mut self, index: usize) {
-        self.front_ends.kill(index);
+    pub(super) fn kill_front_end(&mut self, index: usize) -> Result<(), Violation> {
+        self.front_ends.kill(index)?;
         self.races.iter().for_each(|race| race.server_died(index));
+        Ok(())
     }
 
     pub(super) fn start_front_end(&mut self, index: usize) -> Result<(), Violation> {
@@ -176,8 +257,4 @@ impl Scene<'_> {
         self.races.iter().for_each(|race| race.server_lives(index, &authority));
         Ok(())
     }
-}
-
-fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T, Violation> {
-    Err(Violation::new("a client panicked"))
 }

@@ -50,6 +50,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "a write, sync, rename or truncation fails, is cut short or late; a disk is full; then answers are compared",
     short_seeds: 3,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 

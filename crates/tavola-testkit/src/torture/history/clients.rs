@@ -23,15 +23,17 @@ pub(super) struct Shape {
     pub(super) calls_per_client: usize,
     /// A client waits so long for an answer.
     pub(super) patience: Duration,
-    /// And every fourth time so long.
+    /// And every fourth time so long at most.
     pub(super) haste: Option<Duration>,
     pub(super) habit: Habit,
 }
 
 impl Shape {
-    /// How long to wait on a connection.
-    pub(super) fn patience(&self, choice: usize) -> Duration {
-        self.haste.filter(|_| choice.is_multiple_of(4)).unwrap_or(self.patience)
+    /// How long to wait for the next answer. It is thrown anew for each: who once had a patient connection would never
+    /// give up again.
+    pub(super) fn throw_patience(&self, dice: &mut fastrand::Rng) -> Duration {
+        let Some(haste) = self.haste.filter(|_| dice.u8(..4) == 0) else { return self.patience };
+        Duration::from_micros(dice.u64(1_000..=haste.as_micros() as u64))
     }
 }
 
@@ -62,6 +64,8 @@ pub(super) struct Diary {
     pub(super) scans: Vec<Scan>,
     /// How often the server said that it cannot.
     pub(super) busy: u64,
+    /// How often the client was too hasty to hear an answer.
+    pub(super) given_up: u64,
 }
 
 pub(super) struct Caller<'a> {
@@ -74,6 +78,8 @@ pub(super) struct Caller<'a> {
     only: Option<String>,
     /// Where the last connection failed.
     failed: Option<Life>,
+    /// Whether it waits less for the next answer than others do.
+    is_hasty: bool,
     remembered: HashMap<Place, Vec<Version>>,
     diary: Diary,
     /// Calls without an answer, and the life in which they were made.
@@ -91,6 +97,7 @@ impl<'a> Caller<'a> {
             connection: None,
             only: None,
             failed: None,
+            is_hasty: false,
             remembered,
             diary,
             open: Vec::new(),
@@ -106,7 +113,7 @@ impl<'a> Caller<'a> {
     ///
     /// # Errors
     /// If the server gives an answer that a healthy server does not give.
-    pub(super) fn run(mut self) -> Result<Self, Violation> {
+    pub(super) fn run(&mut self) -> Result<(), Violation> {
         for _ in 0..self.shape.calls_per_client {
             if self.board.has_ended() {
                 break;
@@ -119,20 +126,20 @@ impl<'a> Caller<'a> {
                 std::thread::sleep(Duration::from_micros(self.dice.u64(..2_000)));
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Reads the whole table, as the last thing.
-    pub(super) fn read_everything(mut self) -> Result<Self, Violation> {
+    pub(super) fn read_everything(&mut self) -> Result<(), Violation> {
         let top = 1_000;
         if !self.scan((0, 0)..(self.shape.partitions, 0), top)? {
             return Err(Violation::new("the table cannot be read, though all is well"));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Reads every row of the table by its key.
-    pub(super) fn get_everything(mut self) -> Result<Self, Violation> {
+    pub(super) fn get_everything(&mut self) -> Result<(), Violation> {
         for partition in 0..self.shape.partitions {
             for row in 0..self.shape.rows {
                 let mut answer = self.call(partition, Ask::Get(row))?;
@@ -149,7 +156,7 @@ impl<'a> Caller<'a> {
                 }
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// What it did. Calls without an answer end with the life of the server in which they were made.
@@ -359,8 +366,7 @@ impl<'a> Caller<'a> {
         while self.connection.is_none() {
             let (authority, life) = self.board.server(self.failed, self.dice.usize(..))?;
             let authority = self.only.as_ref().unwrap_or(&authority);
-            let patience = self.shape.patience(self.dice.usize(..));
-            let Ok(client) = Client::connect_with_patience(authority, patience) else {
+            let Ok(client) = Client::connect(authority) else {
                 self.failed = Some(life);
                 if self.board.may_be_in_trouble() {
                     std::thread::sleep(BREATH);
@@ -372,11 +378,42 @@ impl<'a> Caller<'a> {
                 self.connection = Some((client, life));
             }
         }
+        let patience = self.shape.throw_patience(&mut self.dice);
+        self.is_hasty = patience < self.shape.patience;
         let (client, life) = self.connection.as_mut().expect("it was made above");
+        client.set_patience(patience);
         Ok((client, *life))
     }
 
     fn disconnect(&mut self, life: Life) {
+        self.diary.given_up += u64::from(self.is_hasty);
         (self.connection, self.failed) = (None, Some(life));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Patience was thrown once for each connection, and only a patient one lasts: soon no client was hasty any more.
+    #[test]
+    fn every_fourth_answer_is_waited_for_in_haste() {
+        let (patience, haste) = (Duration::from_secs(9), Duration::from_millis(100));
+        let hasty = Shape {
+            partitions: 1,
+            at_a_time: 1,
+            rows: 1,
+            calls_per_client: 1,
+            patience,
+            haste: Some(haste),
+            habit: Habit::Change,
+        };
+        let mut dice = fastrand::Rng::with_seed(7);
+        let thrown: Vec<Duration> = (0..1_000).map(|_| hasty.throw_patience(&mut dice)).collect();
+        let shorter: Vec<Duration> = thrown.into_iter().filter(|thrown| *thrown < patience).collect();
+        assert!((200..300).contains(&shorter.len()), "{}", shorter.len());
+        assert!(shorter.iter().all(|thrown| *thrown >= Duration::from_millis(1) && *thrown <= haste));
+        let patient = Shape { haste: None, ..hasty };
+        assert!((0..100).all(|_| patient.throw_patience(&mut dice) == patience));
     }
 }

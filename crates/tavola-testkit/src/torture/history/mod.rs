@@ -45,6 +45,7 @@ pub(super) const HISTORY: Campaign = Campaign {
     about: "races of clients, with kills: is there an order of the calls that explains every answer?",
     short_seeds: SHORT_SEEDS,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 
@@ -101,7 +102,9 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
     if !kills.is_empty() {
         game.kill_and_restart(&board)?;
     }
-    callers.push(Caller::new(clients, &board, shape, arena.dice(u64::from(clients) + 1)).read_everything()?);
+    let mut reader = Caller::new(clients, &board, shape, arena.dice(u64::from(clients) + 1));
+    reader.read_everything()?;
+    callers.push(reader);
 
     let kills = if kills.is_empty() { 0 } else { kills.len() as u64 + 1 };
     Ok(Record { kills, ..record(shape, callers.into_iter().map(Caller::into_diary)) })
@@ -144,8 +147,8 @@ impl Game<'_> {
         kills.sort_unstable();
         thread::scope(|scope| {
             let start = |number| {
-                let caller = Caller::new(number, board, shape, self.arena.dice(u64::from(number) + 1));
-                scope.spawn(move || caller.run())
+                let mut caller = Caller::new(number, board, shape, self.arena.dice(u64::from(number) + 1));
+                scope.spawn(move || caller.run().map(|()| caller))
             };
             let threads: Vec<_> = (0..clients).map(start).collect();
             for calls in kills {

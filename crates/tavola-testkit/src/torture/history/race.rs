@@ -1,10 +1,12 @@
 //! The clients and checks of histories for whoever brings servers of his own: several of them, before one cluster.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
 use super::board::{Board, Data};
 use super::clients::{Caller, Diary, Habit, Shape};
+use super::record::Ask;
 use super::{judge, record};
 use crate::client::Client;
 use crate::torture::{Arena, Tally, Violation};
@@ -19,7 +21,7 @@ pub(in crate::torture) struct RaceShape {
     pub(in crate::torture) rows: u8,
     /// A client waits so long for an answer.
     pub(in crate::torture) patience: Duration,
-    /// And every fourth time so long.
+    /// And every fourth time so long at most.
     pub(in crate::torture) haste: Option<Duration>,
     /// Whether partitions shall be empty at times.
     pub(in crate::torture) comes_and_goes: bool,
@@ -59,36 +61,44 @@ impl Race {
         self.board.server_lives(index, authority);
     }
 
-    /// A connection to a server that lives, as patient as the others; none if it cannot be made now.
+    /// A connection to a server that lives; none if it cannot be made now.
     ///
     /// # Errors
     /// If no server comes back.
     pub(in crate::torture) fn connect(&self, choice: usize) -> Result<Option<Client>, Violation> {
         let (authority, _) = self.board.server(None, choice)?;
-        Ok(Client::connect_with_patience(&authority, self.shape.patience(choice / 7)).ok())
+        Ok(Client::connect(&authority).ok())
     }
 
-    /// All clients make calls until the race is ended; what they did.
-    ///
-    /// # Errors
-    /// If a server gives an answer that no healthy server gives.
-    pub(in crate::torture) fn run(&self, arena: &Arena) -> Result<Finished, Violation> {
+    /// Makes a client as patient as the others are for their next answer.
+    pub(in crate::torture) fn throw_patience(&self, client: &Client, dice: &mut fastrand::Rng) {
+        client.set_patience(self.shape.throw_patience(dice));
+    }
+
+    /// All clients make calls until the race is ended: what they did, and what they found wrong meanwhile.
+    pub(in crate::torture) fn run(&self, arena: &Arena) -> Finished {
         let ended: Vec<_> = thread::scope(|scope| {
             let start = |number| {
-                let caller = self.caller(number, self.shape, arena);
-                scope.spawn(move || caller.run())
+                let mut caller = self.caller(number, self.shape, arena);
+                scope.spawn(move || (caller.run(), caller.into_diary()))
             };
             let threads: Vec<_> = (0..self.clients).map(start).collect();
             threads.into_iter().map(|thread| thread.join()).collect()
         });
-        let callers = ended.into_iter().map(|ended| ended.unwrap_or_else(|_| Err(Violation::new("a client panicked"))));
-        Ok(Finished { diaries: callers.map(|caller| Ok(caller?.into_diary())).collect::<Result<_, Violation>>()? })
+        let mut finished = Finished { diaries: Vec::new(), found: Ok(()) };
+        for client in ended {
+            match client {
+                Ok((found, diary)) => finished.add(found, diary),
+                Err(_) => finished.found = Err(Violation::new("a client panicked")),
+            }
+        }
+        finished
     }
 
     /// Reads the whole table, by scans and row by row, through one server.
     ///
     /// # Errors
-    /// If it cannot be read, or a server gives an answer that no healthy server gives.
+    /// If it cannot be read, or a server gives an answer that no healthy server gives. What was read before stays.
     pub(in crate::torture) fn read_everything(
         &self,
         authority: &str,
@@ -97,9 +107,11 @@ impl Race {
         finished: &mut Finished,
     ) -> Result<(), Violation> {
         let shape = Shape { patience: PATIENCE_AT_THE_END, haste: None, ..self.shape };
-        let caller = self.caller(self.clients + index, shape, arena).only_through(authority);
-        finished.diaries.push(caller.read_everything()?.get_everything()?.read_everything()?.into_diary());
-        Ok(())
+        let mut caller = self.caller(self.clients + index, shape, arena).only_through(authority);
+        let read = caller.read_everything().and_then(|()| caller.get_everything());
+        let read = read.and_then(|()| caller.read_everything());
+        finished.diaries.push(caller.into_diary());
+        read
     }
 
     /// Asks everything of what was done that can be asked.
@@ -109,6 +121,7 @@ impl Race {
     pub(in crate::torture) fn judge(&self, finished: &Finished) -> Result<Tally, Violation> {
         let mut tally = judge(&record(self.shape, finished.diaries.iter().cloned()))?;
         tally.add("answers 503", finished.diaries.iter().map(|diary| diary.busy).sum());
+        tally.add("answers not waited for", finished.given_up());
         Ok(tally)
     }
 
@@ -128,4 +141,27 @@ impl Race {
 #[derive(Debug)]
 pub(in crate::torture) struct Finished {
     diaries: Vec<Diary>,
+    /// The first answer that no healthy server gives.
+    pub(in crate::torture) found: Result<(), Violation>,
+}
+
+impl Finished {
+    /// How often clients were too hasty to hear an answer.
+    pub(in crate::torture) fn given_up(&self) -> u64 {
+        self.diaries.iter().map(|diary| diary.given_up).sum()
+    }
+
+    /// How many partitions somebody tried to write to.
+    pub(in crate::torture) fn partitions_written(&self) -> u64 {
+        let calls = self.diaries.iter().flat_map(|diary| &diary.calls);
+        let written = calls.filter(|call| matches!(call.ask, Ask::Write(_))).map(|call| call.partition);
+        written.collect::<BTreeSet<u8>>().len() as u64
+    }
+
+    fn add(&mut self, found: Result<(), Violation>, diary: Diary) {
+        self.diaries.push(diary);
+        if self.found.is_ok() {
+            self.found = found;
+        }
+    }
 }

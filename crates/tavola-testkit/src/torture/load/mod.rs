@@ -32,6 +32,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "idle, slow, huge, broken and greedy clients beside a polite one",
     short_seeds: 1,
     needs_cluster: false,
+    must_happen: &[],
     attack,
 };
 
