@@ -7,7 +7,7 @@ use std::time::Duration;
 use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
 use tavola_store::{SharedStore, Store};
 
-use crate::report::print;
+use crate::report::{Goal, print};
 use crate::round::Round;
 use crate::workloads::{Field, HOT, HOT_WRITERS, partition, upsert};
 
@@ -44,7 +44,9 @@ pub(crate) async fn scale(field: &Field) -> Result<Vec<Round>, String> {
         }
     }
     print("Upserts spread over partitions, 64 writers, front ends in turns", &spread, &[]);
-    print("Upserts of one partition, 64 writers", &hot, &[]);
+    let goal = |contestant| Goal { contestant, against: "1 front end", at_least: 0.8 };
+    let goals = ["2 apart", "2 neighbours", "2 neighbours, always", "4 apart", "4 neighbours", "4 neighbours, always"];
+    print("Upserts of one partition, 64 writers", &hot, &goals.map(goal));
     spread.extend(hot);
     Ok(spread)
 }

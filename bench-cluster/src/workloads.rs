@@ -261,6 +261,18 @@ impl Field {
         }
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
+            // What the nodes themselves make of it: the same partitions, without a directory and an order.
+            for (table, name, count) in [(FEW, "few, driver", FEW_PARTITIONS), (MANY, "many, driver", many)] {
+                let driver = Arc::clone(&self.driver);
+                rounds.push(
+                    measure(("directory", name), self.seconds, READERS, move |_, number| {
+                        let driver = Arc::clone(&driver);
+                        let key = many_key(page_start(number / PAGE_ROWS as u64, count) + number % PAGE_ROWS as u64);
+                        async move { driver.slice(table, &key, 2, false).await.map(|(rows, _)| rows as u64) }
+                    })
+                    .await?,
+                );
+            }
             for (table, name, count, is_strict) in [
                 (FEW, "few, strict", FEW_PARTITIONS, true),
                 (MANY, "many, strict", many, true),
@@ -271,9 +283,7 @@ impl Field {
                 rounds.push(
                     measure(("directory", name), self.seconds, 1, move |_, number| {
                         let store = Arc::clone(&store);
-                        // From places all over the table, each with a whole page behind it; of the few there is one.
-                        let places = count.saturating_sub(PAGE_ROWS) as u64 + 1;
-                        let from = many_key(number.wrapping_mul(7919) % places);
+                        let from = many_key(page_start(number, count));
                         let range = KeyRange { start: Cut::before_partition(from), end: Cut::End };
                         async move { page(&*store, table, range).await }
                     })
@@ -284,6 +294,7 @@ impl Field {
         let goals = [
             Goal { contestant: "many, strict", against: "few, strict", at_least: 0.8 },
             Goal { contestant: "many, fast", against: "few, fast", at_least: 0.8 },
+            Goal { contestant: "many, driver", against: "few, driver", at_least: 0.8 },
         ];
         print(&format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"), &rounds, &goals);
         Ok(rounds)
@@ -361,6 +372,11 @@ fn own_key(task: usize, number: u64) -> PartitionKey {
     let tasks = HOT_WRITERS as u64;
     let own = PARTITIONS / tasks;
     spread_key(task as u64 % tasks * own + number % own)
+}
+
+/// Places all over the table, each with a whole page behind it; of the few there is one.
+fn page_start(page: u64, count: usize) -> u64 {
+    page.wrapping_mul(7919) % (count.saturating_sub(PAGE_ROWS) as u64 + 1)
 }
 
 fn many_key(number: u64) -> PartitionKey {

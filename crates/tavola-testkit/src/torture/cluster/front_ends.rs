@@ -22,11 +22,19 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// A time that is told is so old at most. Clocks are set wrong by a minute at least.
 const TIME_TOLD_OFF_MAX: Duration = Duration::from_secs(20);
 
-/// What servers tell of the directory of partition keys.
+/// What servers tell of the directory of partition keys, and of each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct DirectoryFigures {
+pub(super) struct Figures {
     pub(super) registrations: u64,
     pub(super) retirements: u64,
+    /// Writes that one carried out for the other.
+    pub(super) for_neighbours: u64,
+}
+
+/// In every other seed servers write contended partitions for each other. Faults are an odd number, so that each comes with
+/// and without it.
+pub(super) fn are_neighbours(seed: u64) -> bool {
+    seed.is_multiple_of(2)
 }
 
 /// What a server does wrong on purpose.
@@ -56,6 +64,7 @@ pub(super) struct FrontEnds {
 #[derive(Debug)]
 struct Settings {
     contact_points: String,
+    are_neighbours: bool,
     patience: Patience,
     defect: Defect,
 }
@@ -72,7 +81,8 @@ impl FrontEnds {
         patience: Patience,
         defect: Defect,
     ) -> Result<Self, Violation> {
-        let settings = Settings { contact_points: nodes.contact_points(), patience, defect };
+        let are_neighbours = are_neighbours(arena.seed);
+        let settings = Settings { contact_points: nodes.contact_points(), are_neighbours, patience, defect };
         let clocks = (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("front-end-{index}")));
         let clocks = clocks.collect::<Result<_, _>>()?;
         let mut front_ends = Self { servers: (0..COUNT).map(|_| None).collect(), clocks, settings };
@@ -84,7 +94,21 @@ impl FrontEnds {
         for index in 0..COUNT {
             front_ends.start(arena, server, index)?;
         }
+        if are_neighbours {
+            front_ends.wait_until_they_met()?;
+        }
         Ok(front_ends)
+    }
+
+    fn wait_until_they_met(&self) -> Result<(), Violation> {
+        let has_met = |server: &ServerProcess| {
+            let answer = get(&server.admin, "/metrics").ok();
+            let present =
+                answer.and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_neighbours"));
+            present == Some(COUNT as u64 - 1)
+        };
+        let met = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(has_met));
+        met.then_some(()).ok_or_else(|| Violation::new("the servers do not find each other, though all is well"))
     }
 
     /// Starts one that does not run; where it listens.
@@ -144,22 +168,23 @@ impl FrontEnds {
         })
     }
 
-    /// What the servers that run have done to the directory since they started.
+    /// What the servers that run have done since they started.
     ///
     /// # Errors
     /// If one does not tell.
-    pub(super) fn directory_figures(&self) -> Result<DirectoryFigures, Violation> {
-        let mut sum = DirectoryFigures::default();
+    pub(super) fn figures(&self) -> Result<Figures, Violation> {
+        let mut sum = Figures::default();
         for server in self.servers.iter().flatten() {
             let mut told = None;
             wait_until(ANSWER_TIME_MAX, || {
                 let answer = get(&server.admin, "/metrics").ok();
-                told = answer.and_then(|answer| DirectoryFigures::read(&String::from_utf8_lossy(answer.body())));
+                told = answer.and_then(|answer| Figures::read(&String::from_utf8_lossy(answer.body())));
                 told.is_some()
             });
-            let told = told.ok_or_else(|| Violation::new("a server does not tell its figures of the directory"))?;
+            let told = told.ok_or_else(|| Violation::new("a server does not tell its figures"))?;
             sum.registrations += told.registrations;
             sum.retirements += told.retirements;
+            sum.for_neighbours += told.for_neighbours;
         }
         Ok(sum)
     }
@@ -185,18 +210,22 @@ impl FrontEnds {
     }
 }
 
-impl DirectoryFigures {
+impl Figures {
     /// From what `/metrics` says; none if it says nothing of it.
     fn read(exposition: &str) -> Option<Self> {
-        let figure = |name: &str| {
-            let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
-            exposition.lines().find_map(value)
-        };
+        let figure = |name| figure(exposition, name);
         Some(Self {
             registrations: figure("tavola_store_registrations_total")?,
             retirements: figure("tavola_store_retirements_total")?,
+            // Servers that do not know each other say nothing of it.
+            for_neighbours: figure("tavola_neighbours_received_total").unwrap_or_default(),
         })
     }
+}
+
+fn figure(exposition: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    exposition.lines().find_map(value)
 }
 
 fn not_running(index: usize) -> Violation {
@@ -228,6 +257,9 @@ impl Settings {
             .env("TAVOLA_STORE__ANSWER_MS", self.patience.answer_ms.to_string())
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
+        if self.are_neighbours {
+            command.env("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:0");
+        }
     }
 }
 
@@ -241,8 +273,10 @@ mod tests {
                           # TYPE tavola_store_registrations_total counter\n\
                           tavola_store_registrations_total 61\n\
                           tavola_store_retirements_total 17\n";
-        let expected = DirectoryFigures { registrations: 61, retirements: 17 };
-        assert_eq!(DirectoryFigures::read(exposition), Some(expected));
-        assert_eq!(DirectoryFigures::read("tavola_store_registrations_total 61\n"), None);
+        let expected = Figures { registrations: 61, retirements: 17, for_neighbours: 0 };
+        assert_eq!(Figures::read(exposition), Some(expected));
+        let more = format!("{exposition}tavola_neighbours 1\ntavola_neighbours_received_total 5\n");
+        assert_eq!(Figures::read(&more), Some(Figures { for_neighbours: 5, ..expected }));
+        assert_eq!(Figures::read("tavola_store_registrations_total 61\n"), None);
     }
 }

@@ -30,6 +30,9 @@ pub(super) const RETIRED: &str = "partitions retired";
 /// And how often one came back. Two servers that enter the same one at a time count twice.
 pub(super) const REGISTERED_AGAIN: &str = "registrations beyond the first";
 
+/// Writes that one server carried out for the other.
+pub(super) const FOR_NEIGHBOURS: &str = "writes for a neighbour";
+
 /// What faults are done to.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
@@ -188,12 +191,13 @@ impl Scene<'_> {
         }
         self.nodes.heal()?;
         self.front_ends.wait_until_ready()?;
-        let directory = self.front_ends.directory_figures()?;
+        let figures = self.front_ends.figures()?;
         let partitions = histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
         Ok(self.read_and_judge(bank, histories).map(|mut tally| {
             tally.merge(seen);
-            tally.add(RETIRED, directory.retirements);
-            tally.add(REGISTERED_AGAIN, directory.registrations.saturating_sub(partitions));
+            tally.add(FOR_NEIGHBOURS, figures.for_neighbours);
+            tally.add(RETIRED, figures.retirements);
+            tally.add(REGISTERED_AGAIN, figures.registrations.saturating_sub(partitions));
             tally
         }))
     }
