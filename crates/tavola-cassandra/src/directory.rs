@@ -28,7 +28,6 @@ pub(crate) struct Walk<'a> {
     /// Keys are below it.
     end: Vec<u8>,
     slots: Vec<Slot>,
-    keys_at_a_time: usize,
 }
 
 #[derive(Debug)]
@@ -38,14 +37,28 @@ struct Slot {
     keys: VecDeque<Vec<u8>>,
     /// Where to read on; `None`: the slot has no more.
     next: Option<Vec<u8>>,
+    /// How many are read the next time: twice as many as the last time, so that no more is read than was wanted before.
+    keys_at_a_time: usize,
+}
+
+impl Slot {
+    fn is_dry(&self) -> bool {
+        self.keys.is_empty() && self.next.is_some()
+    }
+
+    /// Soon dry: no more is left than a half of what was read last.
+    fn is_low(&self) -> bool {
+        self.keys.len() * 4 <= self.keys_at_a_time && self.next.is_some()
+    }
 }
 
 impl<'a> Walk<'a> {
     /// From `start` on, up to `end` without it.
     pub(crate) fn new(cluster: &'a Cluster, table: i64, slots: u16, start: &[u8], end: Vec<u8>) -> Self {
-        let slot = |number| Slot { number, keys: VecDeque::new(), next: Some(start.to_vec()) };
+        let slot =
+            |number| Slot { number, keys: VecDeque::new(), next: Some(start.to_vec()), keys_at_a_time: KEYS_FIRST };
         let slots = (0..i16::try_from(slots).unwrap_or(i16::MAX)).map(slot).collect();
-        Self { cluster, table, end, slots, keys_at_a_time: KEYS_FIRST }
+        Self { cluster, table, end, slots }
     }
 
     /// The next key, or `None` after the last.
@@ -58,24 +71,23 @@ impl<'a> Walk<'a> {
         Ok(smallest.and_then(|slot| slot.keys.pop_front()))
     }
 
-    /// Reads on in every slot that has run out: without its next key nobody knows which is the smallest.
+    /// Reads on once a slot has run out: without its next key nobody knows which is the smallest. Hashing empties all slots
+    /// at the same pace, so those that follow soon are read with it, and a page waits a few times instead of once for each.
     async fn fill(&mut self) -> Result<(), StoreError> {
-        let is_dry = |slot: &Slot| slot.keys.is_empty() && slot.next.is_some();
-        if !self.slots.iter().any(is_dry) {
+        if !self.slots.iter().any(Slot::is_dry) {
             return Ok(());
         }
-        let (cluster, table, end, limit) = (self.cluster, self.table, &self.end, self.keys_at_a_time);
-        let reads =
-            self.slots.iter_mut().filter(|slot| is_dry(slot)).map(|slot| read_on(cluster, table, end, limit, slot));
-        try_join_all(reads).await?;
-        self.keys_at_a_time = (limit * 2).min(KEYS_MAX);
-        Ok(())
+        let (cluster, table, end) = (self.cluster, self.table, &self.end);
+        let low = self.slots.iter_mut().filter(|slot| slot.is_low());
+        try_join_all(low.map(|slot| read_on(cluster, table, end, slot))).await.map(drop)
     }
 }
 
-async fn read_on(cluster: &Cluster, table: i64, end: &[u8], limit: usize, slot: &mut Slot) -> Result<(), StoreError> {
+async fn read_on(cluster: &Cluster, table: i64, end: &[u8], slot: &mut Slot) -> Result<(), StoreError> {
     let failed = |error: &dyn ToString| unavailable(format!("the partition directory: {}", error.to_string()));
     let start = slot.next.take().unwrap_or_default();
+    let limit = slot.keys_at_a_time;
+    slot.keys_at_a_time = (limit * 2).min(KEYS_MAX);
     let values = (table, slot.number, &start[..], end, i32::try_from(limit).unwrap_or(i32::MAX));
     let result =
         cluster.execute(Kind::Directory, &cluster.statements.walk, values).await.map_err(|error| failed(&error))?;
