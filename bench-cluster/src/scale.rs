@@ -9,7 +9,7 @@ use tavola_store::{SharedStore, Store};
 
 use crate::report::{Goal, print};
 use crate::round::Round;
-use crate::workloads::{Field, HOT, HOT_WRITERS, partition, upsert};
+use crate::workloads::{Field, HOT, HOT_WRITERS, now, partition, upsert};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ pub(crate) async fn scale(field: &Field) -> Result<Vec<Round>, String> {
 /// Front ends that have found each other.
 async fn meet(field: &Field, front_ends: usize, affinity: Affinity) -> Result<Vec<Arc<NeighbourlyStore>>, String> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings { affinity, look_every: LOOK_EVERY, ..Settings::new(address, PATIENCE) };
+    let settings = Settings { affinity, look_every: LOOK_EVERY, ..Settings::new(address, PATIENCE, now) };
     let mut neighbours = Vec::new();
     for store in &field.stores[..front_ends] {
         let store = Arc::clone(store) as Arc<dyn SharedStore>;

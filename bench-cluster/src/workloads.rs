@@ -383,7 +383,7 @@ fn many_key(number: u64) -> PartitionKey {
     partition(format!("m{number:07}"))
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(DateTime::from_unix(since))
 }

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tavola_core::TableId;
+use tavola_core::{TableId, Timestamp};
 use tavola_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -45,8 +45,10 @@ pub(crate) struct Host {
     pub(crate) secret: Secret,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) counters: Arc<Counters>,
-    /// The zero of our clock.
+    /// The zero of the clock that only runs forwards.
     pub(crate) started: Instant,
+    /// What time it is.
+    pub(crate) clock: fn() -> Timestamp,
 }
 
 /// One who came, and whether it has proved to be a front end.
@@ -178,7 +180,7 @@ impl Host {
         }
         let (transaction, now) = commit.transaction().map_err(unreadable)?;
         count(&self.counters.received);
-        let verdict = self.store.commit(TableId::new(commit.table), &transaction, now).await;
+        let verdict = self.store.commit(TableId::new(commit.table), &transaction, now.min((self.clock)())).await;
         encode_answer(&verdict).map_err(failed)
     }
 

@@ -181,7 +181,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use tavola_core::{EntityOperation, PartitionKey, Precondition, RowKey};
+    use tavola_core::{EntityKey, EntityOperation, NewEntity, Outcome, PartitionKey, Precondition, Properties, RowKey};
     use tavola_store::MemoryStore;
     use tokio::net::TcpListener;
     use tokio::sync::watch;
@@ -206,6 +206,7 @@ mod tests {
             store: Arc::new(MemoryStore::new()),
             counters: Arc::new(Counters::default()),
             started: Instant::now().checked_sub(Duration::from_secs(3600)).unwrap(),
+            clock: || Timestamp::from_ticks(1_000).unwrap(),
         };
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(Arc::new(host).run(listener, stopped));
@@ -250,6 +251,20 @@ mod tests {
         let mut link = Link::meet(front_end, &secret(1)).await.unwrap();
         link.clock_ms -= 60_000;
         assert_eq!(told(&link).await, "Declined(\"it came too late\")");
+    }
+
+    /// One front end with a wrong clock would otherwise give its time to the partitions of all others.
+    #[tokio::test]
+    async fn a_guest_from_the_future_gets_our_time() {
+        let (front_end, _stop) = host().await;
+        let link = Link::meet(front_end, &secret(1)).await.unwrap();
+        let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
+        let (partition_key, new) = NewEntity::new(key, Properties::new(Vec::new()).unwrap()).unwrap();
+        let transaction = EntityGroupTransaction::single(partition_key, EntityOperation::Insert(new));
+        let late = Timestamp::from_ticks(9_000).unwrap();
+        let told = link.commit(TableId::new(300), &transaction, late, PATIENCE).await;
+        let Told::Answered(Ok(Ok(outcomes))) = told else { panic!("{told:?}") };
+        assert_eq!(outcomes, [Outcome::Written(Timestamp::from_ticks(1_000).unwrap())]);
     }
 
     #[tokio::test]

@@ -40,13 +40,16 @@ pub struct Settings {
     pub look_every: Duration,
     /// Until a neighbour has carried out a write: longer than the store takes at most.
     pub patience: Duration,
+    /// What time it is here. Writes of a neighbour whose clock is ahead get this time, or it would lead the versions of all
+    /// our partitions into the future.
+    pub clock: fn() -> Timestamp,
 }
 
 impl Settings {
     /// What suits most: a list that is a few seconds old, and no way round where nobody is in the way.
     #[must_use]
-    pub fn new(address: SocketAddr, patience: Duration) -> Self {
-        Self { address, affinity: Affinity::Contended, look_every: LOOK_EVERY, patience }
+    pub fn new(address: SocketAddr, patience: Duration, clock: fn() -> Timestamp) -> Self {
+        Self { address, affinity: Affinity::Contended, look_every: LOOK_EVERY, patience, clock }
     }
 }
 
@@ -100,6 +103,7 @@ impl NeighbourlyStore {
             store: Arc::clone(&store) as _,
             counters: Arc::clone(&counters),
             started: Instant::now(),
+            clock: settings.clock,
         });
         let circle = Arc::new(Circle::new(own, secret));
         let (stop, stopped) = watch::channel(false);

@@ -9,6 +9,7 @@ use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Rea
 use tavola_neighbours::{NeighbourlyStore, Settings};
 use tavola_server::Health;
 use tavola_server::config::{ClusterConfig, ClusterReads};
+use tavola_service::{Clock, SystemClock};
 use tavola_store::Store;
 
 use crate::exit::Failure;
@@ -94,7 +95,7 @@ async fn open_neighbours(
     address: SocketAddr,
     answer_time: Duration,
 ) -> Result<NeighbourlyStore, Failure> {
-    let settings = Settings::new(address, answer_time * PATIENCE_FACTOR);
+    let settings = Settings::new(address, answer_time * PATIENCE_FACTOR, || SystemClock.now());
     let neighbours = NeighbourlyStore::open(Arc::clone(store) as _, &settings).await;
     let neighbours = neighbours.map_err(|error| Failure::System(format!("store.neighbours: {error}")))?;
     tracing::info!(address = neighbours.address(), "listening for other front ends");

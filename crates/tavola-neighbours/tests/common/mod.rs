@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tavola_core::{
-    EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, RowKey, TableId, Timestamp,
+    DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
 };
 use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
 use tavola_store::{FrontEnd, MemoryStore, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
@@ -60,8 +60,11 @@ impl Place {
 
 pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> NeighbourlyStore {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings =
-        Settings { affinity, look_every: Duration::from_millis(10), ..Settings::new(address, Duration::from_secs(60)) };
+    let settings = Settings {
+        affinity,
+        look_every: Duration::from_millis(10),
+        ..Settings::new(address, Duration::from_secs(60), || Timestamp::new(DateTime::MAX))
+    };
     NeighbourlyStore::open(view, &settings).await.unwrap()
 }
 
