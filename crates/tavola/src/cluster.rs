@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
-use tavola_neighbours::{NeighbourlyStore, Settings};
+use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
 use tavola_server::Health;
-use tavola_server::config::{ClusterConfig, ClusterReads};
+use tavola_server::config::{ClusterAffinity, ClusterConfig, ClusterReads};
 use tavola_service::{Clock, SystemClock};
 use tavola_store::Store;
 
@@ -70,7 +69,7 @@ impl ClusterStore {
     pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
         let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
         let neighbours = match config.neighbours {
-            Some(address) => Some(Arc::new(open_neighbours(&store, address, config.answer_time).await?)),
+            Some(address) => Some(Arc::new(open_neighbours(&store, address, config).await?)),
             None => None,
         };
         Ok(Self { store, neighbours })
@@ -93,9 +92,14 @@ impl ClusterStore {
 async fn open_neighbours(
     store: &Arc<CassandraStore>,
     address: SocketAddr,
-    answer_time: Duration,
+    config: &ClusterConfig,
 ) -> Result<NeighbourlyStore, Failure> {
-    let settings = Settings::new(address, answer_time * PATIENCE_FACTOR, || SystemClock.now());
+    let affinity = match config.affinity {
+        ClusterAffinity::Contended => Affinity::Contended,
+        ClusterAffinity::Always => Affinity::Always,
+    };
+    let patience = config.answer_time * PATIENCE_FACTOR;
+    let settings = Settings { affinity, ..Settings::new(address, patience, || SystemClock.now()) };
     let neighbours = NeighbourlyStore::open(Arc::clone(store) as _, &settings).await;
     let neighbours = neighbours.map_err(|error| Failure::System(format!("store.neighbours: {error}")))?;
     tracing::info!(address = neighbours.address(), "listening for other front ends");

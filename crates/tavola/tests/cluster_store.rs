@@ -13,7 +13,7 @@ mod old_data_content;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::RunningServer;
 use common::cli::{check, in_folder, run};
@@ -135,9 +135,14 @@ fn figure(server: &RunningServer, name: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in:\n{text}"))
 }
 
-/// Waits for a state, as long as it takes.
+/// Longer than any of it takes on a busy machine.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Waits for a state.
 fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
     while !is_so() {
+        assert!(begun.elapsed() < CHANGE_TIME_MAX, "it does not come to that");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tavola_core::{
@@ -68,9 +68,11 @@ pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> NeighbourlySt
     NeighbourlyStore::open(view, &settings).await.unwrap()
 }
 
-/// Waits for a state, as long as it takes.
+/// Waits for a state; longer than it takes on any machine.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
     while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come to that");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

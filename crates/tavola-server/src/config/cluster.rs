@@ -18,6 +18,15 @@ pub enum ClusterReads {
     Fast,
 }
 
+/// Which writes go to the front end that is preferred for their partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterAffinity {
+    /// Those of partitions on which front ends have met.
+    Contended,
+    /// All.
+    Always,
+}
+
 /// A cluster, as an operator describes it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
@@ -53,6 +62,8 @@ pub struct ClusterConfig {
     pub sweep_after: Duration,
     /// Where other front ends reach this one; `None`: they do not.
     pub neighbours: Option<SocketAddr>,
+    /// Which writes another front end may carry out.
+    pub affinity: ClusterAffinity,
     /// Names of findings that do not keep the server from starting.
     pub accepted_risks: Vec<String>,
 }
@@ -102,6 +113,7 @@ impl ClusterConfig {
             lease: Duration::from_millis(layers.parse_in("store.lease_ms", 0, 60_000)?),
             sweep_after: Duration::from_secs(layers.parse_in("store.sweep_seconds", 1, 86_400)?),
             neighbours: neighbours(layers)?,
+            affinity: affinity(layers)?,
             accepted_risks: layers.list("store.accept_risks").map(str::to_owned).collect(),
         })
     }
@@ -112,6 +124,14 @@ fn reads(layers: &Layers) -> Result<ClusterReads, ConfigError> {
         "strict" => Ok(ClusterReads::Strict),
         "fast" => Ok(ClusterReads::Fast),
         other => Err(layers.error("store.reads", &format!("\"{other}\" is not strict or fast"))),
+    }
+}
+
+fn affinity(layers: &Layers) -> Result<ClusterAffinity, ConfigError> {
+    match layers.text("store.affinity") {
+        "contended" => Ok(ClusterAffinity::Contended),
+        "always" => Ok(ClusterAffinity::Always),
+        other => Err(layers.error("store.affinity", &format!("\"{other}\" is not contended or always"))),
     }
 }
 

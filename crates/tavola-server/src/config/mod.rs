@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
-pub use cluster::{ClusterConfig, ClusterReads};
+pub use cluster::{ClusterAffinity, ClusterConfig, ClusterReads};
 use ipnet::IpNet;
 pub use layers::{Layers, Origin};
 pub use proxies::ip_range;

@@ -277,6 +277,13 @@ pub const SETTINGS: &[Setting] = &[
          empty: each writes by itself",
     ),
     setting(
+        "store.affinity",
+        None,
+        "WORD",
+        "contended",
+        "Which writes go to the neighbour preferred for their partition: contended (where front ends have met) or always",
+    ),
+    setting(
         "store.accept_risks",
         Some("accept-risks"),
         "NAMES",

@@ -3,7 +3,7 @@ use std::io::Write;
 use tavola_core::AccountName;
 use tavola_service::Rate;
 
-use super::{Config, ConfigError, Layers, Origin, Personality};
+use super::{Config, ConfigError, Layers, Origin, Personality, StoreConfig};
 
 fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
     let mut toml = tempfile::NamedTempFile::new().unwrap();
@@ -139,4 +139,21 @@ fn proxies_are_addresses_or_ranges() {
     assert_eq!(resolve("", &[]).unwrap().trusted_proxies, []);
     let error = resolve("", &[("TAVOLA_SERVER__TRUSTED_PROXIES", "10.0.0.1,proxy.test")]).unwrap_err().to_string();
     assert!(error.contains("\"proxy.test\" is not an address or a range"), "{error}");
+}
+
+#[test]
+fn neighbours_are_told_an_address_that_they_can_reach() {
+    let neighbours = |address: &str| {
+        let cluster = "[store]\nkind = \"cassandra\"\ncontact_points = \"127.0.0.1\"";
+        match resolve(&format!("{cluster}\nneighbours = \"{address}\""), &[])?.store {
+            StoreConfig::Cassandra(cluster) => Ok::<_, ConfigError>(cluster.neighbours),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(neighbours("").unwrap(), None);
+    assert_eq!(neighbours("10.0.1.7:10010").unwrap(), Some(([10, 0, 1, 7], 10010).into()));
+    let words = |address| neighbours(address).unwrap_err().to_string();
+    assert!(words("0.0.0.0:10010").contains("name the one at which they reach this machine"));
+    assert!(words("[::]:10010").starts_with("store.neighbours ("));
+    assert!(words("somewhere").starts_with("store.neighbours ("));
 }

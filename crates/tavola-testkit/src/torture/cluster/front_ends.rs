@@ -31,10 +31,15 @@ pub(super) struct Figures {
     pub(super) for_neighbours: u64,
 }
 
-/// In every other seed servers write contended partitions for each other. Faults are an odd number, so that each comes with
-/// and without it.
-pub(super) fn are_neighbours(seed: u64) -> bool {
-    seed.is_multiple_of(2)
+/// What the servers of a seed do for each other, as `store.affinity` names it. Every other seed nothing, every fourth the writes
+/// of contended partitions, every fourth all that the other is preferred for. Faults are an odd number, so that each comes with
+/// all of them.
+fn affinity(seed: u64) -> Option<&'static str> {
+    match seed % 4 {
+        0 => Some("always"),
+        2 => Some("contended"),
+        _ => None,
+    }
 }
 
 /// What a server does wrong on purpose.
@@ -64,7 +69,7 @@ pub(super) struct FrontEnds {
 #[derive(Debug)]
 struct Settings {
     contact_points: String,
-    are_neighbours: bool,
+    affinity: Option<&'static str>,
     patience: Patience,
     defect: Defect,
 }
@@ -81,8 +86,8 @@ impl FrontEnds {
         patience: Patience,
         defect: Defect,
     ) -> Result<Self, Violation> {
-        let are_neighbours = are_neighbours(arena.seed);
-        let settings = Settings { contact_points: nodes.contact_points(), are_neighbours, patience, defect };
+        let affinity = affinity(arena.seed);
+        let settings = Settings { contact_points: nodes.contact_points(), affinity, patience, defect };
         let clocks = (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("front-end-{index}")));
         let clocks = clocks.collect::<Result<_, _>>()?;
         let mut front_ends = Self { servers: (0..COUNT).map(|_| None).collect(), clocks, settings };
@@ -94,7 +99,7 @@ impl FrontEnds {
         for index in 0..COUNT {
             front_ends.start(arena, server, index)?;
         }
-        if are_neighbours {
+        if affinity.is_some() {
             front_ends.wait_until_they_met()?;
         }
         Ok(front_ends)
@@ -257,8 +262,8 @@ impl Settings {
             .env("TAVOLA_STORE__ANSWER_MS", self.patience.answer_ms.to_string())
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
-        if self.are_neighbours {
-            command.env("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:0");
+        if let Some(affinity) = self.affinity {
+            command.env("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:0").env("TAVOLA_STORE__AFFINITY", affinity);
         }
     }
 }
