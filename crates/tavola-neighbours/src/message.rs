@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tavola_core::{
     ETag, Entity, EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, NewEntity, Outcome,
-    PartitionKey, Precondition, Properties, Refusal, RowKey, TableId, Timestamp,
+    PartitionKey, Precondition, Refusal, RowKey, TableId, Timestamp,
 };
 use tavola_store::encoding::{FORMAT_VERSION, encode_value};
 use tavola_store::{RowRef, StoreError, Verdict};
@@ -197,23 +197,20 @@ impl Operation<'_> {
             Condition::Exists => Precondition::Exists,
             Condition::Version(tag) => Precondition::Version(ETag::parse(tag).ok_or(Unreadable("no ETag"))?),
         };
-        if self.kind == Kind::Delete {
-            return Ok(EntityOperation::Delete(row_key, condition));
-        }
-        let key = EntityKey::new(partition_key.clone(), row_key);
-        let properties = self.properties(&key)?;
-        let (_, new) = NewEntity::new(key, properties).map_err(|_| Unreadable("an entity beyond its limits"))?;
         Ok(match self.kind {
-            Kind::Insert => EntityOperation::Insert(new),
-            Kind::Replace => EntityOperation::Replace(new, condition),
-            Kind::Merge | Kind::Delete => EntityOperation::Merge(new, condition),
+            Kind::Insert => EntityOperation::Insert(self.entity(partition_key, row_key)?),
+            Kind::Replace => EntityOperation::Replace(self.entity(partition_key, row_key)?, condition),
+            Kind::Merge => EntityOperation::Merge(self.entity(partition_key, row_key)?, condition),
+            Kind::Delete => EntityOperation::Delete(row_key, condition),
         })
     }
 
-    fn properties(&self, key: &EntityKey) -> Result<Properties, Unreadable> {
-        let row = RowRef::new(key.partition_key.as_str(), self.row_key, self.value);
-        let row = row.map_err(|_| Unreadable("no properties"))?;
-        Ok(Entity::from_view(&row).map_err(|_| Unreadable("properties beyond their limits"))?.properties)
+    fn entity(&self, partition_key: &PartitionKey, row_key: RowKey) -> Result<NewEntity, Unreadable> {
+        let row = RowRef::new(partition_key.as_str(), self.row_key, self.value);
+        let entity = Entity::from_view(&row.map_err(|_| Unreadable("no properties"))?);
+        let properties = entity.map_err(|_| Unreadable("properties beyond their limits"))?.properties;
+        let new = NewEntity::new(EntityKey::new(partition_key.clone(), row_key), properties);
+        new.map(|(_, new)| new).map_err(|_| Unreadable("an entity beyond its limits"))
     }
 }
 
@@ -283,7 +280,7 @@ fn outcomes(versions: Vec<Option<u64>>) -> Result<Vec<Outcome>, StoreError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, prop, proptest};
-    use tavola_core::{EdmValue, PropertyName};
+    use tavola_core::{EdmValue, Properties, PropertyName};
 
     use super::*;
 
