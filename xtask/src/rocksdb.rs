@@ -101,11 +101,13 @@ fn has_libclang() -> bool {
 
 fn holds_libclang(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name.starts_with("libclang.so") || (name.starts_with("libclang-") && name.contains(".so"))
-    })
+    entries.any(|entry| is_libclang(&entry.file_name().to_string_lossy()))
+}
+
+/// The library with the C interface. Its C++ sister, which other packages bring along, has a name much like it.
+fn is_libclang(file: &str) -> bool {
+    let versioned = file.starts_with("libclang-") && file.contains(".so");
+    file.starts_with("libclang.so") || (versioned && !file.starts_with("libclang-cpp"))
 }
 
 struct Build {
@@ -282,6 +284,17 @@ mod tests {
         // FNV-1a of "a\0", from its definition: two rounds.
         let one = (0xcbf2_9ce4_8422_2325_u64 ^ 0x61).wrapping_mul(0x0100_0000_01b3);
         assert_eq!(fnv1a(["a"].into_iter()), one.wrapping_mul(0x0100_0000_01b3));
+    }
+
+    /// A machine with perf and without clang has only the C++ library, which bindgen cannot use.
+    #[test]
+    fn only_the_c_library_counts() {
+        for file in ["libclang.so", "libclang.so.1", "libclang-14.so.1", "libclang-14.so.14.0.6"] {
+            assert!(is_libclang(file), "{file}");
+        }
+        for file in ["libclang-cpp.so.14", "libclang-cpp.so", "libclang_rt.asan.so", "libLLVM-14.so"] {
+            assert!(!is_libclang(file), "{file}");
+        }
     }
 
     #[test]
