@@ -46,7 +46,7 @@ struct Brought<'a> {
 impl<'a> Brought<'a> {
     fn new(row: &'a Row) -> Self {
         let planned = Planned {
-            row: encode_text(row.row_key()),
+            row: encode_text(row.row_key().as_str()),
             condition: Condition::Absent,
             document: Some(row.value().to_vec()),
             outcome: Outcome::Written(row.timestamp()),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tavola_core::{
     Change, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, FailedOperation, Outcome, PartitionKey,
-    Precondition, Timestamp, decide,
+    Precondition, Text, Timestamp, decide,
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::keys::encode_text;
@@ -177,12 +177,12 @@ pub(crate) fn version_of(ticks: u64) -> Result<Timestamp, StoreError> {
 struct VersionOnly(Timestamp);
 
 impl EntityView for VersionOnly {
-    fn partition_key(&self) -> &str {
-        ""
+    fn partition_key(&self) -> Text<'_> {
+        "".into()
     }
 
-    fn row_key(&self) -> &str {
-        ""
+    fn row_key(&self) -> Text<'_> {
+        "".into()
     }
 
     fn timestamp(&self) -> Timestamp {
@@ -193,7 +193,7 @@ impl EntityView for VersionOnly {
         None
     }
 
-    fn visit(&self, _: &mut dyn FnMut(&str, EdmRef<'_>)) {}
+    fn visit(&self, _: &mut dyn FnMut(Text<'_>, EdmRef<'_>)) {}
 }
 
 #[cfg(test)]

@@ -18,45 +18,73 @@ const COLONS: [usize; 2] = [13, 16];
 pub struct DateText {
     bytes: [u8; BYTES_MAX],
     length: usize,
+    /// Whose text the bytes up to the fraction are.
+    second: u64,
 }
 
 impl DateText {
     /// Prints a time, without trailing zeros in its fraction.
     #[must_use]
     pub fn of(at: DateTime) -> Self {
-        let (seconds, fraction) = (at.ticks() / TICKS_PER_SECOND, at.ticks() % TICKS_PER_SECOND);
-        let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
-        let second = seconds % SECONDS_PER_DAY;
-        let mut bytes = *b"0000-00-00T00:00:00.0000000Z";
+        let mut text = Self { bytes: *b"0000-00-00T00:00:00.0000000Z", length: 0, second: u64::MAX };
+        text.print(at);
+        text
+    }
+
+    /// Prints another time in its place. Entities that were written together have times of the same second, and only their
+    /// fractions are printed anew.
+    pub fn print(&mut self, at: DateTime) {
+        let (second, fraction) = (at.ticks() / TICKS_PER_SECOND, at.ticks() % TICKS_PER_SECOND);
+        if second != self.second {
+            self.put_second(second);
+            self.second = second;
+        }
+        self.put_fraction(fraction as u32);
+    }
+
+    fn put_second(&mut self, second: u64) {
+        let (year, month, day) = civil(second / SECONDS_PER_DAY);
+        let of_day = second % SECONDS_PER_DAY;
         for (at, number) in [
             (0, year / 100),
             (2, year % 100),
             (5, month),
             (8, day),
-            (11, second / 3600),
-            (14, second / 60 % 60),
-            (17, second % 60),
+            (11, of_day / 3600),
+            (14, of_day / 60 % 60),
+            (17, of_day % 60),
         ] {
-            put_pair(&mut bytes, at, number);
+            put_pair(&mut self.bytes, at, number as u32);
         }
+    }
+
+    fn put_fraction(&mut self, fraction: u32) {
+        let mut length = WHOLE_SECONDS_BYTES;
         if fraction != 0 {
+            self.bytes[WHOLE_SECONDS_BYTES] = b'.';
             for (at, unit) in [(20, 100_000), (22, 1_000), (24, 10)] {
-                put_pair(&mut bytes, at, fraction / unit % 100);
+                put_pair(&mut self.bytes, at, fraction / unit % 100);
             }
-            bytes[26] = b'0' + (fraction % 10) as u8;
+            self.bytes[26] = b'0' + (fraction % 10) as u8;
+            length = BYTES_MAX - 1;
+            while self.bytes[length - 1] == b'0' {
+                length -= 1;
+            }
         }
-        let mut length = if fraction == 0 { WHOLE_SECONDS_BYTES } else { BYTES_MAX - 1 };
-        while fraction != 0 && bytes[length - 1] == b'0' {
-            length -= 1;
-        }
-        bytes[length] = b'Z';
-        Self { bytes, length: length + 1 }
+        self.bytes[length] = b'Z';
+        self.length = length + 1;
+    }
+
+    /// The text's bytes, all of them ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("digits and marks are ASCII")
+        std::str::from_utf8(self.as_bytes()).expect("digits and marks are ASCII")
     }
 
     /// The pieces of the text between which an ETag has an escaped colon.
@@ -68,7 +96,7 @@ impl DateText {
 }
 
 /// Two digits at once: a page has thousands of times.
-fn put_pair(bytes: &mut [u8; BYTES_MAX], at: usize, number: u64) {
+fn put_pair(bytes: &mut [u8; BYTES_MAX], at: usize, number: u32) {
     bytes[at] = b'0' + (number / 10) as u8;
     bytes[at + 1] = b'0' + (number % 10) as u8;
 }
@@ -129,6 +157,19 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever was printed before, also within the same second and with a shorter or longer fraction.
+        #[test]
+        fn printing_over_another(times in proptest::collection::vec((0_u64..3, 0_u64..10_000_000, 0_u32..8), 1..20)) {
+            let mut text = DateText::of(DateTime::MAX);
+            for (second, fraction, zeros) in times {
+                let unit = 10_u64.pow(zeros);
+                let ticks = 132_400_000_000_000_000 + second * super::TICKS_PER_SECOND + fraction / unit * unit;
+                let at = DateTime::from_ticks(ticks).unwrap();
+                text.print(at);
+                prop_assert_eq!(text.as_str(), expected(at));
+            }
+        }
+
         #[test]
         fn the_text_is_that_of_the_calendar(ticks in 0..=DateTime::MAX.ticks(), zeros in 0_u32..8) {
             let unit = 10_u64.pow(zeros);

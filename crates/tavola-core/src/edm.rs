@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::key::utf16_units;
+use crate::key::{bytes_in_utf16_order, bytes_in_utf16_units, utf16_units};
 use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX};
 use crate::refusal::Refusal;
+use crate::text::Text;
 use crate::time::{DateTime, DateTimeError};
 
 /// A property's type.
@@ -76,9 +77,21 @@ impl Guid {
     /// Reads `8-4-4-4-12` hexadecimal digits of either case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        const HYPHENATED_CHARS: usize = 36;
-        let hyphenated = text.len() == HYPHENATED_CHARS;
+        let hyphenated = text.len() == Self::TEXT_BYTES;
         hyphenated.then(|| uuid::Uuid::try_parse(text).ok()).flatten().map(|uuid| Self(uuid.into_bytes()))
+    }
+}
+
+impl Guid {
+    /// Characters of the text.
+    pub const TEXT_BYTES: usize = uuid::fmt::Hyphenated::LENGTH;
+
+    /// The text in lower case.
+    #[must_use]
+    pub fn text(&self) -> [u8; Self::TEXT_BYTES] {
+        let mut text = [0; Self::TEXT_BYTES];
+        uuid::Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut text);
+        text
     }
 }
 
@@ -119,7 +132,7 @@ pub enum EdmValue {
 #[derive(Debug, Clone, Copy)]
 pub enum EdmRef<'a> {
     /// Unicode text.
-    String(&'a str),
+    String(Text<'a>),
     /// A 32-bit integer.
     Int32(i32),
     /// A 64-bit integer.
@@ -150,7 +163,7 @@ impl EdmValue {
     #[must_use]
     pub fn as_ref(&self) -> EdmRef<'_> {
         match self {
-            Self::String(text) => EdmRef::String(text),
+            Self::String(text) => EdmRef::String(text.as_str().into()),
             Self::Int32(number) => EdmRef::Int32(*number),
             Self::Int64(number) => EdmRef::Int64(*number),
             Self::Double(number) => EdmRef::Double(*number),
@@ -243,7 +256,7 @@ impl EdmRef<'_> {
     #[must_use]
     pub fn to_owned(&self) -> EdmValue {
         match *self {
-            Self::String(text) => EdmValue::String(text.to_owned()),
+            Self::String(text) => EdmValue::String(text.as_str().to_owned()),
             Self::Int32(number) => EdmValue::Int32(number),
             Self::Int64(number) => EdmValue::Int64(number),
             Self::Double(number) => EdmValue::Double(number),
@@ -258,7 +271,7 @@ impl EdmRef<'_> {
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
-            (Self::String(left), Self::String(right)) => Some(crate::key::utf16_order(left, right)),
+            (Self::String(left), Self::String(right)) => Some(bytes_in_utf16_order(left.as_bytes(), right.as_bytes())),
             (Self::Int32(left), Self::Int32(right)) => Some(left.cmp(right)),
             (Self::Int64(left), Self::Int64(right)) => Some(left.cmp(right)),
             (Self::Double(left), Self::Double(right)) => left.partial_cmp(right),
@@ -274,7 +287,7 @@ impl EdmRef<'_> {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         match self {
-            Self::String(text) => 2 * utf16_units(text) + 4,
+            Self::String(text) => 2 * bytes_in_utf16_units(text.as_bytes()) + 4,
             Self::Binary(bytes) => bytes.len() + 4,
             Self::Int32(_) => 4,
             Self::Int64(_) | Self::Double(_) | Self::DateTime(_) => 8,
@@ -358,6 +371,6 @@ mod tests {
         let binary = |bytes| EdmValue::Binary(vec![0; bytes]).check_size();
         assert_eq!(binary(BINARY_BYTES_MAX), Ok(()));
         assert_eq!(binary(BINARY_BYTES_MAX + 1), Err(Refusal::PropertyValueTooLarge));
-        assert_eq!(EdmRef::String("a😀").size_bytes(), 10);
+        assert_eq!(EdmRef::String("a😀".into()).size_bytes(), 10);
     }
 }

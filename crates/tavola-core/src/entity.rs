@@ -7,6 +7,7 @@ use crate::etag::Timestamp;
 use crate::key::{EntityKey, utf16_units};
 use crate::limits::{ENTITY_BYTES_MAX, PROPERTIES_MAX, PROPERTY_NAME_UTF16_UNITS_MAX};
 use crate::refusal::Refusal;
+use crate::text::Text;
 
 /// So few names are compared each with each, which most often ends at their lengths; more of them are sorted first.
 const COMPARED_PAIRWISE_MAX: usize = 16;
@@ -15,15 +16,15 @@ const COMPARED_PAIRWISE_MAX: usize = 16;
 /// a store can hand out rows that are never turned into a map of properties.
 pub trait EntityView: fmt::Debug + Send + Sync {
     /// The partition's key.
-    fn partition_key(&self) -> &str;
+    fn partition_key(&self) -> Text<'_>;
     /// The row's key.
-    fn row_key(&self) -> &str;
+    fn row_key(&self) -> Text<'_>;
     /// When the entity was last written.
     fn timestamp(&self) -> Timestamp;
     /// One of the entity's own properties; never a system property.
     fn property(&self, name: &str) -> Option<EdmRef<'_>>;
     /// Calls `visit` with each of the entity's own properties, in stored order.
-    fn visit(&self, visit: &mut dyn FnMut(&str, EdmRef<'_>));
+    fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>));
 }
 
 /// The name of a property: an identifier by the rules of C#, at most 255 characters, case-sensitive.
@@ -130,6 +131,7 @@ impl Properties {
     pub fn merged(current: &dyn EntityView, newer: &Self) -> Result<Self, Refusal> {
         let mut result = Vec::with_capacity(newer.len());
         current.visit(&mut |name, value| {
+            let name = name.as_str();
             let value = newer.get(name).unwrap_or(value).to_owned();
             result.push((PropertyName(name.to_owned()), value));
         });
@@ -188,22 +190,22 @@ impl Entity {
     /// If it breaks a rule of the domain, which a damaged or foreign row may.
     pub fn from_view(view: &dyn EntityView) -> Result<Self, Refusal> {
         let key = |_| Refusal::KeyTooLarge;
-        let partition_key = crate::key::PartitionKey::new(view.partition_key()).map_err(key)?;
-        let row_key = crate::key::RowKey::new(view.row_key()).map_err(key)?;
+        let partition_key = crate::key::PartitionKey::new(view.partition_key().as_str()).map_err(key)?;
+        let row_key = crate::key::RowKey::new(view.row_key().as_str()).map_err(key)?;
         let mut properties = Vec::new();
-        view.visit(&mut |name, value| properties.push((PropertyName(name.to_owned()), value.to_owned())));
+        view.visit(&mut |name, value| properties.push((PropertyName(name.as_str().to_owned()), value.to_owned())));
         let properties = Properties::new(properties)?;
         Ok(Self { key: EntityKey::new(partition_key, row_key), timestamp: view.timestamp(), properties })
     }
 }
 
 impl EntityView for Entity {
-    fn partition_key(&self) -> &str {
-        self.key.partition_key.as_str()
+    fn partition_key(&self) -> Text<'_> {
+        self.key.partition_key.as_str().into()
     }
 
-    fn row_key(&self) -> &str {
-        self.key.row_key.as_str()
+    fn row_key(&self) -> Text<'_> {
+        self.key.row_key.as_str().into()
     }
 
     fn timestamp(&self) -> Timestamp {
@@ -214,9 +216,9 @@ impl EntityView for Entity {
         self.properties.get(name)
     }
 
-    fn visit(&self, visit: &mut dyn FnMut(&str, EdmRef<'_>)) {
+    fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>)) {
         for (name, value) in self.properties.iter() {
-            visit(name, value);
+            visit(name.into(), value);
         }
     }
 }

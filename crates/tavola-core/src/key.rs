@@ -47,13 +47,18 @@ fn check(text: &str) -> Result<(), KeyError> {
 /// The length of `text` in UTF-16 code units, the unit of every length rule of the service.
 #[must_use]
 pub fn utf16_units(text: &str) -> usize {
+    bytes_in_utf16_units(text.as_bytes())
+}
+
+/// The same of the bytes of a text.
+pub(crate) fn bytes_in_utf16_units(text: &[u8]) -> usize {
     // Most texts, and found out by whole registers.
     if text.is_ascii() {
         return text.len();
     }
     // A unit for the first byte of each character, and one more if it begins four: those are two surrogates.
     let units = |byte: u8| usize::from(byte & 0xc0 != 0x80) + usize::from(byte >= 0xf0);
-    text.bytes().map(units).sum()
+    text.iter().copied().map(units).sum()
 }
 
 /// Compares two texts by UTF-16 code unit without converting them.
@@ -62,7 +67,11 @@ pub fn utf16_units(text: &str) -> usize {
 /// other order; ranking the former above the latter makes byte order equal to code unit order.
 #[must_use]
 pub fn utf16_order(left: &str, right: &str) -> Ordering {
-    let (left, right) = (left.as_bytes(), right.as_bytes());
+    bytes_in_utf16_order(left.as_bytes(), right.as_bytes())
+}
+
+/// The same of the bytes of two texts.
+pub(crate) fn bytes_in_utf16_order(left: &[u8], right: &[u8]) -> Ordering {
     let common = left.iter().zip(right).position(|(l, r)| l != r);
     match common {
         Some(at) => lead_rank(left[at]).cmp(&lead_rank(right[at])),

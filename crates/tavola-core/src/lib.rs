@@ -23,6 +23,7 @@ pub mod refusal;
 pub mod reply;
 pub mod request;
 pub mod table;
+pub mod text;
 pub mod time;
 pub mod transaction;
 
@@ -41,5 +42,6 @@ pub use refusal::Refusal;
 pub use reply::TableReply;
 pub use request::TableRequest;
 pub use table::{EntityAddress, TableId, TableName};
+pub use text::Text;
 pub use time::DateTime;
 pub use transaction::{Change, EntityGroupTransaction, FailedOperation, Outcome, decide};

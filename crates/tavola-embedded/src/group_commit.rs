@@ -639,7 +639,7 @@ fn transaction_bytes(transaction: &EntityGroupTransaction) -> usize {
     let property = |(name, value): (&str, EdmRef<'_>)| {
         64 + name.len()
             + match value {
-                EdmRef::String(text) => text.len(),
+                EdmRef::String(text) => text.as_bytes().len(),
                 EdmRef::Binary(bytes) => bytes.len(),
                 _ => 0,
             }

@@ -143,7 +143,7 @@ impl Audit {
     }
 
     fn catalog_row(&mut self, row: &Row) -> Result<(), String> {
-        let (account, key) = (account_of(row)?, row.row_key());
+        let (account, key) = (account_of(row)?, row.row_key().as_str());
         let wrong = |what: String| format!("the catalogue's row {key:?} of {account}: {what}");
         let (id, name) = if key.starts_with(TABLE_PREFIX) {
             let entry = catalog::read_table(row).map_err(|error| wrong(error.to_string()))?;
@@ -190,7 +190,7 @@ impl Audit {
 }
 
 fn account_of(row: &Row) -> Result<String, String> {
-    let text = row.partition_key();
+    let text = row.partition_key().as_str();
     match AccountName::parse(text) {
         Some(account) => Ok(account.as_str().to_owned()),
         None => Err(format!("a system row of {text:?}, which cannot be an account")),

@@ -78,7 +78,7 @@ impl PartitionBudgets {
         let now = self.clock.elapsed();
         for rows in rows.chunk_by(|one, next| one.partition_key() == next.partition_key()) {
             let entities = rows.len().saturating_sub(taken) as u64;
-            self.with((table, rows[0].partition_key()), |paid| {
+            self.with((table, rows[0].partition_key().as_str()), |paid| {
                 if taken > 0 || rate.admits(1, *paid, now) {
                     *paid = rate.charged(entities, *paid, now);
                 }

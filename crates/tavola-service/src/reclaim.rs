@@ -82,7 +82,7 @@ impl Reclaimer {
     async fn next_account(&self, start: &Cut) -> Result<Option<PartitionKey>, StoreError> {
         let first = self.catalog_rows(KeyRange { start: start.clone(), end: Cut::End }, 1).await?.pop();
         let damaged = |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
-        first.map(|row| PartitionKey::new(row.partition_key()).map_err(damaged)).transpose()
+        first.map(|row| PartitionKey::new(row.partition_key().as_str()).map_err(damaged)).transpose()
     }
 
     async fn pass_account(&mut self, partition_key: &PartitionKey) -> Result<usize, ServiceError> {

@@ -34,9 +34,9 @@ impl Record {
 pub(crate) fn unread(row: &dyn EntityView, written: &Record) -> Vec<String> {
     let mut unread = Vec::new();
     row.visit(&mut |name, value| {
-        let same = |(written, kept): &(PropertyName, EdmValue)| written.as_str() == name && kept.as_ref() == value;
+        let same = |(written, kept): &(PropertyName, EdmValue)| name == *written.as_str() && kept.as_ref() == value;
         if !written.0.iter().any(same) {
-            unread.push(name.to_owned());
+            unread.push(name.to_string());
         }
     });
     unread
@@ -69,7 +69,7 @@ pub(crate) fn require<'a, T>(
 
 pub(crate) fn text(value: EdmRef<'_>) -> Option<&str> {
     match value {
-        EdmRef::String(text) => Some(text),
+        EdmRef::String(text) => Some(text.as_str()),
         _ => None,
     }
 }

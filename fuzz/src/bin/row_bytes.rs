@@ -24,9 +24,9 @@ fn check_foreign(row: &RowRef<'_>, data: &[u8]) {
     let mut names = Vec::new();
     row.visit(&mut |name, value| {
         // Damage can leave a name twice; the first counts.
-        if !names.contains(&name.to_owned()) {
-            assert_eq!(row.property(name), Some(value), "{name:?}");
-            names.push(name.to_owned());
+        if !names.contains(&name.to_string()) {
+            assert_eq!(row.property(name.as_str()), Some(value), "{name:?}");
+            names.push(name.to_string());
         }
     });
     let owned = row.to_row();

@@ -18,7 +18,7 @@ pub(super) fn encode(run: &Run<'_>) -> Result {
 /// Checks the bytes, then walks over every property.
 pub(super) fn read(run: &Run<'_>) -> Result {
     let row = input::row(1)?;
-    let (partition_key, row_key) = (row.partition_key(), row.row_key());
+    let (partition_key, row_key) = (row.partition_key().as_str(), row.row_key().as_str());
     run.count(|| {
         let read = RowRef::new(partition_key, row_key, black_box(row.value()));
         read.map(|read| {

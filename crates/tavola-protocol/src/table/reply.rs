@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tavola_core::reply::OperationReply;
 use tavola_core::request::{Continuation, Select};
-use tavola_core::{ETag, EntityView, Guid, Refusal, TableName, TableReply, Timestamp};
+use tavola_core::{ETag, Guid, Refusal, TableName, TableReply, Timestamp};
 
 use super::batch::{PartsWriter, write_batch};
 use super::continuation;
@@ -255,7 +255,12 @@ fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, 
     let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
     match operation {
         OperationReply::Inserted(entity) => {
-            let url = entity_url(&presentation.base, table.as_str(), entity.partition_key(), entity.row_key());
+            let url = entity_url(
+                &presentation.base,
+                table.as_str(),
+                entity.key.partition_key.as_str(),
+                entity.key.row_key.as_str(),
+            );
             let links = Links { base: &presentation.base, account: &presentation.account, table: table.as_str() };
             let write = |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
             let created = created(url, wish.prefer, Some(entity.timestamp));

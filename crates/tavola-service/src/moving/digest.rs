@@ -18,12 +18,12 @@ pub struct Digest {
 impl Digest {
     /// Takes one more row in.
     pub(super) fn add(&mut self, row: &Row) {
-        let (partition_key, row_key, value) = (row.partition_key(), row.row_key(), row.value());
+        let (partition_key, row_key, value) = (row.partition_key().as_bytes(), row.row_key().as_bytes(), row.value());
         let mut bytes = Vec::with_capacity(partition_key.len() + row_key.len() + value.len() + 9);
-        bytes.extend_from_slice(partition_key.as_bytes());
+        bytes.extend_from_slice(partition_key);
         // No key has this byte, so that a pair of keys has one form.
         bytes.push(0);
-        bytes.extend_from_slice(row_key.as_bytes());
+        bytes.extend_from_slice(row_key);
         bytes.extend_from_slice(&row.timestamp().ticks().to_le_bytes());
         bytes.extend_from_slice(value);
         self.rows += 1;

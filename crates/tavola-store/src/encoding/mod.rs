@@ -7,7 +7,7 @@ mod value;
 
 use std::fmt;
 
-use tavola_core::{EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKey, Timestamp};
+use tavola_core::{EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKey, Text, Timestamp};
 
 use crate::error::StoreError;
 use value::ValueRef;
@@ -17,8 +17,8 @@ pub use value::{FORMAT_VERSION, encode_value, encode_value_into};
 /// An entity whose bytes lie elsewhere: in an engine's block, or in a [`Row`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RowRef<'a> {
-    partition_key: &'a str,
-    row_key: &'a str,
+    partition_key: Text<'a>,
+    row_key: Text<'a>,
     value: ValueRef<'a>,
 }
 
@@ -31,27 +31,29 @@ impl<'a> RowRef<'a> {
         let value = ValueRef::new(value).map_err(|damage| {
             StoreError::Corrupt(format!("row of PartitionKey {partition_key:?}, RowKey {row_key:?}: {damage}"))
         })?;
-        Ok(Self { partition_key, row_key, value })
+        Ok(Self { partition_key: partition_key.into(), row_key: row_key.into(), value })
     }
 
     /// Copies the entity out, in one allocation.
     #[must_use]
     pub fn to_row(&self) -> Row {
         let value = self.value.as_bytes();
-        let mut bytes = Vec::with_capacity(self.partition_key.len() + self.row_key.len() + value.len());
-        bytes.extend_from_slice(self.partition_key.as_bytes());
-        bytes.extend_from_slice(self.row_key.as_bytes());
-        bytes.extend_from_slice(value);
-        Row { row_key_at: self.partition_key.len(), value_at: self.partition_key.len() + self.row_key.len(), bytes }
+        let (partition_key, row_key) = (self.partition_key.as_bytes(), self.row_key.as_bytes());
+        let value_at = partition_key.len() + row_key.len();
+        let mut bytes = Vec::with_capacity(value_at + value.len());
+        for part in [partition_key, row_key, value] {
+            bytes.extend_from_slice(part);
+        }
+        Row { row_key_at: partition_key.len(), value_at, bytes }
     }
 }
 
 impl EntityView for RowRef<'_> {
-    fn partition_key(&self) -> &str {
+    fn partition_key(&self) -> Text<'_> {
         self.partition_key
     }
 
-    fn row_key(&self) -> &str {
+    fn row_key(&self) -> Text<'_> {
         self.row_key
     }
 
@@ -63,7 +65,7 @@ impl EntityView for RowRef<'_> {
         self.value.property(name)
     }
 
-    fn visit(&self, visit: &mut dyn FnMut(&str, EdmRef<'_>)) {
+    fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>)) {
         self.value.properties().for_each(|(name, value)| visit(name, value));
     }
 }
@@ -74,7 +76,7 @@ impl fmt::Debug for RowRef<'_> {
         entity.field("PartitionKey", &self.partition_key).field("RowKey", &self.row_key);
         entity.field("Timestamp", &self.timestamp());
         self.value.properties().for_each(|(name, value)| {
-            entity.field(name, &value);
+            entity.field(name.as_str(), &value);
         });
         entity.finish()
     }
@@ -140,17 +142,17 @@ impl Row {
     /// # Errors
     /// [`StoreError::Corrupt`] if the keys break a rule of the domain, which only a damaged row can.
     pub fn key(&self) -> Result<EntityKey, StoreError> {
-        crate::keys::entity_key(self.partition_key(), self.row_key())
+        crate::keys::entity_key(self.partition_key().as_str(), self.row_key().as_str())
     }
 }
 
 impl EntityView for Row {
-    fn partition_key(&self) -> &str {
-        value::text(&self.bytes[..self.row_key_at])
+    fn partition_key(&self) -> Text<'_> {
+        Text::checked_before(&self.bytes[..self.row_key_at])
     }
 
-    fn row_key(&self) -> &str {
-        value::text(&self.bytes[self.row_key_at..self.value_at])
+    fn row_key(&self) -> Text<'_> {
+        Text::checked_before(&self.bytes[self.row_key_at..self.value_at])
     }
 
     fn timestamp(&self) -> Timestamp {
@@ -161,8 +163,8 @@ impl EntityView for Row {
         ValueRef::checked_before(self.value()).property(name)
     }
 
-    fn visit(&self, visit: &mut dyn FnMut(&str, EdmRef<'_>)) {
-        self.as_row_ref().visit(visit);
+    fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>)) {
+        ValueRef::checked_before(self.value()).properties().for_each(|(name, value)| visit(name, value));
     }
 }
 

@@ -13,7 +13,7 @@
 //! Every value has exactly one encoding: lengths are minimal LEB128, and nothing follows the last property.
 
 use tavola_core::limits::PROPERTIES_MAX;
-use tavola_core::{DateTime, EdmRef, Guid, Properties, Timestamp};
+use tavola_core::{DateTime, EdmRef, Guid, Properties, Text, Timestamp};
 
 /// The first byte of every value that this code writes.
 pub const FORMAT_VERSION: u8 = 1;
@@ -64,7 +64,7 @@ pub fn encode_value_into(properties: &Properties, timestamp: Timestamp, out: &mu
 /// Enough room for one property: a tag, two lengths of at most three bytes, the name and the value.
 fn encoded_bytes_max(name: &str, value: EdmRef<'_>) -> usize {
     let value_bytes = match value {
-        EdmRef::String(text) => text.len(),
+        EdmRef::String(text) => text.as_bytes().len(),
         EdmRef::Binary(bytes) => bytes.len(),
         _ => 16,
     };
@@ -128,7 +128,7 @@ impl<'a> ValueRef<'a> {
         }
         let mut reader = Reader { rest: &bytes[PROPERTIES_AT..] };
         for _ in 0..count {
-            reader.property().ok_or("a property is malformed")?;
+            reader.check_property().ok_or("a property is malformed")?;
         }
         if reader.rest.is_empty() { Ok(Self(bytes)) } else { Err("bytes follow the last property") }
     }
@@ -147,7 +147,7 @@ impl<'a> ValueRef<'a> {
         Timestamp::from_ticks(u64_from(&self.0[TICKS_AT..COUNT_AT])).expect("the value was checked")
     }
 
-    pub(super) fn properties(&self) -> impl Iterator<Item = (&'a str, EdmRef<'a>)> + use<'a> {
+    pub(super) fn properties(&self) -> impl Iterator<Item = (Text<'a>, EdmRef<'a>)> + use<'a> {
         let mut reader = Reader { rest: &self.0[PROPERTIES_AT..] };
         std::iter::from_fn(move || (!reader.rest.is_empty()).then(|| reader.property().expect("the value was checked")))
     }
@@ -166,11 +166,6 @@ impl<'a> ValueRef<'a> {
     }
 }
 
-/// A text that was checked before. Without `unsafe` it is checked again, which for short ASCII costs next to nothing.
-pub(super) fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("the text was checked when the row was made")
-}
-
 fn u64_from(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("the caller takes eight bytes"))
 }
@@ -181,15 +176,27 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn property(&mut self) -> Option<(&'a str, EdmRef<'a>)> {
+    /// Walks over a property that nobody has looked at before: beside its place, its texts and its time must be right.
+    fn check_property(&mut self) -> Option<()> {
         let tag = self.byte()?;
-        let name = std::str::from_utf8(self.bytes()?).ok()?;
+        Text::from_utf8(self.bytes()?)?;
+        match tag {
+            tag::STRING => Text::from_utf8(self.bytes()?).map(|_| ()),
+            tag::DATE_TIME => self.value(tag).map(|_| ()),
+            _ => self.skip_value(tag),
+        }
+    }
+
+    /// A property that was checked.
+    fn property(&mut self) -> Option<(Text<'a>, EdmRef<'a>)> {
+        let tag = self.byte()?;
+        let name = Text::checked_before(self.bytes()?);
         Some((name, self.value(tag)?))
     }
 
     fn value(&mut self, tag: u8) -> Option<EdmRef<'a>> {
         Some(match tag {
-            tag::STRING => EdmRef::String(std::str::from_utf8(self.bytes()?).ok()?),
+            tag::STRING => EdmRef::String(Text::checked_before(self.bytes()?)),
             tag::INT32 => EdmRef::Int32(i32::from_le_bytes(self.array()?)),
             tag::INT64 => EdmRef::Int64(i64::from_le_bytes(self.array()?)),
             tag::DOUBLE => EdmRef::Double(f64::from_bits(u64::from_le_bytes(self.array()?))),
@@ -240,6 +247,11 @@ impl<'a> Reader<'a> {
     /// A minimal LEB128 of at most four bytes: 256 MiB, far above any value.
     fn length(&mut self) -> Option<usize> {
         const SHIFT_MAX: u32 = 21;
+        // Most names and many texts are shorter than this.
+        if let [length @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Some(usize::from(*length));
+        }
         let mut length = 0;
         for shift in (0..=SHIFT_MAX).step_by(7) {
             let byte = self.byte()?;

@@ -176,7 +176,7 @@ fn cut((kind, partition_key, row_key): Place) -> Cut {
 fn plain(row: &Row) -> (Timestamp, Values) {
     let mut values = Vec::new();
     row.visit(&mut |name, value| {
-        let name = NAMES.into_iter().find(|known| *known == name).expect("the model knows the name");
+        let name = NAMES.into_iter().find(|known| name == **known).expect("the model knows the name");
         let EdmValue::Int32(value) = value.to_owned() else { panic!("the model writes numbers") };
         values.push((name, value));
     });

@@ -184,11 +184,12 @@ pub(crate) fn read_all(store: EmbeddedStore) -> String {
 }
 
 fn describe(text: &mut String, entity: &dyn EntityView) {
-    let (partition, row) = (entity.partition_key().escape_default(), entity.row_key().escape_default());
+    let (partition, row) =
+        (entity.partition_key().as_str().escape_default(), entity.row_key().as_str().escape_default());
     writeln!(text, "  {partition} / {row} at {}", entity.timestamp().ticks()).unwrap();
     entity.visit(&mut |name, value| {
         let value = match value {
-            EdmRef::String(value) => format!("String {}", value.escape_default()),
+            EdmRef::String(value) => format!("String {}", value.as_str().escape_default()),
             EdmRef::Int32(value) => format!("Int32 {value}"),
             EdmRef::Int64(value) => format!("Int64 {value}"),
             EdmRef::Double(value) => format!("Double {:016x}", value.to_bits()),

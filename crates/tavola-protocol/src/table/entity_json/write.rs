@@ -1,17 +1,18 @@
 //! From an entity to JSON. A page of a thousand entities is the service's hottest path: what is the same for all of them
 //! is prepared once, and properties go straight from where they lie into the answer.
 
-use std::io::Write as _;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memchr;
 use tavola_core::date_text::DateText;
 use tavola_core::entity::{EntityView, Properties};
 use tavola_core::reply::BoxedEntity;
 use tavola_core::request::Select;
-use tavola_core::{EdmRef, EntityKey};
+use tavola_core::{DateTime, EdmRef, EdmType, EntityKey, Text};
 
-use super::text::{close, push_escaped, push_json, push_text, push_text_member, push_url_text};
+use super::text::{close, push_escaped, push_text, push_text_member, push_url_text};
 use super::{Links, MetadataLevel};
 
 /// Room for a common entity, so that its text is not copied while it grows.
@@ -28,7 +29,7 @@ pub fn write_entity(
     select: &Select,
     links: &Links<'_>,
 ) {
-    let page = Page::new(level, select, links);
+    let mut page = Page::new(level, select, links);
     out.reserve(ENTITY_BYTES);
     out.push(b'{');
     page.write_metadata(out, "/@Element");
@@ -44,7 +45,8 @@ pub fn write_entity_set(
     select: &Select,
     links: &Links<'_>,
 ) {
-    let page = Page::new(level, select, links);
+    let mut page = Page::new(level, select, links);
+    page.is_of_many = entities.len() > 1;
     out.push(b'{');
     page.write_metadata(out, "");
     out.extend_from_slice(b"\"value\":[");
@@ -70,7 +72,9 @@ pub fn encode_entity_body(key: &EntityKey, properties: &Properties) -> Vec<u8> {
     push_text_member(&mut out, "PartitionKey", key.partition_key.as_str());
     push_text_member(&mut out, "RowKey", key.row_key.as_str());
     for (name, value) in properties.iter() {
-        push_property(&mut out, MetadataLevel::Minimal, name, value);
+        push_opening(&mut out, MetadataLevel::Minimal, name.into(), Form::of(value));
+        push_value(&mut out, value, &mut DateText::of(DateTime::MIN));
+        out.push(b',');
     }
     close(&mut out, b'}');
     out
@@ -123,6 +127,40 @@ struct Page<'a> {
     links: &'a Links<'a>,
     /// The properties to show, each once; `None` for all.
     names: Option<Vec<&'a str>>,
+    /// There are entities to come that may be like the ones before.
+    is_of_many: bool,
+    /// How the members of the entities before began, by their place.
+    openings: Vec<Opening>,
+    /// The last Timestamp, and the last other time.
+    timestamp: DateText,
+    time: DateText,
+}
+
+/// Where the opening of a member stands in the answer: `"Total@odata.type":"Edm.Int64","Total":`. Entities of a page have
+/// mostly the same properties in the same order, so that the next one begins its member with the same bytes.
+struct Opening {
+    form: Form,
+    name: Range<usize>,
+    all: Range<usize>,
+}
+
+/// What of a value shows in the opening of its member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Form {
+    edm: EdmType,
+    /// The looks of the value do not tell its type.
+    needs_type: bool,
+}
+
+impl Form {
+    fn of(value: EdmRef<'_>) -> Self {
+        let needs_type = match value {
+            EdmRef::Int64(_) | EdmRef::DateTime(_) | EdmRef::Guid(_) | EdmRef::Binary(_) => true,
+            EdmRef::Double(number) => !number.is_finite(),
+            EdmRef::String(_) | EdmRef::Int32(_) | EdmRef::Boolean(_) => false,
+        };
+        Self { edm: value.edm_type(), needs_type }
+    }
 }
 
 impl<'a> Page<'a> {
@@ -140,7 +178,8 @@ impl<'a> Page<'a> {
                 Some(once)
             }
         };
-        Self { level, links, names }
+        let (timestamp, time) = (DateText::of(DateTime::MIN), DateText::of(DateTime::MIN));
+        Self { level, links, names, is_of_many: false, openings: Vec::new(), timestamp, time }
     }
 
     fn write_metadata(&self, out: &mut Vec<u8>, element: &str) {
@@ -165,35 +204,69 @@ impl<'a> Page<'a> {
     }
 
     /// The members of one entity, each with a comma behind it.
-    fn write_entity(&self, out: &mut Vec<u8>, entity: &dyn EntityView) {
-        let timestamp = DateText::of(entity.timestamp().date_time());
-        self.write_annotations(out, entity, &timestamp);
-        match &self.names {
+    fn write_entity(&mut self, out: &mut Vec<u8>, entity: &dyn EntityView) {
+        self.timestamp.print(entity.timestamp().date_time());
+        self.write_annotations(out, entity);
+        match self.names.take() {
             None => {
                 push_text_member(out, "PartitionKey", entity.partition_key());
                 push_text_member(out, "RowKey", entity.row_key());
-                self.write_timestamp(out, &timestamp);
-                entity.visit(&mut |name, value| push_property(out, self.level, name, value));
+                self.write_timestamp(out);
+                let mut place = 0;
+                entity.visit(&mut |name, value| {
+                    self.write_property(out, place, name, value);
+                    place += 1;
+                });
             }
             Some(names) => {
-                for &name in names {
-                    self.write_selected(out, entity, name, &timestamp);
+                for (place, name) in names.iter().enumerate() {
+                    self.write_selected(out, entity, place, name);
                 }
+                self.names = Some(names);
             }
         }
     }
 
-    fn write_annotations(&self, out: &mut Vec<u8>, entity: &dyn EntityView, timestamp: &DateText) {
+    /// The property that comes at this place among the properties of its entity.
+    fn write_property(&mut self, out: &mut Vec<u8>, place: usize, name: Text<'_>, value: EdmRef<'_>) {
+        let form = Form::of(value);
+        match self.openings.get(place) {
+            Some(known) if known.form == form && out[known.name.clone()] == *name.as_bytes() => {
+                out.extend_from_within(known.all.clone());
+            }
+            _ => self.write_opening(out, place, name, form),
+        }
+        push_value(out, value, &mut self.time);
+        out.push(b',');
+    }
+
+    fn write_opening(&mut self, out: &mut Vec<u8>, place: usize, name: Text<'_>, form: Form) {
+        let opening = push_opening(out, self.level, name, form);
+        // Only what stands in the answer as it is can be compared there. No entity has another name, unless it is damaged.
+        let is_plain = opening.name.len() == name.as_bytes().len();
+        if !self.is_of_many || !is_plain {
+            return;
+        }
+        let known = self.openings.len();
+        match self.openings.get_mut(place) {
+            Some(other) => *other = opening,
+            None if place == known => self.openings.push(opening),
+            // What was selected before it is missing in all entities so far.
+            None => {}
+        }
+    }
+
+    fn write_annotations(&self, out: &mut Vec<u8>, entity: &dyn EntityView) {
         let Links { base, account, table } = self.links;
         let path = (self.level == MetadataLevel::Full)
-            .then(|| entity_url_path(table, entity.partition_key(), entity.row_key()));
+            .then(|| entity_url_path(table, entity.partition_key().as_str(), entity.row_key().as_str()));
         if let Some(path) = &path {
             push_text_member(out, "odata.type", &format!("{account}.{table}"));
             push_text_member(out, "odata.id", &format!("{base}/{path}"));
         }
         if self.level != MetadataLevel::None {
             out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
-            let [hours, minutes, seconds] = timestamp.between_colons();
+            let [hours, minutes, seconds] = self.timestamp.between_colons();
             for piece in [hours, "%3A", minutes, "%3A", seconds] {
                 out.extend_from_slice(piece.as_bytes());
             }
@@ -204,22 +277,22 @@ impl<'a> Page<'a> {
         }
     }
 
-    fn write_timestamp(&self, out: &mut Vec<u8>, timestamp: &DateText) {
+    fn write_timestamp(&self, out: &mut Vec<u8>) {
         if self.level == MetadataLevel::Full {
             out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
         }
         out.extend_from_slice(b"\"Timestamp\":\"");
-        out.extend_from_slice(timestamp.as_str().as_bytes());
+        out.extend_from_slice(self.timestamp.as_bytes());
         out.extend_from_slice(b"\",");
     }
 
-    fn write_selected(&self, out: &mut Vec<u8>, entity: &dyn EntityView, name: &str, timestamp: &DateText) {
+    fn write_selected(&mut self, out: &mut Vec<u8>, entity: &dyn EntityView, place: usize, name: &str) {
         match name {
             "PartitionKey" => push_text_member(out, name, entity.partition_key()),
             "RowKey" => push_text_member(out, name, entity.row_key()),
-            "Timestamp" => self.write_timestamp(out, timestamp),
+            "Timestamp" => self.write_timestamp(out),
             _ => match entity.property(name) {
-                Some(value) => push_property(out, self.level, name, value),
+                Some(value) => self.write_property(out, place, name.into(), value),
                 None => {
                     push_text(out, name);
                     out.extend_from_slice(b":null,");
@@ -229,52 +302,63 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Appends `"name":value,`, behind `"name@odata.type":…,` if the value's looks do not tell its type.
-fn push_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: EdmRef<'_>) {
-    if level != MetadataLevel::None && needs_type(value) {
+/// Appends `"name":`, behind `"name@odata.type":…,` if the value's looks do not tell its type.
+fn push_opening(out: &mut Vec<u8>, level: MetadataLevel, name: Text<'_>, form: Form) -> Opening {
+    let start = out.len();
+    if level != MetadataLevel::None && form.needs_type {
         push_text(out, name);
         out.pop(); // The closing quote: the annotation's name goes on.
         out.extend_from_slice(b"@odata.type\":\"");
-        out.extend_from_slice(value.edm_type().name().as_bytes());
+        out.extend_from_slice(form.edm.name().as_bytes());
         out.extend_from_slice(b"\",");
     }
+    let name_start = out.len() + 1;
     push_text(out, name);
+    let name = name_start..out.len() - 1;
     out.push(b':');
-    push_value(out, value);
-    out.push(b',');
+    Opening { form, name, all: start..out.len() }
 }
 
-fn needs_type(value: EdmRef<'_>) -> bool {
-    match value {
-        EdmRef::Int64(_) | EdmRef::DateTime(_) | EdmRef::Guid(_) | EdmRef::Binary(_) => true,
-        EdmRef::Double(number) => !number.is_finite(),
-        EdmRef::String(_) | EdmRef::Int32(_) | EdmRef::Boolean(_) => false,
-    }
-}
-
-fn push_value(out: &mut Vec<u8>, value: EdmRef<'_>) {
+/// Appends a value; `time` is where times are printed.
+fn push_value(out: &mut Vec<u8>, value: EdmRef<'_>, time: &mut DateText) {
     match value {
         EdmRef::String(text) => push_text(out, text),
-        EdmRef::Int32(number) => push_json(out, &number),
-        EdmRef::Boolean(truth) => push_json(out, &truth),
+        EdmRef::Int32(number) => push_integer(out, number),
+        EdmRef::Boolean(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
         EdmRef::Double(number) if number.is_finite() => {
             // Always with a dot or an exponent, which is what tells a double from an integer.
-            out.extend_from_slice(ryu::Buffer::new().format_finite(number).as_bytes());
+            push_double(out, number);
         }
         _ => {
             out.push(b'"');
-            push_quoted(out, value);
+            push_quoted(out, value, time);
             out.push(b'"');
         }
     }
 }
 
+/// The exponent of a large number has no sign, as always in our answers.
+fn push_double(out: &mut Vec<u8>, number: f64) {
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(number).as_bytes();
+    let sign = memchr(b'+', text).unwrap_or(text.len());
+    out.extend_from_slice(&text[..sign]);
+    out.extend_from_slice(text.get(sign + 1..).unwrap_or_default());
+}
+
+fn push_integer(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
 /// The texts of the types that JSON has no form for; none of them has a character to escape.
-fn push_quoted(out: &mut Vec<u8>, value: EdmRef<'_>) {
+fn push_quoted(out: &mut Vec<u8>, value: EdmRef<'_>, time: &mut DateText) {
     match value {
-        EdmRef::Int64(number) => push_json(out, &number),
-        EdmRef::DateTime(at) => out.extend_from_slice(DateText::of(at).as_str().as_bytes()),
-        EdmRef::Guid(guid) => write!(out, "{guid}").expect("a Vec takes every byte"),
+        EdmRef::Int64(number) => push_integer(out, number),
+        EdmRef::DateTime(at) => {
+            time.print(at);
+            out.extend_from_slice(time.as_bytes());
+        }
+        EdmRef::Guid(guid) => out.extend_from_slice(&guid.text()),
         EdmRef::Binary(bytes) => push_base64(out, bytes),
         EdmRef::Double(number) if number.is_nan() => out.extend_from_slice(b"NaN"),
         EdmRef::Double(number) if number < 0.0 => out.extend_from_slice(b"-Infinity"),

@@ -290,9 +290,9 @@ fn row(entity: DecodedEntity) -> Result<(Key, (i32, String)), Violation> {
     let properties = &entity.properties;
     match (properties.get("Round"), properties.get("Filler"), properties.get("Length")) {
         (Some(EdmRef::Int32(round)), Some(EdmRef::String(filler)), Some(EdmRef::Int64(length)))
-            if length == filler.len() as i64 && properties.len() == 3 =>
+            if length == filler.as_bytes().len() as i64 && properties.len() == 3 =>
         {
-            Ok((key, (round, filler.to_owned())))
+            Ok((key, (round, filler.to_string())))
         }
         _ => Err(Violation::new(format!("a row that was never written: {key:?} {properties:?}"))),
     }
