@@ -99,6 +99,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
+    /// Memory for our server's cache of blocks [default: the server's own]
+    #[arg(long, value_name = "MB")]
+    pub(crate) cache_mb: Option<u32>,
+
     /// The server's binary [default: the release build]
     #[arg(long, value_name = "PATH")]
     pub(crate) server: Option<PathBuf>,
@@ -110,6 +114,8 @@ Examples:
       Point reads beside a server that does no work, and beside Azurite
   cargo xtask bench page --entities 10000,10000000
       Does a page cost more when the table is larger?
+  cargo xtask bench get page --entities 10000,10000000 --cache-mb 6000
+      The same while all of it is in the cache
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg

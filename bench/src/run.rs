@@ -61,7 +61,8 @@ fn command() -> String {
 
 /// Servers that are started as a user would; ours is the first.
 fn servers(args: &Args) -> Result<Vec<Box<dyn BenchServer>>> {
-    let mut servers: Vec<Box<dyn BenchServer>> = vec![Box::new(Tavola::find(args.server.as_deref())?)];
+    let tavola = Tavola::find(args.server.as_deref(), args.cache_mb)?;
+    let mut servers: Vec<Box<dyn BenchServer>> = vec![Box::new(tavola)];
     if args.against.contains(&Rival::Azurite) {
         servers.push(Box::new(Azurite::install()?));
     }

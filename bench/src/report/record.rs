@@ -52,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
     pub(crate) connections: u16,
+    /// None: the server's own.
+    pub(crate) cache_mb: Option<u32>,
 }
 
 /// A server and its table.
@@ -91,6 +93,7 @@ impl Record {
             rounds: args.rounds,
             seconds: args.seconds,
             connections: args.connections,
+            cache_mb: args.cache_mb,
         };
         Self {
             date: today(),
