@@ -16,7 +16,7 @@ use crate::manner::Manner;
 use crate::mark::{self, Mark, MarkError};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
-use crate::options::{Options, read_anywhere, read_cached, write_synced};
+use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
 const LAST_VERSION_KEY: &[u8] = b"\0\0\0\0\0\0\0\0last-version";
@@ -133,11 +133,10 @@ impl Engine {
         &self,
         start: &[u8],
         end: Vec<u8>,
+        walk: Walk,
         mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut options = read_anywhere();
-        options.set_iterate_upper_bound(end);
-        let mut iterator = self.db.raw_iterator_opt(options);
+        let mut iterator = self.db.raw_iterator_opt(walk.read_options(end));
         iterator.seek(start);
         while let Some((key, value)) = iterator.item() {
             if !row(key, value)? {

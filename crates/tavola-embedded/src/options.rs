@@ -3,7 +3,7 @@
 
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel, ReadOptions, ReadTier,
-    WriteOptions,
+    WriteBufferManager, WriteOptions,
 };
 
 use crate::log_check::LogState;
@@ -46,7 +46,8 @@ const DELETIONS_IN_WINDOW: usize = 2048;
 /// What an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bytes of the cache of uncompressed blocks, with their indexes and filters. It grows by use.
+    /// Bytes that the cache of uncompressed blocks, with their indexes and filters, has at least. It grows by use, also into
+    /// what memtables leave of their own bytes.
     pub block_cache_bytes: usize,
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
     /// files and less rewriting; it fills only by writes.
@@ -69,7 +70,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 128 * MIB,
+            block_cache_bytes: 32 * MIB,
             memtable_bytes: 64 * MIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
@@ -89,18 +90,26 @@ impl Options {
         options.set_error_if_exists(new);
         durability(&mut options, logs);
         memory_and_disk(&mut options);
-        self.memtables(&mut options);
+        self.memtables(&mut options, cache);
         options.set_max_open_files(i32::try_from(self.open_files_max).unwrap_or(i32::MAX));
         files(&mut options, cache);
         background(&mut options);
         options
     }
 
-    fn memtables(&self, options: &mut rocksdb::Options) {
+    fn memtables(&self, options: &mut rocksdb::Options, cache: &Cache) {
         let bytes = self.memtable_bytes as u64;
         options.set_write_buffer_size(self.memtable_bytes);
         options.set_max_write_buffer_number(MEMTABLES_MAX);
-        options.set_db_write_buffer_size(self.memtable_bytes * MEMTABLES_MAX as usize);
+        // Memtables take their bytes from the cache and give them back: there are full ones only under many writes, and a
+        // server that mostly reads has the memory for blocks.
+        const STALLS_WRITERS: bool = false;
+        let in_cache = WriteBufferManager::new_write_buffer_manager_with_cache(
+            self.memtables_bytes() as usize,
+            STALLS_WRITERS,
+            cache.clone(),
+        );
+        options.set_write_buffer_manager(&in_cache);
         options.set_arena_block_size(ARENA_BLOCK_BYTES.min(self.memtable_bytes / 8));
         // Almost every key that is looked for is not in the memtable: reads of older rows, and the check of an insert that
         // its row does not exist. A filter tells so without a walk over its list.
@@ -118,11 +127,12 @@ impl Options {
         self.memtable_bytes as u64 * MEMTABLES_MAX as u64
     }
 
-    /// The cache, shared by blocks, indexes and filters. A point read looks into it three times; this kind takes no lock
+    /// The cache, shared by blocks, indexes, filters and memtables. A point read looks into it three times; this kind takes no lock
     /// for that, and made cached point reads a third cheaper than the engine's default kind.
     pub(crate) fn cache(&self) -> Cache {
         const ENTRY_BYTES_UNKNOWN: usize = 0;
-        Cache::new_hyper_clock_cache(self.block_cache_bytes, ENTRY_BYTES_UNKNOWN)
+        let bytes = self.block_cache_bytes + self.memtables_bytes() as usize;
+        Cache::new_hyper_clock_cache(bytes, ENTRY_BYTES_UNKNOWN)
     }
 }
 
@@ -210,6 +220,38 @@ pub(crate) fn read_anywhere() -> ReadOptions {
     let mut options = ReadOptions::default();
     options.set_verify_checksums(true);
     options
+}
+
+/// Of a walk over many rows, so much is read from a file at once. Each block for itself is a system call, and a page of a
+/// thousand rows has a hundred of them.
+const READ_AHEAD_BYTES_MAX: usize = 256 * KIB;
+/// Below this one or two blocks are all that is needed.
+const READ_AHEAD_BYTES_MIN: usize = 16 * KIB;
+
+/// How a walk reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    /// What it will read, about.
+    pub(crate) bytes: usize,
+    /// Blocks that it reads are kept in the cache. Who walks over many partitions comes once, and would push out what others
+    /// come for again and again.
+    pub(crate) fills_cache: bool,
+}
+
+impl Walk {
+    /// Over everything, once.
+    pub(crate) const WHOLE: Self = Self { bytes: usize::MAX, fills_cache: false };
+
+    /// A read up to `end`. It may wait for the disk.
+    pub(crate) fn read_options(self, end: Vec<u8>) -> ReadOptions {
+        let mut options = read_anywhere();
+        options.set_iterate_upper_bound(end);
+        options.fill_cache(self.fills_cache);
+        if self.bytes >= READ_AHEAD_BYTES_MIN {
+            options.set_readahead_size(self.bytes.min(READ_AHEAD_BYTES_MAX));
+        }
+        options
+    }
 }
 
 /// A write that is on disk when it returns.

@@ -7,6 +7,7 @@ use tavola_store::keys::encode_cut;
 
 use crate::engine::Engine;
 use crate::group_commit::{Erasure, GroupCommit};
+use crate::options::Walk;
 use crate::scans::Scans;
 
 /// Up to so many rows are deleted one by one: every deleted range is looked at by every later read of its files, so
@@ -35,7 +36,7 @@ pub(crate) fn purge(
 /// The keys of a small table; `None` if there are many.
 fn few_keys(engine: &Engine, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
     let mut keys = Vec::new();
-    engine.for_each(start, end.to_vec(), |key, _| {
+    engine.for_each(start, end.to_vec(), Walk::WHOLE, |key, _| {
         keys.push(key.to_vec());
         Ok(keys.len() <= ROWS_ONE_BY_ONE_MAX)
     })?;

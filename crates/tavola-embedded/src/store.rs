@@ -20,7 +20,7 @@ use crate::error::OpenError;
 use crate::group_commit::GroupCommit;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
-use crate::options::Options;
+use crate::options::{Options, Walk};
 use crate::reclaim;
 use crate::scans::Scans;
 use crate::stats::{Counters, Stats, count};
@@ -187,7 +187,7 @@ fn page(engine: &Engine, scan: &Scan) -> Result<ScanPage, StoreError> {
     let end = encode_cut(scan.table, &scan.range.end);
     let mut page = PageBuilder::new(scan);
     let mut next = None;
-    engine.for_each(&start, end, |key, value| {
+    engine.for_each(&start, end, walk(scan), |key, value| {
         if page.is_full() {
             next = Some(key.to_vec());
             return Ok(false);
@@ -199,6 +199,14 @@ fn page(engine: &Engine, scan: &Scan) -> Result<ScanPage, StoreError> {
         Some(next) => page.continued_at(&next),
         None => Ok(page.exhausted()),
     }
+}
+
+/// A row is a few hundred bytes; of a scan that leaves rows out nobody knows how many it will read.
+fn walk(scan: &Scan) -> Walk {
+    const ROW_BYTES_USUAL: usize = 400;
+    let rows = if scan.residual.is_some() { scan.read_max } else { scan.rows_max.min(scan.read_max) };
+    let fills_cache = scan.range.sole_partition().is_some();
+    Walk { bytes: rows.saturating_mul(ROW_BYTES_USUAL).min(scan.bytes_max), fills_cache }
 }
 
 /// Runs work that may wait for the disk on a thread that may wait.

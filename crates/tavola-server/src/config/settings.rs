@@ -188,7 +188,13 @@ pub const SETTINGS: &[Setting] = &[
         "Where entities are kept: embedded (on disk), cassandra (in a cluster) or memory",
     ),
     setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
-    setting("store.cache_mb", Some("cache-mb"), "MB", "128", "Memory for cached blocks of the embedded store"),
+    setting(
+        "store.cache_mb",
+        Some("cache-mb"),
+        "MB",
+        "64",
+        "Memory for cached blocks of the embedded store, beside what memtables leave of theirs",
+    ),
     setting(
         "store.memtable_kb",
         None,
