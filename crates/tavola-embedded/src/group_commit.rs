@@ -2,9 +2,8 @@
 //!
 //! Transactions wait in a queue. Two threads take turns as *leader*: the leader takes what waits, decides it, writes it
 //! as one batch with one sync, hands leadership on, and only then wakes those who waited, so that the disk is busy
-//! again while they are woken. If nobody waits there is nothing to hand on, and it goes on leading: waking the other
-//! thread for nothing would cost more than all else around the sync. Alone, a transaction waits for nothing but its own
-//! sync; under load groups fill themselves while the disk works.
+//! again while they are woken. Alone, a transaction waits for nothing but its own sync, and is not even handed over to
+//! these threads: who comes when nobody else does leads itself. Under load groups fill themselves while the disk works.
 //!
 //! Why the answers are right:
 //!
@@ -24,7 +23,7 @@ mod import;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,6 +33,7 @@ use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
 use tavola_store::keys::encode_key;
 use tavola_store::{ImportError, Row, StoreError, Verdict};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::disk_space::Room;
@@ -41,7 +41,7 @@ use crate::engine::last_version_entry;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::options::Options;
-use crate::queue::{Bounds, Queue, QueueError, Weighed};
+use crate::queue::{Bounds, Brought, Queue, QueueError, Turn, Weighed};
 use crate::stats::{Counters, count};
 use crate::trouble::{Trouble, Troubles};
 
@@ -254,7 +254,12 @@ impl<J: Journal> GroupCommit<J> {
         let (answer, verdict) = oneshot::channel();
         let bytes = transaction_bytes(&transaction);
         let job = Job::Commit { table, transaction, now, bytes, answer };
-        self.shared.queue.push(job).map_err(|error| self.refused(error))?;
+        let queue = &self.shared.queue;
+        let brought = if can_step_aside() { queue.push_or_lead(job) } else { queue.push(job).map(|()| Brought::Waits) };
+        match brought.map_err(|error| self.refused(error))? {
+            Brought::Waits => {}
+            Brought::Leads(turn, job) => self.shared.lead_in_place(turn, job),
+        }
         // A leader that vanished may have written before.
         verdict.await.unwrap_or(Err(StoreError::UnknownOutcome))
     }
@@ -332,26 +337,38 @@ impl<J: Journal> Drop for GroupCommit<J> {
 impl<J: Journal> Shared<J> {
     /// The life of one thread.
     fn run(&self) {
-        let mut leading = None;
-        loop {
-            let mut leader = leading.take().unwrap_or_else(|| self.lead());
-            let Some(group) = self.queue.take_group() else { return };
-            // Those who wait must get an answer whatever happens here: unwinding drops their senders.
-            let decided = catch_unwind(AssertUnwindSafe(|| self.commit_group(&mut leader, group)));
-            if decided.is_err() {
-                self.troubles.broken("a commit panicked");
-            }
-            let decided = decided.unwrap_or_default();
+        while let Some((turn, group)) = self.queue.take_turn() {
+            let decided = self.commit_whatever_happens(group);
             let is_quiet = decided.len() <= ANSWERED_WHILE_LEADING_MAX && self.queue.is_empty();
-            leading = is_quiet.then_some(leader);
+            let kept = is_quiet.then_some(turn);
             decided.into_iter().for_each(Decided::answer);
+            drop(kept);
             // Nobody waits for this.
             self.journal.note_acknowledged(is_quiet);
         }
     }
 
-    fn lead(&self) -> MutexGuard<'_, Leader> {
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The turn of somebody who came alone, on its own thread: to hand a single transaction over to another thread and its
+    /// answer back takes longer than all else but the sync. The thread may serve sockets, so it lets another one do that
+    /// meanwhile.
+    fn lead_in_place(&self, turn: Turn<'_, Job>, job: Job) {
+        tokio::task::block_in_place(|| {
+            let decided = self.commit_whatever_happens(vec![job]);
+            drop(turn);
+            decided.into_iter().for_each(Decided::answer);
+            self.journal.note_acknowledged(self.queue.is_empty());
+        });
+    }
+
+    /// Those who wait must get an answer: unwinding drops their senders.
+    fn commit_whatever_happens(&self, group: Vec<Job>) -> Vec<Decided> {
+        // Whoever has the turn is the only one here.
+        let mut leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
+        let decided = catch_unwind(AssertUnwindSafe(|| self.commit_group(&mut leader, group)));
+        if decided.is_err() {
+            self.troubles.broken("a commit panicked");
+        }
+        decided.unwrap_or_default()
     }
 
     fn commit_group(&self, leader: &mut Leader, group: Vec<Job>) -> Vec<Decided> {
@@ -627,6 +644,11 @@ impl Decided {
             Reply::Probe => {}
         }
     }
+}
+
+/// True on a thread whose other work another one can take over while it waits for the disk.
+fn can_step_aside() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 fn unavailable(reason: &str) -> StoreError {

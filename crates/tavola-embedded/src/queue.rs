@@ -1,4 +1,7 @@
 //! The queue of those who wait for the disk: bounded, and drained in groups.
+//!
+//! Who drains it has the *turn*. There is one, so that groups are carried out one after another; whoever comes to the queue
+//! while nobody has it and nobody waits may take it with what it brings.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,44 +39,99 @@ struct State<T> {
     waiting: VecDeque<T>,
     bytes: usize,
     closed: bool,
+    /// Somebody has the turn.
+    is_taken: bool,
+    /// The last turn was taken with one thing.
+    was_alone: bool,
+}
+
+/// The turn, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a, T: Weighed>(&'a Queue<T>);
+
+impl<T: Weighed> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_taken = false;
+        let (closed, has_more) = (state.closed, !state.waiting.is_empty());
+        // Who is woken while we hold the lock only goes to sleep again.
+        drop(state);
+        if closed {
+            self.0.filled.notify_all();
+        } else if has_more {
+            self.0.filled.notify_one();
+        }
+    }
+}
+
+/// What became of a thing that was brought to the queue.
+#[derive(Debug)]
+pub(crate) enum Brought<'a, T: Weighed> {
+    /// It waits.
+    Waits,
+    /// Whoever brought it has the turn, and does it.
+    Leads(Turn<'a, T>, T),
 }
 
 impl<T: Weighed> Queue<T> {
     pub(crate) fn new(bounds: Bounds, group: Bounds) -> Self {
-        let state = State { waiting: VecDeque::new(), bytes: 0, closed: false };
+        let waiting = VecDeque::new();
+        let state = State { waiting, bytes: 0, closed: false, is_taken: false, was_alone: true };
         Self { state: Mutex::new(state), filled: Condvar::new(), bounds, group }
     }
 
     /// Takes `item` in if there is room. An empty queue takes anything, so that nothing is too large for ever.
     pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
+        let state = self.lock();
+        self.take_in_if_room(state, item)
+    }
+
+    /// The same, but if nobody waits and nobody has the turn, and last time somebody came alone too, it is the caller's.
+    /// Under load a turn of one thing would only delay those who come right after it.
+    pub(crate) fn push_or_lead(&self, item: T) -> Result<Brought<'_, T>, QueueError> {
         let mut state = self.lock();
+        let is_free = state.waiting.is_empty() && !state.is_taken && !state.closed;
+        if is_free && state.was_alone {
+            state.is_taken = true;
+            return Ok(Brought::Leads(Turn(self), item));
+        }
+        self.take_in_if_room(state, item).map(|()| Brought::Waits)
+    }
+
+    /// Takes `item` in whether or not there is room; for work of our own, of which there is little.
+    pub(crate) fn push_always(&self, item: T) -> Result<(), QueueError> {
+        let state = self.lock();
+        self.take_in(state, item)
+    }
+
+    fn take_in_if_room(&self, state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
         let room = state.waiting.len() < self.bounds.count_max
             && state.bytes.saturating_add(item.bytes()) <= self.bounds.bytes_max;
         if !room && !state.waiting.is_empty() {
             return Err(QueueError::Full);
         }
-        self.take_in(&mut state, item)
+        self.take_in(state, item)
     }
 
-    /// Takes `item` in whether or not there is room; for work of our own, of which there is little.
-    pub(crate) fn push_always(&self, item: T) -> Result<(), QueueError> {
-        self.take_in(&mut self.lock(), item)
-    }
-
-    fn take_in(&self, state: &mut State<T>, item: T) -> Result<(), QueueError> {
+    fn take_in(&self, mut state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
         if state.closed {
             return Err(QueueError::Closed);
         }
         state.bytes += item.bytes();
         state.waiting.push_back(item);
-        self.filled.notify_one();
+        // Whoever has the turn looks when it ends.
+        let is_free = !state.is_taken;
+        drop(state);
+        if is_free {
+            self.filled.notify_one();
+        }
         Ok(())
     }
 
-    /// Waits for work and takes as much as one group may hold; `None` once the queue is closed and empty.
-    pub(crate) fn take_group(&self) -> Option<Vec<T>> {
-        let still_open = |state: &mut State<T>| state.waiting.is_empty() && !state.closed;
-        let mut state = self.filled.wait_while(self.lock(), still_open).unwrap_or_else(PoisonError::into_inner);
+    /// Waits for work and the turn, and takes as much as one group may hold; `None` once the queue is closed and empty.
+    pub(crate) fn take_turn(&self) -> Option<(Turn<'_, T>, Vec<T>)> {
+        let is_early = |state: &mut State<T>| if state.waiting.is_empty() { !state.closed } else { state.is_taken };
+        let mut state = self.filled.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
         let mut group = Vec::with_capacity(state.waiting.len().min(self.group.count_max));
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {
@@ -85,7 +143,11 @@ impl<T: Weighed> Queue<T> {
             group.extend(state.waiting.pop_front());
         }
         state.bytes -= bytes;
-        (!group.is_empty()).then_some(group)
+        if group.is_empty() {
+            return None;
+        }
+        (state.is_taken, state.was_alone) = (true, group.len() == 1);
+        Some((Turn(self), group))
     }
 
     /// True if nothing waits.
@@ -113,7 +175,7 @@ impl<T: Weighed> Queue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, Queue, QueueError, Weighed};
+    use super::{Bounds, Brought, Queue, QueueError, Weighed};
 
     impl Weighed for usize {
         fn bytes(&self) -> usize {
@@ -125,6 +187,60 @@ mod tests {
         Queue::new(Bounds { count_max: 4, bytes_max: 100 }, Bounds { count_max: 3, bytes_max: 50 })
     }
 
+    fn taken(queue: &Queue<usize>) -> Option<Vec<usize>> {
+        queue.take_turn().map(|(_turn, group)| group)
+    }
+
+    fn leads(queue: &Queue<usize>) -> bool {
+        matches!(queue.push_or_lead(1), Ok(Brought::Leads(..)))
+    }
+
+    #[test]
+    fn who_comes_alone_leads() {
+        let queue = queue();
+        assert!(leads(&queue));
+        assert!(leads(&queue), "the turn has ended");
+        let Ok(Brought::Leads(turn, 7)) = queue.push_or_lead(7) else { panic!("nobody else is there") };
+        assert!(!leads(&queue), "somebody has the turn");
+        drop(turn);
+        assert!(!leads(&queue), "somebody waits");
+        assert_eq!(taken(&queue), Some(vec![1, 1]));
+        assert!(!leads(&queue), "last time there were two");
+        assert_eq!(taken(&queue), Some(vec![1]));
+        assert!(leads(&queue), "last time there was one");
+        queue.close();
+        assert!(matches!(queue.push_or_lead(1), Err(QueueError::Closed)));
+    }
+
+    /// Nobody is woken for what comes while somebody has the turn, so the end of the turn must wake somebody.
+    #[test]
+    fn the_end_of_a_turn_wakes_who_takes_the_rest() {
+        let queue = queue();
+        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else { panic!("nobody else is there") };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| taken(&queue));
+            queue.push(2).unwrap();
+            queue.push(3).unwrap();
+            drop(turn);
+            assert_eq!(waiting.join().unwrap(), Some(vec![2, 3]));
+        });
+    }
+
+    #[test]
+    fn all_who_wait_hear_of_the_closing() {
+        let queue = queue();
+        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else { panic!("nobody else is there") };
+        std::thread::scope(|scope| {
+            let waiting = [0; 3].map(|_| scope.spawn(|| taken(&queue)));
+            queue.push(2).unwrap();
+            queue.close();
+            drop(turn);
+            let mut groups = waiting.map(|waiting| waiting.join().unwrap());
+            groups.sort();
+            assert_eq!(groups, [None, None, Some(vec![2])]);
+        });
+    }
+
     #[test]
     fn bounded_by_count() {
         let queue = queue();
@@ -133,8 +249,8 @@ mod tests {
         }
         assert_eq!(queue.push(1), Err(QueueError::Full));
         assert_eq!(queue.push_always(1), Ok(()));
-        assert_eq!(queue.take_group(), Some(vec![1, 1, 1]));
-        assert_eq!(queue.take_group(), Some(vec![1, 1]));
+        assert_eq!(taken(&queue), Some(vec![1, 1, 1]));
+        assert_eq!(taken(&queue), Some(vec![1, 1]));
     }
 
     #[test]
@@ -142,12 +258,12 @@ mod tests {
         let queue = queue();
         assert_eq!(queue.push(200), Ok(()));
         assert_eq!(queue.push(1), Err(QueueError::Full));
-        assert_eq!(queue.take_group(), Some(vec![200]));
+        assert_eq!(taken(&queue), Some(vec![200]));
         assert_eq!(queue.push(30), Ok(()));
         assert_eq!(queue.push(30), Ok(()));
         assert_eq!(queue.push(41), Err(QueueError::Full));
-        assert_eq!(queue.take_group(), Some(vec![30]), "a group has at most 50 bytes");
-        assert_eq!(queue.take_group(), Some(vec![30]));
+        assert_eq!(taken(&queue), Some(vec![30]), "a group has at most 50 bytes");
+        assert_eq!(taken(&queue), Some(vec![30]));
     }
 
     #[test]
@@ -156,7 +272,7 @@ mod tests {
         queue.push(1).unwrap();
         queue.close();
         assert_eq!(queue.push(1), Err(QueueError::Closed));
-        assert_eq!(queue.take_group(), Some(vec![1]));
-        assert_eq!(queue.take_group(), None);
+        assert_eq!(taken(&queue), Some(vec![1]));
+        assert_eq!(taken(&queue), None);
     }
 }

@@ -3,15 +3,15 @@
 //! It takes rows as bytes. What it reaches is what a service on this engine could reach if it cost nothing.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rocksdb::{DB, WriteBatch, WriteOptions};
 
 use crate::group_commit::GROUP;
 use crate::log_check::LogState;
-use crate::options::{Options, read_anywhere, write_synced};
+use crate::options::{Options, Walk, write_synced};
 use crate::queue::{Bounds, Queue, Weighed};
 
 /// As many as the store's own group commit has.
@@ -31,7 +31,6 @@ struct Shared {
     db: DB,
     synced: WriteOptions,
     queue: Queue<Waiting>,
-    leader: Mutex<()>,
 }
 
 struct Waiting {
@@ -56,7 +55,7 @@ impl Yardstick {
         let db = DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder).map_err(String::from)?;
         let bounds = Bounds { count_max: options.queue_transactions_max, bytes_max: options.queue_bytes_max };
         let queue = Queue::new(bounds, GROUP);
-        let shared = Arc::new(Shared { db, synced: write_synced(), queue, leader: Mutex::new(()) });
+        let shared = Arc::new(Shared { db, synced: write_synced(), queue });
         let lead = |_| {
             let shared = Arc::clone(&shared);
             std::thread::spawn(move || shared.run())
@@ -90,9 +89,8 @@ impl Yardstick {
     /// # Errors
     /// If the engine fails.
     pub fn walk(&self, start: &[u8], end: Vec<u8>) -> Result<(u64, u64), String> {
-        let mut options = read_anywhere();
-        options.set_iterate_upper_bound(end);
-        let mut iterator = self.shared.db.raw_iterator_opt(options);
+        let walk = Walk { bytes: usize::MAX, fills_cache: true };
+        let mut iterator = self.shared.db.raw_iterator_opt(walk.read_options(end));
         iterator.seek(start);
         let (mut rows, mut sum) = (0, 0);
         while let Some((key, value)) = iterator.item() {
@@ -108,12 +106,11 @@ impl Yardstick {
 impl Shared {
     fn run(&self) {
         loop {
-            let leading = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(group) = self.queue.take_group() else { return };
+            let Some((turn, group)) = self.queue.take_turn() else { return };
             let mut batch = WriteBatch::default();
             group.iter().flat_map(|waiting| &waiting.rows).for_each(|(key, value)| batch.put(key, value));
             let written = self.db.write_opt(batch, &self.synced).map_err(String::from);
-            drop(leading);
+            drop(turn);
             // Whoever asked waits for it.
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(written.clone())));
         }
