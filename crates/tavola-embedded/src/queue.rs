@@ -6,6 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+/// After so many turns of one thing whoever comes next probably comes alone too. With fewer, 64 writers that happened to come
+/// one after the other got into each other's way.
+const ALONE_MIN: u32 = 16;
+
 /// What a queue asks of the things in it.
 pub(crate) trait Weighed {
     /// Bytes that it takes in memory, about.
@@ -41,8 +45,8 @@ struct State<T> {
     closed: bool,
     /// Somebody has the turn.
     is_taken: bool,
-    /// The last turn was taken with one thing.
-    was_alone: bool,
+    /// So many turns before this one were of one thing each.
+    alone: u32,
 }
 
 /// The turn, until it is dropped.
@@ -76,7 +80,7 @@ pub(crate) enum Brought<'a, T: Weighed> {
 impl<T: Weighed> Queue<T> {
     pub(crate) fn new(bounds: Bounds, group: Bounds) -> Self {
         let waiting = VecDeque::new();
-        let state = State { waiting, bytes: 0, closed: false, is_taken: false, was_alone: true };
+        let state = State { waiting, bytes: 0, closed: false, is_taken: false, alone: ALONE_MIN };
         Self { state: Mutex::new(state), filled: Condvar::new(), bounds, group }
     }
 
@@ -86,12 +90,12 @@ impl<T: Weighed> Queue<T> {
         self.take_in_if_room(state, item)
     }
 
-    /// The same, but if nobody waits and nobody has the turn, and last time somebody came alone too, it is the caller's.
-    /// Under load a turn of one thing would only delay those who come right after it.
+    /// The same, but if nobody waits and nobody has the turn, and everybody came alone lately, it is the caller's. Under load
+    /// a turn of one thing would only delay those who come right after it.
     pub(crate) fn push_or_lead(&self, item: T) -> Result<Brought<'_, T>, QueueError> {
         let mut state = self.lock();
         let is_free = state.waiting.is_empty() && !state.is_taken && !state.closed;
-        if is_free && state.was_alone {
+        if is_free && state.alone >= ALONE_MIN {
             state.is_taken = true;
             return Ok(Brought::Leads(Turn(self), item));
         }
@@ -146,7 +150,8 @@ impl<T: Weighed> Queue<T> {
         if group.is_empty() {
             return None;
         }
-        (state.is_taken, state.was_alone) = (true, group.len() == 1);
+        state.is_taken = true;
+        state.alone = if group.len() == 1 { state.alone.saturating_add(1) } else { 0 };
         Some((Turn(self), group))
     }
 
@@ -175,7 +180,7 @@ impl<T: Weighed> Queue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, Brought, Queue, QueueError, Weighed};
+    use super::{ALONE_MIN, Bounds, Brought, Queue, QueueError, Weighed};
 
     impl Weighed for usize {
         fn bytes(&self) -> usize {
@@ -205,9 +210,11 @@ mod tests {
         drop(turn);
         assert!(!leads(&queue), "somebody waits");
         assert_eq!(taken(&queue), Some(vec![1, 1]));
-        assert!(!leads(&queue), "last time there were two");
-        assert_eq!(taken(&queue), Some(vec![1]));
-        assert!(leads(&queue), "last time there was one");
+        for _ in 0..ALONE_MIN {
+            assert!(!leads(&queue), "there were two not long ago");
+            assert_eq!(taken(&queue), Some(vec![1]));
+        }
+        assert!(leads(&queue), "since then all came alone");
         queue.close();
         assert!(matches!(queue.push_or_lead(1), Err(QueueError::Closed)));
     }
