@@ -115,7 +115,7 @@ Examples:
   cargo xtask bench page --entities 10000,10000000
       Does a page cost more when the table is larger?
   cargo xtask bench get page --entities 10000,10000000 --cache-mb 6000
-      The same while all of it is in the cache
+      The same with a cache that has room for all of it, and fills by use
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg
