@@ -315,6 +315,8 @@ impl<J: Journal> GroupCommit<J> {
             // Panics of the work were caught; there is nothing else that could be reported here.
             let _ = thread.join();
         }
+        // Of somebody who leads on another thread.
+        self.shared.queue.wait_for_turn_to_end();
     }
 
     fn refused(&self, error: QueueError) -> StoreError {

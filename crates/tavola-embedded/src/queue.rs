@@ -166,10 +166,21 @@ impl<T: Weighed> Queue<T> {
         self.lock().waiting.len()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Takes nothing more in; what waits is still handed out.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
+    }
+
+    /// Waits until nobody has the turn.
+    pub(crate) fn wait_for_turn_to_end(&self) {
+        let is_taken = |state: &mut State<T>| state.is_taken;
+        drop(self.filled.wait_while(self.lock(), is_taken).unwrap_or_else(PoisonError::into_inner));
     }
 
     // Nothing under this lock can panic half-way: poisoning would say nothing.

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, ThreadId};
 
 use rocksdb::{WriteBatch, WriteBatchIterator};
 use tavola_core::{Precondition, Refusal, TableId, Timestamp};
@@ -23,6 +24,8 @@ struct TestDisk {
     is_full: AtomicBool,
     room: Mutex<Room>,
     background_errors: AtomicU64,
+    /// The threads that have written.
+    writers: Mutex<Vec<ThreadId>>,
     /// Somebody has begun to write.
     is_reached: AtomicBool,
     is_held: Mutex<bool>,
@@ -50,6 +53,7 @@ impl Journal for TestDisk {
 
     fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
         self.is_reached.store(true, Ordering::SeqCst);
+        self.writers.lock().unwrap().push(thread::current().id());
         drop(self.released.wait_while(self.is_held.lock().unwrap(), |held| *held).unwrap());
         assert!(!self.panics.load(Ordering::SeqCst), "this disk panics");
         let written = self.writes.fetch_add(1, Ordering::SeqCst);
@@ -103,6 +107,7 @@ fn start(options: &Options) -> (Arc<TestDisk>, Commits) {
         is_full: AtomicBool::new(false),
         room: Mutex::new(Room::Enough),
         background_errors: AtomicU64::new(0),
+        writers: Mutex::default(),
         is_reached: AtomicBool::new(false),
         is_held: Mutex::new(false),
         released: Condvar::new(),
@@ -154,12 +159,72 @@ async fn alone_a_commit_is_one_write() {
     assert_eq!(counters(&commits).read().group_sizes[0], 5);
 }
 
+/// The task that waits in `block_on` may step aside too, so that all of them write on the thread of the test.
+#[tokio::test(flavor = "multi_thread")]
+async fn alone_a_commit_is_written_by_who_brings_it() {
+    let (disk, commits) = start(&Options::default());
+    for round in 0..5 {
+        put(Arc::clone(&commits), "r".to_owned(), round).await.unwrap().unwrap();
+    }
+    assert_eq!(*disk.writers.lock().unwrap(), [thread::current().id(); 5]);
+    assert_eq!(counters(&commits).read().group_sizes[0], 5);
+}
+
+/// Whoever writes on its own thread has got all that comes meanwhile behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_somebody_writes_in_place_is_written_by_others() {
+    let (disk, commits) = start(&Options::default());
+    check_sharing(&disk, &commits).await;
+    let writers = disk.writers.lock().unwrap().clone();
+    assert_ne!(writers[0], writers[1]);
+    put(Arc::clone(&commits), "later".to_owned(), 0).await.unwrap().unwrap();
+    assert_ne!(disk.writers.lock().unwrap()[2], thread::current().id(), "others came not long ago");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_in_place_is_like_any_other() {
+    let (disk, commits) = start(&Options::default());
+    disk.panics.store(true, Ordering::SeqCst);
+    assert!(matches!(put_new(Arc::clone(&commits), "r").await, Err(StoreError::UnknownOutcome)));
+    disk.panics.store(false, Ordering::SeqCst);
+    assert!(matches!(put_new(commits, "r").await, Err(StoreError::Unavailable { .. })), "nothing more is acknowledged");
+
+    let (disk, commits) = start(&Options::default());
+    disk.writes_before_failure.store(0, Ordering::SeqCst);
+    assert!(matches!(put_new(Arc::clone(&commits), "r").await, Err(StoreError::UnknownOutcome)));
+    assert!(matches!(put_new(commits, "r").await, Err(StoreError::Unavailable { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_waits_for_who_writes_in_place() {
+    let (disk, commits) = start(&Options::default());
+    let first = occupy(&disk, &commits).await;
+    let closing = thread::spawn({
+        let (commits, disk) = (Arc::clone(&commits), Arc::clone(&disk));
+        move || {
+            commits.close();
+            disk.writes.load(Ordering::SeqCst)
+        }
+    });
+    while !commits.shared.queue.is_closed() {
+        tokio::task::yield_now().await;
+    }
+    disk.release();
+    assert!(closing.join().unwrap() >= 1, "what was being written is written when it returns");
+    first.await.unwrap().unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn those_who_wait_share_a_write() {
     let (disk, commits) = start(&Options::default());
-    let first = occupy(&disk, &commits).await;
-    let others: Vec<_> = (0..100).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
-    queued(&commits, 100).await;
+    check_sharing(&disk, &commits).await;
+}
+
+/// The first is held up at the disk; all others come behind it.
+async fn check_sharing(disk: &TestDisk, commits: &Commits) {
+    let first = occupy(disk, commits).await;
+    let others: Vec<_> = (0..100).map(|n| tokio::spawn(put(Arc::clone(commits), format!("{n}"), n))).collect();
+    queued(commits, 100).await;
     disk.release();
     let mut versions = vec![first.await.unwrap().unwrap().unwrap()];
     for other in others {
@@ -170,7 +235,7 @@ async fn those_who_wait_share_a_write() {
     ticks.sort();
     ticks.dedup();
     assert_eq!(ticks.len(), 101, "each transaction of a group has a version of its own");
-    let stats = counters(&commits).read();
+    let stats = counters(commits).read();
     assert_eq!((stats.syncs, stats.commits), (2, 101));
 }
 

@@ -1,5 +1,6 @@
 //! The samples of the protocol reference to the byte, bad bodies, and round trips.
 
+mod pages;
 mod reading;
 mod round_trips;
 mod writing;
