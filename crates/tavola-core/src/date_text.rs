@@ -23,10 +23,16 @@ pub struct DateText {
 }
 
 impl DateText {
+    /// No text yet, for whoever prints many times one after the other.
+    #[must_use]
+    pub const fn blank() -> Self {
+        Self { bytes: *b"0000-00-00T00:00:00.0000000Z", length: 0, second: u64::MAX }
+    }
+
     /// Prints a time, without trailing zeros in its fraction.
     #[must_use]
     pub fn of(at: DateTime) -> Self {
-        let mut text = Self { bytes: *b"0000-00-00T00:00:00.0000000Z", length: 0, second: u64::MAX };
+        let mut text = Self::blank();
         text.print(at);
         text
     }
@@ -160,7 +166,7 @@ mod tests {
         /// Whatever was printed before, also within the same second and with a shorter or longer fraction.
         #[test]
         fn printing_over_another(times in proptest::collection::vec((0_u64..3, 0_u64..10_000_000, 0_u32..8), 1..20)) {
-            let mut text = DateText::of(DateTime::MAX);
+            let mut text = DateText::blank();
             for (second, fraction, zeros) in times {
                 let unit = 10_u64.pow(zeros);
                 let ticks = 132_400_000_000_000_000 + second * super::TICKS_PER_SECOND + fraction / unit * unit;

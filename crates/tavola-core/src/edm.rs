@@ -62,6 +62,9 @@ impl EdmType {
 pub struct Guid([u8; 16]);
 
 impl Guid {
+    /// Characters of the text.
+    pub const TEXT_BYTES: usize = uuid::fmt::Hyphenated::LENGTH;
+
     /// The identifier with these bytes, in the order of its text.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -80,11 +83,6 @@ impl Guid {
         let hyphenated = text.len() == Self::TEXT_BYTES;
         hyphenated.then(|| uuid::Uuid::try_parse(text).ok()).flatten().map(|uuid| Self(uuid.into_bytes()))
     }
-}
-
-impl Guid {
-    /// Characters of the text.
-    pub const TEXT_BYTES: usize = uuid::fmt::Hyphenated::LENGTH;
 
     /// The text in lower case.
     #[must_use]

@@ -10,7 +10,7 @@ use tavola_core::date_text::DateText;
 use tavola_core::entity::{EntityView, Properties};
 use tavola_core::reply::BoxedEntity;
 use tavola_core::request::Select;
-use tavola_core::{DateTime, EdmRef, EdmType, EntityKey, Text};
+use tavola_core::{EdmRef, EdmType, EntityKey, Text};
 
 use super::text::{close, push_escaped, push_text, push_text_member, push_url_text};
 use super::{Links, MetadataLevel};
@@ -71,9 +71,10 @@ pub fn encode_entity_body(key: &EntityKey, properties: &Properties) -> Vec<u8> {
     let mut out = vec![b'{'];
     push_text_member(&mut out, "PartitionKey", key.partition_key.as_str());
     push_text_member(&mut out, "RowKey", key.row_key.as_str());
+    let mut time = DateText::blank();
     for (name, value) in properties.iter() {
         push_opening(&mut out, MetadataLevel::Minimal, name.into(), Form::of(value));
-        push_value(&mut out, value, &mut DateText::of(DateTime::MIN));
+        push_value(&mut out, value, &mut time);
         out.push(b',');
     }
     close(&mut out, b'}');
@@ -178,7 +179,7 @@ impl<'a> Page<'a> {
                 Some(once)
             }
         };
-        let (timestamp, time) = (DateText::of(DateTime::MIN), DateText::of(DateTime::MIN));
+        let (timestamp, time) = (DateText::blank(), DateText::blank());
         Self { level, links, names, is_of_many: false, openings: Vec::new(), timestamp, time }
     }
 
