@@ -10,13 +10,14 @@ use tavola_store::StoreError;
 use crate::disk_space::{DiskSpace, Room};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
-use crate::group_commit::{Journal, WriteError};
+use crate::group_commit::{Changed, Journal, WriteError};
 use crate::log_check::{self, LogError, LogState};
 use crate::manner::Manner;
 use crate::mark::{self, Mark, MarkError};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
+use crate::row_cache::RowCache;
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
 const LAST_VERSION_KEY: &[u8] = b"\0\0\0\0\0\0\0\0last-version";
@@ -53,6 +54,7 @@ pub(crate) struct Engine {
     synced_to: AtomicU64,
     /// How long reads take.
     pub(crate) manner: Manner,
+    pub(crate) rows: RowCache,
     _folder: DataFolder,
 }
 
@@ -73,8 +75,8 @@ impl Engine {
         let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        let manner = Manner::new(options.reads_in_place);
-        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, _folder: folder })
+        let (manner, rows) = (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
+        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, rows, _folder: folder })
     }
 
     /// Reads every row of a folder without changing anything in it.
@@ -177,7 +179,8 @@ impl Journal for Engine {
         self.get(key).map(|value| read(value.as_deref()))
     }
 
-    fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
+    fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError> {
+        let _until_written = self.rows.writing(changed.keys());
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::AckBeforeSync) {
             return mutants::write_late(self, batch).map_err(write_error);

@@ -70,8 +70,8 @@ const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) trait Journal: Send + Sync + 'static {
     /// The stored value under these key bytes, handed to `read` where it lies.
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError>;
-    /// Writes the batch, atomically and durably.
-    fn write(&self, batch: WriteBatch) -> Result<(), WriteError>;
+    /// Writes the batch, atomically and durably. It changes these rows, and may erase others that nobody reads.
+    fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError>;
     /// Writes that returned were answered since; `is_quiet` if no more wait. For records that need not be exact.
     fn note_acknowledged(&self, is_quiet: bool);
     /// What the disk has room for.
@@ -83,6 +83,9 @@ pub(crate) trait Journal: Send + Sync + 'static {
     /// How often the engine failed in work of its own; only a write tells whether that hurts.
     fn background_errors(&self) -> u64;
 }
+
+/// What a batch does to rows, by key bytes. `None` is a row that is gone.
+pub(crate) type Changed = HashMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Why a batch was not written, or why nobody knows whether it was.
 #[derive(Debug)]
@@ -379,7 +382,7 @@ impl<J: Journal> Shared<J> {
             return group.into_iter().map(|job| Decided::refuse(job, || trouble.refusal())).collect();
         }
         let background_errors = leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
-        let mut draft = Draft::new(&*self.journal, leader.last_version, group.len());
+        let mut draft = Draft::new(&*self.journal, leader.last_version);
         let mut decided = self.decide(leader, &mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
         match draft.write() {
@@ -424,7 +427,7 @@ impl<J: Journal> Shared<J> {
             Some(trouble @ Trouble::Broken(_)) => return Err(trouble),
             Some(trouble @ Trouble::Full(_)) => trouble,
         };
-        let mut probe = Draft::new(&*self.journal, leader.last_version, 1);
+        let mut probe = Draft::new(&*self.journal, leader.last_version);
         probe.is_probe = true;
         match probe.write() {
             Ok(_) => {
@@ -466,20 +469,15 @@ struct Draft<'a, J> {
     journal: &'a J,
     batch: WriteBatch,
     last_version: Timestamp,
-    /// What earlier transactions of the group have changed, by key bytes. Later ones must see it, and the engine
-    /// does not show it yet. `None` is a row that is gone.
-    changed: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// A group of one has no later ones.
-    is_alone: bool,
+    /// What earlier transactions of the group have changed. Later ones must see it, and the engine does not show it yet.
+    changed: Changed,
     /// Write even if nothing has changed.
     is_probe: bool,
 }
 
 impl<'a, J: Journal> Draft<'a, J> {
-    fn new(journal: &'a J, last_version: Timestamp, transactions: usize) -> Self {
-        let changed = HashMap::new();
-        let (batch, is_alone) = (WriteBatch::default(), transactions == 1);
-        Self { journal, batch, last_version, changed, is_alone, is_probe: false }
+    fn new(journal: &'a J, last_version: Timestamp) -> Self {
+        Self { journal, batch: WriteBatch::default(), last_version, changed: Changed::new(), is_probe: false }
     }
 
     fn add(&mut self, job: Job) -> Decided {
@@ -543,7 +541,7 @@ impl<'a, J: Journal> Draft<'a, J> {
         for (operation, change) in transaction.operations().iter().zip(changes).take(changes.len() / 2) {
             self.apply(encode_key(table, transaction.partition_key(), operation.row_key()), change);
         }
-        self.journal.write(std::mem::take(&mut self.batch)).map_err(|_| StoreError::UnknownOutcome)?;
+        self.journal.write(std::mem::take(&mut self.batch), &self.changed).map_err(|_| StoreError::UnknownOutcome)?;
         mutants::pause_between_halves();
         Ok(())
     }
@@ -568,9 +566,7 @@ impl<'a, J: Journal> Draft<'a, J> {
                 None
             }
         };
-        if !self.is_alone {
-            self.changed.insert(key, value);
-        }
+        self.changed.insert(key, value);
     }
 
     /// Nobody reads or writes these rows any more, so `changed` need not know.
@@ -589,7 +585,7 @@ impl<'a, J: Journal> Draft<'a, J> {
         // In the same batch, so that versions go on after a restart even if the rows are gone and the clock went back.
         let (key, value) = last_version_entry(self.last_version);
         self.batch.put(key, value);
-        self.journal.write(self.batch).map(|()| true)
+        self.journal.write(self.batch, &self.changed).map(|()| true)
     }
 }
 

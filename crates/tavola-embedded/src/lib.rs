@@ -4,7 +4,7 @@
 //! (`tavola_store`). What is here: opening a data folder safely, one fsync for all who wait, reads that do not block
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
-//! Reading order: `store`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
+//! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
 //! `log_check`, `options`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's files
 //! without the engine.
 
@@ -24,6 +24,7 @@ mod options;
 mod queue;
 mod reclaim;
 pub mod repair;
+mod row_cache;
 mod scans;
 mod stats;
 mod store;

@@ -46,9 +46,9 @@ const DELETIONS_IN_WINDOW: usize = 2048;
 /// What an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bytes that the cache of uncompressed blocks, with their indexes and filters, has at least. It grows by use, also into
-    /// what memtables leave of their own bytes.
-    pub block_cache_bytes: usize,
+    /// Bytes that caches have at least, which they take by use: a half for rows that were asked for, the other for
+    /// uncompressed blocks with their indexes and filters, which also have what memtables leave of their own bytes.
+    pub cache_bytes: usize,
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
     /// files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
@@ -70,7 +70,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 32 * MIB,
+            cache_bytes: 64 * MIB,
             memtable_bytes: 64 * MIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
@@ -127,11 +127,16 @@ impl Options {
         self.memtable_bytes as u64 * MEMTABLES_MAX as u64
     }
 
+    /// Bytes of the cache of rows.
+    pub(crate) fn row_cache_bytes(&self) -> usize {
+        self.cache_bytes / 2
+    }
+
     /// The cache, shared by blocks, indexes, filters and memtables. A point read looks into it three times; this kind takes no lock
     /// for that, and made cached point reads a third cheaper than the engine's default kind.
     pub(crate) fn cache(&self) -> Cache {
         const ENTRY_BYTES_UNKNOWN: usize = 0;
-        let bytes = self.block_cache_bytes + self.memtables_bytes() as usize;
+        let bytes = self.cache_bytes - self.row_cache_bytes() + self.memtables_bytes() as usize;
         Cache::new_hyper_clock_cache(bytes, ENTRY_BYTES_UNKNOWN)
     }
 }

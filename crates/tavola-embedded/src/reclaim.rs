@@ -24,13 +24,14 @@ pub(crate) fn purge(
     table: TableId,
 ) -> Result<(), StoreError> {
     let (start, end) = (encode_cut(table, &Cut::Start), encode_cut(table, &Cut::End));
-    match few_keys(engine, &start, &end)? {
-        Some(keys) => keys.chunks(ROWS_PER_BATCH).try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec()))),
-        None => {
-            commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?;
-            give_files_back(engine, scans, &start, &end)
-        }
+    let keys = few_keys(engine, &start, &end)?;
+    let is_small = keys.is_some();
+    match keys {
+        Some(keys) => keys.chunks(ROWS_PER_BATCH).try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec())))?,
+        None => commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?,
     }
+    engine.rows.forget(&start, &end);
+    if is_small { Ok(()) } else { give_files_back(engine, scans, &start, &end) }
 }
 
 /// The keys of a small table; `None` if there are many.

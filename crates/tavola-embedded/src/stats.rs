@@ -27,6 +27,8 @@ pub struct Stats {
     pub gets_from_disk: u64,
     /// Point reads that were done in place, because the system answered fast from its memory or the thread may wait.
     pub gets_in_place: u64,
+    /// Bytes in the cache of rows.
+    pub row_cache_bytes: u64,
     /// Bytes in the block cache.
     pub block_cache_bytes: u64,
     /// Bytes in memtables.

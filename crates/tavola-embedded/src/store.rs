@@ -69,6 +69,7 @@ impl EmbeddedStore {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
+            row_cache_bytes: self.engine.rows.bytes(),
             block_cache_bytes: self.engine.block_cache_bytes(),
             memtable_bytes: self.engine.memtable_bytes(),
             table_file_bytes: self.engine.table_file_bytes(),
@@ -108,9 +109,14 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
         let key = encode_address(address);
+        if let Some(row) = self.engine.rows.get(&key) {
+            count(&self.counters.gets_cached, 1);
+            return Ok(Some(row));
+        }
         if this_thread_may_wait() || self.engine.manner.is_in_place() {
             count(&self.counters.gets_in_place, 1);
-            return self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
+            let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
+            return self.engine.rows.fill(&key, read);
         }
         match self.engine.get_cached(&key) {
             Ok(value) => {
@@ -121,7 +127,11 @@ impl Store for EmbeddedStore {
             Err(ReadError::NeedsDisk) => {
                 count(&self.counters.gets_from_disk, 1);
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
-                blocking(move || engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose()).await
+                blocking(move || {
+                    let read = || engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose();
+                    engine.rows.fill(&key, read)
+                })
+                .await
             }
         }
     }

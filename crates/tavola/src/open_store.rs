@@ -25,7 +25,7 @@ impl OpenStore {
             StoreConfig::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
             StoreConfig::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes } => {
                 let options = tavola_embedded::Options {
-                    block_cache_bytes: *cache_bytes,
+                    cache_bytes: *cache_bytes,
                     memtable_bytes: *memtable_bytes,
                     reserve_bytes: *reserve_bytes,
                     ..Default::default()

@@ -34,9 +34,7 @@ impl<J: Journal> Draft<'_, J> {
             self.batch.put(&key, row.value());
             // The next commit's version is above those that were brought.
             self.last_version = Timestamp::max(self.last_version, row.timestamp());
-            if !self.is_alone {
-                self.changed.insert(key, Some(row.value().to_vec()));
-            }
+            self.changed.insert(key, Some(row.value().to_vec()));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tavola_core::{Precondition, Refusal, TableId, Timestamp};
 use tavola_store::{StoreError, Verdict};
 use tavola_testkit::store_conformance::fixture::{delete, group, insert, number, replace, version, written_at};
 
-use super::{Erasure, GroupCommit, Journal, WriteError};
+use super::{Changed, Erasure, GroupCommit, Journal, WriteError};
 use crate::disk_space::Room;
 use crate::options::Options;
 use crate::stats::Counters;
@@ -51,7 +51,7 @@ impl Journal for TestDisk {
 
     fn note_acknowledged(&self, _is_quiet: bool) {}
 
-    fn write(&self, batch: WriteBatch) -> Result<(), WriteError> {
+    fn write(&self, batch: WriteBatch, _changed: &Changed) -> Result<(), WriteError> {
         self.is_reached.store(true, Ordering::SeqCst);
         self.writers.lock().unwrap().push(thread::current().id());
         drop(self.released.wait_while(self.is_held.lock().unwrap(), |held| *held).unwrap());

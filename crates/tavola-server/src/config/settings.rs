@@ -193,7 +193,7 @@ pub const SETTINGS: &[Setting] = &[
         Some("cache-mb"),
         "MB",
         "64",
-        "Memory for cached blocks of the embedded store, beside what memtables leave of theirs",
+        "Memory of the embedded store for cached rows and blocks, half for each; blocks also have what memtables leave of theirs",
     ),
     setting(
         "store.memtable_kb",
