@@ -99,9 +99,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Memory for our server's cache of blocks [default: the server's own]
-    #[arg(long, value_name = "MB")]
-    pub(crate) cache_mb: Option<u32>,
+    /// A setting of our server; may be given again
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<(String, String)>,
 
     /// The server's binary [default: the release build]
     #[arg(long, value_name = "PATH")]
@@ -114,12 +114,17 @@ Examples:
       Point reads beside a server that does no work, and beside Azurite
   cargo xtask bench page --entities 10000,10000000
       Does a page cost more when the table is larger?
-  cargo xtask bench get page --entities 10000,10000000 --cache-mb 6000
+  cargo xtask bench get page --entities 10000,10000000 --set store.cache_mb=14000
       The same with a cache that has room for all of it, and fills by use
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg
       Everything, and the picture; about a quarter of an hour";
+
+fn setting(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a setting looks like store.cache_mb=1000")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
 
 impl Args {
     /// Refuses what no workload could do.

@@ -61,7 +61,7 @@ fn command() -> String {
 
 /// Servers that are started as a user would; ours is the first.
 fn servers(args: &Args) -> Result<Vec<Box<dyn BenchServer>>> {
-    let tavola = Tavola::find(args.server.as_deref(), args.cache_mb)?;
+    let tavola = Tavola::find(args.server.as_deref(), &args.settings)?;
     let mut servers: Vec<Box<dyn BenchServer>> = vec![Box::new(tavola)];
     if args.against.contains(&Rival::Azurite) {
         servers.push(Box::new(Azurite::install()?));

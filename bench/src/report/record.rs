@@ -52,8 +52,8 @@ pub(crate) struct Settings {
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
     pub(crate) connections: u16,
-    /// None: the server's own.
-    pub(crate) cache_mb: Option<u32>,
+    /// Of our server, where they are not its own.
+    pub(crate) server: Vec<(String, String)>,
 }
 
 /// A server and its table.
@@ -93,7 +93,7 @@ impl Record {
             rounds: args.rounds,
             seconds: args.seconds,
             connections: args.connections,
-            cache_mb: args.cache_mb,
+            server: args.settings.clone(),
         };
         Self {
             date: today(),

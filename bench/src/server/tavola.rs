@@ -11,11 +11,11 @@ use tavola_load::{Context, Failure, Result};
 pub(crate) struct Tavola {
     binary: PathBuf,
     version: String,
-    cache_mb: Option<u32>,
+    settings: Vec<(String, String)>,
 }
 
 impl Tavola {
-    pub(crate) fn find(given: Option<&Path>, cache_mb: Option<u32>) -> Result<Self> {
+    pub(crate) fn find(given: Option<&Path>, settings: &[(String, String)]) -> Result<Self> {
         let binary = match given {
             Some(path) => path.to_owned(),
             None => env::current_exe().context(|| "cannot find this program".into())?.with_file_name("tavola"),
@@ -26,7 +26,7 @@ impl Tavola {
             Failure::new(format!("no server at {path} ({error}): `cargo build --release -p tavola` makes one"))
         })?;
         let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("tavola ").to_owned();
-        Ok(Self { binary, version, cache_mb })
+        Ok(Self { binary, version, settings: settings.to_vec() })
     }
 }
 
@@ -42,8 +42,8 @@ impl BenchServer for Tavola {
     fn command(&self, folder: &Path) -> Result<Command> {
         let mut command = Command::new(&self.binary);
         command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(folder);
-        if let Some(cache_mb) = self.cache_mb {
-            command.args(["--cache-mb", &cache_mb.to_string()]);
+        for (name, value) in &self.settings {
+            command.env(format!("TAVOLA_{}", name.to_uppercase().replace('.', "__")), value);
         }
         Ok(command)
     }
