@@ -27,8 +27,8 @@ Does nothing when that is done already. An interrupted build goes on where it st
   TAVOLA_CACHE  the cache folder; default $XDG_CACHE_HOME/tavola, else ~/.cache/tavola
   CXX           the compiler; default g++";
 
-/// As the crate's build script sets them for Linux with the feature `lz4` alone.
-const FLAGS: [&str; 19] = [
+/// As the crate's build script sets them for Linux with the features `lz4` and `zstd` alone.
+const FLAGS: [&str; 20] = [
     "-O2",
     "-DNDEBUG=1",
     "-std=c++20",
@@ -39,6 +39,7 @@ const FLAGS: [&str; 19] = [
     "-fdata-sections",
     "-w",
     "-DLZ4=1",
+    "-DZSTD=1",
     "-DHAVE_ALIGNED_NEW",
     "-DHAVE_UINT128_EXTENSION",
     "-DOS_LINUX",
@@ -123,9 +124,10 @@ impl Build {
         let metadata = workspace::metadata(&[])?;
         let (sys, version) = workspace::package(&metadata, "librocksdb-sys")?;
         let (lz4, _) = workspace::package(&metadata, "lz4-sys")?;
+        let (zstd, _) = workspace::package(&metadata, "zstd-sys")?;
         let includes = ["rocksdb/include", "rocksdb", "rocksdb/third-party/gtest-1.8.1/fused-src"];
         let mut includes: Vec<_> = includes.iter().map(|folder| sys.join(folder)).collect();
-        includes.extend([lz4.join("liblz4/lib"), sys.clone()]);
+        includes.extend([lz4.join("liblz4/lib"), zstd.join("zstd/lib"), sys.clone()]);
         let units = unity::plan(&sources(&sys)?);
         let key = key(&version, &units)?;
         Ok(Self { version, folder: cache::root()?.join("rocksdb").join(key), includes, units })

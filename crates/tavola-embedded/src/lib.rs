@@ -33,6 +33,6 @@ mod trouble;
 pub mod yardstick;
 
 pub use error::OpenError;
-pub use options::Options;
+pub use options::{Compression, Options};
 pub use stats::Stats;
 pub use store::EmbeddedStore;

@@ -28,6 +28,10 @@ const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
 const FIRST_LEVEL_MEMTABLES: u64 = 4;
 /// About ten to twenty common entities per block: small enough for point reads, large enough for LZ4 and for the index.
 const BLOCK_BYTES: usize = 4 * KIB;
+/// Each block has its own table of how often which byte occurs, which must pay.
+const ZSTD_BLOCK_BYTES: usize = 16 * KIB;
+/// The level that costs writers least. Higher ones found next to nothing more in texts of an entity's size.
+const ZSTD_LEVEL: i32 = 1;
 /// One in a hundred lookups of an absent key reads a block in vain.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// The engine's own log, two files of two MiB: warnings and errors only.
@@ -43,12 +47,45 @@ const BACKGROUND_JOBS: i32 = 2;
 const DELETIONS_WINDOW: usize = 4096;
 const DELETIONS_IN_WINDOW: usize = 2048;
 
+/// How entities are packed on disk. A folder may hold files of both: what is chosen is how new ones are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Finds what repeats. Costs readers next to nothing.
+    #[default]
+    Lz4,
+    /// Also writes frequent bytes in fewer bits: less space, and more time of each read that the caches do not answer.
+    Zstd,
+}
+
+impl Compression {
+    fn block_bytes(self) -> usize {
+        match self {
+            Self::Lz4 => BLOCK_BYTES,
+            Self::Zstd => ZSTD_BLOCK_BYTES,
+        }
+    }
+
+    /// Of the last level only, where nine tenths of all entities are; what is on its way there is written again soon.
+    fn of_last_level(self, options: &mut rocksdb::Options) {
+        if self == Self::Zstd {
+            // A dictionary of a file would be one more thing without which none of its blocks can be rescued.
+            const NO_DICTIONARY: i32 = 0;
+            const USUAL_WINDOW: i32 = -14;
+            const USUAL_STRATEGY: i32 = 0;
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
+            options.set_bottommost_compression_options(USUAL_WINDOW, ZSTD_LEVEL, USUAL_STRATEGY, NO_DICTIONARY, true);
+        }
+    }
+}
+
 /// What an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Bytes that caches have at least, which they take by use: a half for rows that were asked for, the other for
     /// uncompressed blocks with their indexes and filters, which also have what memtables leave of their own bytes.
     pub cache_bytes: usize,
+    /// How new files are packed.
+    pub compression: Compression,
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
     /// files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
@@ -71,6 +108,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 64 * MIB,
+            compression: Compression::default(),
             memtable_bytes: 64 * MIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
@@ -92,7 +130,7 @@ impl Options {
         memory_and_disk(&mut options);
         self.memtables(&mut options, cache);
         options.set_max_open_files(i32::try_from(self.open_files_max).unwrap_or(i32::MAX));
-        files(&mut options, cache);
+        files(&mut options, cache, self.compression);
         background(&mut options);
         options
     }
@@ -182,10 +220,10 @@ fn memory_and_disk(options: &mut rocksdb::Options) {
     options.set_stats_persist_period_sec(0);
 }
 
-fn files(options: &mut rocksdb::Options, cache: &Cache) {
+fn files(options: &mut rocksdb::Options, cache: &Cache, compression: Compression) {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_cache(cache);
-    blocks.set_block_size(BLOCK_BYTES);
+    blocks.set_block_size(compression.block_bytes());
     // The first whose checksums also notice a block that was written to the wrong place.
     blocks.set_format_version(6);
     blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
@@ -200,6 +238,7 @@ fn files(options: &mut rocksdb::Options, cache: &Cache) {
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     options.set_block_based_table_factory(&blocks);
     options.set_compression_type(DBCompressionType::Lz4);
+    compression.of_last_level(options);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.add_compact_on_deletion_collector_factory(DELETIONS_WINDOW, DELETIONS_IN_WINDOW, 0.0);
 }

@@ -5,12 +5,12 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use common::{copy_folder, data_files, flip, folder_hashes, open, put_numbers, runtime, the_log};
+use common::{copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
 use tavola_core::{EdmValue, Precondition, TableId};
 use tavola_embedded::check::{Finding, Place, Progress, Report, Severity, Unit, check};
-use tavola_embedded::{EmbeddedStore, OpenError, Options};
+use tavola_embedded::{Compression, EmbeddedStore, OpenError, Options};
 use tavola_store::Store;
 use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, now, properties, replace};
 use tempfile::TempDir;
@@ -38,6 +38,11 @@ fn damages(report: &Report) -> Vec<String> {
 /// Table files on two levels, a log with writes that are in none of them, rows that were overwritten and deleted, and a
 /// dropped table large enough to be deleted as a range.
 fn lived_in(folder: &Path) {
+    lived_in_with(folder, &Options::default());
+}
+
+fn lived_in_with(folder: &Path, options: &Options) {
+    let open = |folder| EmbeddedStore::open(folder, options.clone()).expect("the folder opens");
     for round in 0..5 {
         let store = open(folder);
         put_numbers(&store, round * 100..round * 100 + 150);
@@ -69,6 +74,23 @@ fn put_large_table(store: &EmbeddedStore) {
             store.commit(TableId::new(900), &group("p", rows), now()).await.unwrap().unwrap();
         }
     });
+}
+
+/// The frames of zstd begin with these bytes.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+#[test]
+fn a_sound_folder_in_zstd() {
+    let folder = TempDir::new().unwrap();
+    let options = Options { compression: Compression::Zstd, ..Options::default() };
+    lived_in_with(folder.path(), &options);
+    let is_zstd = |file: &PathBuf| fs::read(file).unwrap().windows(4).any(|bytes| bytes == ZSTD_MAGIC);
+    assert!(data_files(folder.path(), ".sst").iter().any(is_zstd), "the lowest level is packed with it");
+    let found = report(folder.path());
+    assert_eq!(damages(&found), [""; 0]);
+    assert_eq!(found.rows_by_table.get(&TABLE), Some(&(550 - 20 + 20)));
+    let store = open(folder.path());
+    assert_eq!(read_numbers(&store).len(), 550, "whatever new files are packed with");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::Health;
-use tavola_server::config::StoreConfig;
+use tavola_server::config::{Compression, StoreConfig};
 use tavola_server::node::AlwaysReady;
 use tavola_service::moving::unfinished_copy;
 use tavola_store::{MemoryStore, Store};
@@ -23,9 +23,10 @@ impl OpenStore {
     pub(crate) async fn open(config: &StoreConfig) -> Result<Self, Failure> {
         match config {
             StoreConfig::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
-            StoreConfig::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes } => {
+            StoreConfig::Embedded { location, cache_bytes, compression, memtable_bytes, reserve_bytes } => {
                 let options = tavola_embedded::Options {
                     cache_bytes: *cache_bytes,
+                    compression: compression_of(*compression),
                     memtable_bytes: *memtable_bytes,
                     reserve_bytes: *reserve_bytes,
                     ..Default::default()
@@ -76,6 +77,13 @@ impl OpenStore {
             }
             Self::Cassandra(store) => store.close().await,
         }
+    }
+}
+
+fn compression_of(configured: Compression) -> tavola_embedded::Compression {
+    match configured {
+        Compression::Lz4 => tavola_embedded::Compression::Lz4,
+        Compression::Zstd => tavola_embedded::Compression::Zstd,
     }
 }
 

@@ -27,6 +27,7 @@ const CHECKSUM_AT: usize = 5;
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=7;
 const NOT_PACKED: u8 = 0;
 const LZ4: u8 = 4;
+const ZSTD: u8 = 7;
 /// A block holds one entity more than its usual size; nothing of ours comes near this.
 const UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -146,16 +147,17 @@ pub(super) fn verify(bytes: &[u8], offset: u64, checksums: Checksums) -> Option<
     (found == u32::from_le_bytes(*stored)).then_some((block, packed))
 }
 
-/// Undoes the packing of a block: LZ4 has the unpacked length in front.
+/// Undoes the packing of a block, which has the unpacked length in front.
 pub(super) fn unpack(block: &[u8], packed: u8) -> Option<Vec<u8>> {
-    match packed {
-        NOT_PACKED => Some(block.to_vec()),
-        LZ4 => {
-            let mut bytes = Bytes(block);
-            let length = usize::try_from(bytes.varint32()?).ok().filter(|length| *length <= UNPACKED_BYTES_MAX)?;
-            let unpacked = lz4_flex::block::decompress(bytes.0, length).ok()?;
-            (unpacked.len() == length).then_some(unpacked)
-        }
-        _ => None,
+    if packed == NOT_PACKED {
+        return Some(block.to_vec());
     }
+    let mut bytes = Bytes(block);
+    let length = usize::try_from(bytes.varint32()?).ok().filter(|length| *length <= UNPACKED_BYTES_MAX)?;
+    let unpacked = match packed {
+        LZ4 => lz4_flex::block::decompress(bytes.0, length).ok()?,
+        ZSTD => zstd::bulk::decompress(bytes.0, length).ok()?,
+        _ => return None,
+    };
+    (unpacked.len() == length).then_some(unpacked)
 }

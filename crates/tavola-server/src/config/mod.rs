@@ -79,8 +79,10 @@ pub enum StoreConfig {
     Embedded {
         /// The data folder.
         location: PathBuf,
-        /// Memory for cached blocks.
+        /// Memory for cached rows and blocks.
         cache_bytes: usize,
+        /// How files are packed.
+        compression: Compression,
         /// Memory for new writes until they become a file.
         memtable_bytes: usize,
         /// Free bytes of the disk below which writes are refused.
@@ -88,6 +90,15 @@ pub enum StoreConfig {
     },
     /// In a cluster that other front ends use too.
     Cassandra(Box<ClusterConfig>),
+}
+
+/// How the embedded store packs files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Fast to read.
+    Lz4,
+    /// Smaller.
+    Zstd,
 }
 
 /// Bounds on what clients can occupy.
@@ -194,6 +205,16 @@ impl Config {
     }
 }
 
+impl Compression {
+    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
+        match layers.text("store.compression") {
+            "lz4" => Ok(Self::Lz4),
+            "zstd" => Ok(Self::Zstd),
+            other => Err(layers.error("store.compression", &format!("\"{other}\" is not lz4 or zstd"))),
+        }
+    }
+}
+
 impl StoreConfig {
     fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
         match layers.text("store.kind") {
@@ -204,7 +225,8 @@ impl StoreConfig {
                 let location = PathBuf::from(layers.text("store.location"));
                 let reserve: u64 = layers.parse_in("store.reserve_mb", 0, 1 << 20)?;
                 let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
-                Ok(Self::Embedded { location, cache_bytes, memtable_bytes, reserve_bytes: reserve << 20 })
+                let compression = Compression::resolve(layers)?;
+                Ok(Self::Embedded { location, cache_bytes, compression, memtable_bytes, reserve_bytes: reserve << 20 })
             }
             "cassandra" => ClusterConfig::resolve(layers).map(Box::new).map(Self::Cassandra),
             other => {

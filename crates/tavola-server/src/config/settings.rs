@@ -196,6 +196,13 @@ pub const SETTINGS: &[Setting] = &[
         "Memory of the embedded store for cached rows and blocks, half for each; blocks also have what memtables leave of theirs",
     ),
     setting(
+        "store.compression",
+        Some("compression"),
+        "KIND",
+        "lz4",
+        "How the embedded store packs what it writes: lz4, or zstd, which takes less space and more time to read",
+    ),
+    setting(
         "store.memtable_kb",
         None,
         "KB",
