@@ -90,6 +90,13 @@ impl EntityOperation {
         }
     }
 
+    /// True if what the operation does depends on the row as it stands. What replaces a row whatever it is need not be shown
+    /// any.
+    #[must_use]
+    pub fn depends_on_row(&self) -> bool {
+        !matches!(self, Self::Replace(_, Precondition::None))
+    }
+
     /// The operation's name in logs and metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -179,6 +179,12 @@ impl Journal for Engine {
         self.get(key).map(|value| read(value.as_deref()))
     }
 
+    fn absent(&self, keys: &[&[u8]]) -> Vec<bool> {
+        let values = self.manner.watch(|| self.db.multi_get_opt(keys, &self.anywhere));
+        // Who meets damage hears of it when it looks again.
+        values.into_iter().map(|value| matches!(value, Ok(None))).collect()
+    }
+
     fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError> {
         let _until_written = self.rows.writing(changed.keys());
         #[cfg(feature = "mutants")]

@@ -18,6 +18,7 @@
 //!   proves that it has; until then nothing is acknowledged. An engine that fails to recover although there is room
 //!   must be opened again.
 
+mod draft;
 mod import;
 
 use std::collections::HashMap;
@@ -27,19 +28,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use draft::{Draft, look_for_inserts};
 use rocksdb::WriteBatch;
-use tavola_core::{Change, EntityGroupTransaction, EntityOperation, TableId, Timestamp};
-use tavola_store::decision::{decide_all, next_version};
-use tavola_store::encoding::encode_value_into;
+use tavola_core::{EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::keys::encode_key;
 use tavola_store::{ImportError, Row, StoreError, Verdict};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::disk_space::Room;
-use crate::engine::last_version_entry;
-#[cfg(feature = "mutants")]
-use crate::mutants::{self, Mutant};
 use crate::options::Options;
 use crate::queue::{Bounds, Brought, Queue, QueueError, Turn, Weighed};
 use crate::stats::{Counters, count};
@@ -70,6 +67,8 @@ const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) trait Journal: Send + Sync + 'static {
     /// The stored value under these key bytes, handed to `read` where it lies.
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError>;
+    /// Which of these keys surely have no value, looked for together.
+    fn absent(&self, keys: &[&[u8]]) -> Vec<bool>;
     /// Writes the batch, atomically and durably. It changes these rows, and may erase others that nobody reads.
     fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError>;
     /// Writes that returned were answered since; `is_quiet` if no more wait. For records that need not be exact.
@@ -104,14 +103,21 @@ pub(crate) enum Erasure {
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
+/// A transaction that waits.
+struct Commit {
+    table: TableId,
+    transaction: EntityGroupTransaction,
+    /// Of each operation.
+    keys: Vec<Vec<u8>>,
+    /// Of each operation: its row is known not to exist. Nothing is known of those beyond the end.
+    is_absent: Vec<bool>,
+    now: Timestamp,
+    bytes: usize,
+    answer: Answer<Verdict>,
+}
+
 enum Job {
-    Commit {
-        table: TableId,
-        transaction: EntityGroupTransaction,
-        now: Timestamp,
-        bytes: usize,
-        answer: Answer<Verdict>,
-    },
+    Commit(Commit),
     Erase {
         erasure: Erasure,
         answer: Answer<()>,
@@ -126,6 +132,13 @@ enum Job {
 }
 
 impl Job {
+    fn as_commit(&mut self) -> Option<&mut Commit> {
+        match self {
+            Self::Commit(commit) => Some(commit),
+            Self::Erase { .. } | Self::Import { .. } | Self::Probe => None,
+        }
+    }
+
     fn fits(&self, room: Room) -> bool {
         match room {
             Room::Enough => true,
@@ -137,7 +150,7 @@ impl Job {
     /// The drop of a table writes a small row to a system table, and gives back what the table took.
     fn makes_room(&self) -> bool {
         match self {
-            Self::Commit { table, transaction, .. } => {
+            Self::Commit(Commit { table, transaction, .. }) => {
                 let is_deletion = |operation| matches!(operation, &EntityOperation::Delete(..));
                 table.number() < TableId::FIRST_USER || transaction.operations().iter().all(is_deletion)
             }
@@ -150,7 +163,7 @@ impl Job {
 impl Weighed for Job {
     fn bytes(&self) -> usize {
         match self {
-            Self::Commit { bytes, .. } => *bytes,
+            Self::Commit(commit) => commit.bytes,
             Self::Erase { erasure: Erasure::Keys(keys), .. } => keys.iter().map(Vec::len).sum(),
             Self::Import { rows, .. } => rows.iter().map(Row::size_bytes).sum(),
             Self::Erase { erasure: Erasure::Range { .. }, .. } | Self::Probe => 0,
@@ -256,7 +269,9 @@ impl<J: Journal> GroupCommit<J> {
         self.refuse_if_broken()?;
         let (answer, verdict) = oneshot::channel();
         let bytes = transaction_bytes(&transaction);
-        let job = Job::Commit { table, transaction, now, bytes, answer };
+        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
+        let keys = transaction.operations().iter().map(key).collect();
+        let job = Job::Commit(Commit { table, transaction, keys, is_absent: Vec::new(), now, bytes, answer });
         let queue = &self.shared.queue;
         let brought = if can_step_aside() { queue.push_or_lead(job) } else { queue.push(job).map(|()| Brought::Waits) };
         match brought.map_err(|error| self.refused(error))? {
@@ -376,12 +391,13 @@ impl<J: Journal> Shared<J> {
         decided.unwrap_or_default()
     }
 
-    fn commit_group(&self, leader: &mut Leader, group: Vec<Job>) -> Vec<Decided> {
+    fn commit_group(&self, leader: &mut Leader, mut group: Vec<Job>) -> Vec<Decided> {
         let is_probe = self.is_probing.swap(false, Ordering::Relaxed);
         if let Err(trouble) = self.recover(leader) {
             return group.into_iter().map(|job| Decided::refuse(job, || trouble.refusal())).collect();
         }
         let background_errors = leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
+        look_for_inserts(&*self.journal, &mut group);
         let mut draft = Draft::new(&*self.journal, leader.last_version);
         let mut decided = self.decide(leader, &mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
@@ -464,131 +480,6 @@ impl<J: Journal> Shared<J> {
     }
 }
 
-/// A batch that grows by one transaction after another.
-struct Draft<'a, J> {
-    journal: &'a J,
-    batch: WriteBatch,
-    last_version: Timestamp,
-    /// What earlier transactions of the group have changed. Later ones must see it, and the engine does not show it yet.
-    changed: Changed,
-    /// Write even if nothing has changed.
-    is_probe: bool,
-}
-
-impl<'a, J: Journal> Draft<'a, J> {
-    fn new(journal: &'a J, last_version: Timestamp) -> Self {
-        Self { journal, batch: WriteBatch::default(), last_version, changed: Changed::new(), is_probe: false }
-    }
-
-    fn add(&mut self, job: Job) -> Decided {
-        match job {
-            Job::Commit { table, transaction, now, answer, .. } => {
-                let verdict = self.transact(table, &transaction, now);
-                let writes = matches!(verdict, Ok(Ok(_)));
-                Decided { reply: Reply::Commit(answer, verdict), writes }
-            }
-            Job::Erase { erasure, answer } => {
-                self.erase(erasure);
-                Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
-            }
-            Job::Import { table, rows, answer } => {
-                let done = self.import(table, &rows);
-                let writes = done.is_ok();
-                Decided { reply: Reply::Import(answer, done), writes }
-            }
-            Job::Probe => {
-                self.is_probe = true;
-                Decided { reply: Reply::Probe, writes: false }
-            }
-        }
-    }
-
-    fn transact(
-        &mut self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
-        let version = next_version(now, self.last_version)?;
-        let partition_key = transaction.partition_key();
-        let changes = decide_all(transaction, version, |row_key| {
-            let row = |value: &[u8]| Row::new(partition_key.as_str(), row_key.as_str(), value);
-            self.value(&encode_key(table, partition_key, row_key), |value| value.map(row).transpose())?
-        })?;
-        let changes = match changes {
-            Ok(changes) => changes,
-            Err(failed) => return Ok(Err(failed)),
-        };
-        #[cfg(feature = "mutants")]
-        if changes.len() > 1 && mutants::is(Mutant::SplitBatch) {
-            self.write_first_half(table, transaction, &changes)?;
-        }
-        for (operation, change) in transaction.operations().iter().zip(&changes) {
-            self.apply(encode_key(table, partition_key, operation.row_key()), change);
-        }
-        self.last_version = version;
-        Ok(Ok(changes.iter().map(Change::outcome).collect()))
-    }
-
-    /// The whole follows with the group, as if nothing had been written yet.
-    #[cfg(feature = "mutants")]
-    fn write_first_half(
-        &mut self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        changes: &[Change<'_>],
-    ) -> Result<(), StoreError> {
-        for (operation, change) in transaction.operations().iter().zip(changes).take(changes.len() / 2) {
-            self.apply(encode_key(table, transaction.partition_key(), operation.row_key()), change);
-        }
-        self.journal.write(std::mem::take(&mut self.batch), &self.changed).map_err(|_| StoreError::UnknownOutcome)?;
-        mutants::pause_between_halves();
-        Ok(())
-    }
-
-    fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
-        match self.changed.get(key) {
-            Some(changed) => Ok(read(changed.as_deref())),
-            None => self.journal.value(key, read),
-        }
-    }
-
-    fn apply(&mut self, key: Vec<u8>, change: &Change<'_>) {
-        let value = match change {
-            Change::Put { properties, timestamp } => {
-                let mut value = Vec::new();
-                encode_value_into(properties, *timestamp, &mut value);
-                self.batch.put(&key, &value);
-                Some(value)
-            }
-            Change::Delete => {
-                self.batch.delete(&key);
-                None
-            }
-        };
-        self.changed.insert(key, value);
-    }
-
-    /// Nobody reads or writes these rows any more, so `changed` need not know.
-    fn erase(&mut self, erasure: Erasure) {
-        match erasure {
-            Erasure::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
-            Erasure::Range { start, end } => self.batch.delete_range(start, end),
-        }
-    }
-
-    /// True if there was something to write; it is on disk then.
-    fn write(mut self) -> Result<bool, WriteError> {
-        if self.batch.is_empty() && !self.is_probe {
-            return Ok(false);
-        }
-        // In the same batch, so that versions go on after a restart even if the rows are gone and the clock went back.
-        let (key, value) = last_version_entry(self.last_version);
-        self.batch.put(key, value);
-        self.journal.write(self.batch, &self.changed).map(|()| true)
-    }
-}
-
 /// A job that was decided, with the answer that may leave once the group is on disk.
 struct Decided {
     reply: Reply,
@@ -606,7 +497,7 @@ enum Reply {
 impl Decided {
     fn refuse(job: Job, error: impl Fn() -> StoreError) -> Self {
         let reply = match job {
-            Job::Commit { answer, .. } => Reply::Commit(answer, Err(error())),
+            Job::Commit(commit) => Reply::Commit(commit.answer, Err(error())),
             Job::Erase { answer, .. } => Reply::Erase(answer, Err(error())),
             Job::Import { answer, .. } => Reply::Import(answer, Err(error().into())),
             Job::Probe => Reply::Probe,

@@ -69,7 +69,8 @@ pub(crate) fn check_early(
     transaction: &EntityGroupTransaction,
 ) -> Result<Result<EntityGroupTransaction, FailedOperation>, StoreError> {
     let partition_key = transaction.partition_key();
-    let decided = decide_all(transaction, Timestamp::new(DateTime::MAX), |row_key| {
+    let decided = decide_all(transaction, Timestamp::new(DateTime::MAX), |_, operation| {
+        let row_key = operation.row_key();
         let value = engine.get(&encode_key(table, partition_key, row_key))?;
         value.map(|value| Row::new(partition_key.as_str(), row_key.as_str(), &value)).transpose()
     })?;

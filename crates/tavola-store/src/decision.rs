@@ -1,6 +1,6 @@
 //! What a commit does, once for all stores that read the rows of a transaction before they write.
 
-use tavola_core::{Change, EntityGroupTransaction, FailedOperation, RowKey, Timestamp, decide};
+use tavola_core::{Change, EntityGroupTransaction, EntityOperation, FailedOperation, Timestamp, decide};
 
 use crate::encoding::Row;
 use crate::error::StoreError;
@@ -18,18 +18,19 @@ pub fn next_version(now: Timestamp, last: Timestamp) -> Result<Timestamp, StoreE
     Err(StoreError::Unavailable { reason, source: None })
 }
 
-/// Decides every operation of a transaction on the rows that `read` finds: all changes, or the first refusal.
+/// Decides every operation of a transaction on the rows that `read` finds: all changes, or the first refusal. `read` is
+/// called in the order of operations, with the index of each that depends on its row.
 ///
 /// # Errors
 /// What `read` fails with.
 pub fn decide_all<'a>(
     transaction: &'a EntityGroupTransaction,
     version: Timestamp,
-    mut read: impl FnMut(&RowKey) -> Result<Option<Row>, StoreError>,
+    mut read: impl FnMut(usize, &EntityOperation) -> Result<Option<Row>, StoreError>,
 ) -> Result<Result<Vec<Change<'a>>, FailedOperation>, StoreError> {
     let mut changes = Vec::with_capacity(transaction.operations().len());
     for (index, operation) in transaction.operations().iter().enumerate() {
-        let current = read(operation.row_key())?;
+        let current = if operation.depends_on_row() { read(index, operation)? } else { None };
         let current = current.as_ref().map(|row| row as _);
         match decide(transaction.partition_key(), operation, current, version) {
             Ok(change) => changes.push(change),

@@ -5,7 +5,9 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
-use tavola_core::{Change, Cut, EntityAddress, EntityGroupTransaction, EntityView, TableId, Timestamp};
+use tavola_core::{
+    Change, Cut, EntityAddress, EntityGroupTransaction, EntityOperation, EntityView, TableId, Timestamp,
+};
 
 use crate::decision::{decide_all, next_version};
 use crate::encoding::{Row, encode_value};
@@ -85,7 +87,8 @@ impl State {
     ) -> Result<Verdict, StoreError> {
         let partition_key = transaction.partition_key();
         let version = next_version(now, self.last_version)?;
-        let current = |row_key: &_| {
+        let current = |_, operation: &EntityOperation| {
+            let row_key = operation.row_key();
             let value = self.rows.get(&encode_key(table, partition_key, row_key));
             value.map(|value| Row::new(partition_key.as_str(), row_key.as_str(), value)).transpose()
         };

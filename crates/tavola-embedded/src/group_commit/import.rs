@@ -6,7 +6,8 @@ use tavola_store::keys::encode_key;
 use tavola_store::{ImportError, Row, StoreError};
 use tokio::sync::oneshot;
 
-use super::{Draft, GroupCommit, Job, Journal};
+use super::draft::Draft;
+use super::{GroupCommit, Job, Journal};
 
 impl<J: Journal> GroupCommit<J> {
     /// Writes those of the rows that are missing, together.

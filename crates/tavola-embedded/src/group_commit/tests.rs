@@ -49,6 +49,11 @@ impl Journal for TestDisk {
         Ok(read(self.rows.lock().unwrap().get(key).map(|value| &value[..])))
     }
 
+    fn absent(&self, keys: &[&[u8]]) -> Vec<bool> {
+        let rows = self.rows.lock().unwrap();
+        keys.iter().map(|key| !rows.contains_key(*key)).collect()
+    }
+
     fn note_acknowledged(&self, _is_quiet: bool) {}
 
     fn write(&self, batch: WriteBatch, _changed: &Changed) -> Result<(), WriteError> {
@@ -254,6 +259,36 @@ async fn a_group_sees_its_own_earlier_changes() {
     assert_eq!(disk.writes.load(Ordering::SeqCst), 2);
     let next = group("p", vec![replace("same", number(2), version(written))]);
     commits.commit(table(), next, Timestamp::MIN).await.unwrap().unwrap();
+}
+
+/// Rows of inserts are looked for before the group is decided; what the group itself does to them comes after that.
+#[tokio::test]
+async fn what_was_looked_for_early_is_not_believed_over_the_group() {
+    let (disk, commits) = start(&Options::default());
+    put_new(Arc::clone(&commits), "there").await.unwrap().unwrap();
+    let occupied = occupy(&disk, &commits).await;
+    let write = |operations| {
+        let commits = Arc::clone(&commits);
+        tokio::spawn(async move { commits.commit(table(), group("p", operations), Timestamp::MIN).await })
+    };
+    let rows = |number_of: std::ops::Range<usize>| number_of.map(|row| insert(&format!("{row:03}"), number(1)));
+    let first = write(rows(0..70).collect());
+    queued(&commits, 1).await;
+    let overlapping = write(rows(69..100).collect());
+    queued(&commits, 2).await;
+    let gone = write(vec![delete("there", Precondition::Exists)]);
+    queued(&commits, 3).await;
+    let again = write(vec![insert("new", number(1)), insert("there", number(2))]);
+    queued(&commits, 4).await;
+    disk.release();
+    occupied.await.unwrap().unwrap().unwrap();
+    assert_eq!(first.await.unwrap().unwrap().unwrap().len(), 70);
+    let refused = overlapping.await.unwrap().unwrap().unwrap_err();
+    assert_eq!((refused.index, refused.refusal), (0, Refusal::EntityAlreadyExists));
+    gone.await.unwrap().unwrap().unwrap();
+    assert_eq!(again.await.unwrap().unwrap().unwrap().len(), 2, "the row went before");
+    let refused = write(vec![insert("x", number(1)), insert("there", number(3))]).await.unwrap().unwrap().unwrap_err();
+    assert_eq!((refused.index, refused.refusal), (1, Refusal::EntityAlreadyExists));
 }
 
 #[tokio::test]

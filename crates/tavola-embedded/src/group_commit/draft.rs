@@ -1,0 +1,173 @@
+//! What a group is going to write, while it is decided.
+
+use rocksdb::WriteBatch;
+use tavola_core::{Change, EntityOperation, Timestamp};
+use tavola_store::decision::{decide_all, next_version};
+use tavola_store::encoding::encode_value_into;
+use tavola_store::{Row, StoreError, Verdict};
+
+use super::{Changed, Commit, Decided, Erasure, Job, Journal, Reply, WriteError};
+use crate::engine::last_version_entry;
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
+
+/// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied, so that more would also
+/// take more memory when large rows are inserted again.
+const LOOKED_FOR_AT_ONCE: usize = 32;
+
+/// Looks for the rows of all inserts of a group. They are almost never there, and to find that out together costs a fraction
+/// of doing it one by one.
+pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
+    let mut commits: Vec<&mut Commit> = group.iter_mut().filter_map(Job::as_commit).collect();
+    let mut places = Vec::new();
+    for (number, commit) in commits.iter().enumerate() {
+        let is_insert = |operation: &EntityOperation| matches!(operation, EntityOperation::Insert(_));
+        let operations = commit.transaction.operations().iter().enumerate();
+        places.extend(operations.filter(|(_, operation)| is_insert(operation)).map(|(index, _)| (number, index)));
+    }
+    // One alone is found as fast when its turn comes.
+    if places.len() < 2 {
+        return;
+    }
+    for places in places.chunks(LOOKED_FOR_AT_ONCE) {
+        let keys: Vec<&[u8]> = places.iter().map(|(number, index)| &commits[*number].keys[*index][..]).collect();
+        let absent = journal.absent(&keys);
+        for ((number, index), is_absent) in places.iter().zip(absent) {
+            let known = &mut commits[*number].is_absent;
+            known.resize(index + 1, false);
+            known[*index] = is_absent;
+        }
+    }
+}
+
+/// A batch that grows by one transaction after another.
+pub(super) struct Draft<'a, J> {
+    journal: &'a J,
+    pub(super) batch: WriteBatch,
+    pub(super) last_version: Timestamp,
+    /// What earlier transactions of the group have changed. Later ones must see it, and the engine does not show it yet.
+    pub(super) changed: Changed,
+    /// Write even if nothing has changed.
+    pub(super) is_probe: bool,
+}
+
+impl<'a, J: Journal> Draft<'a, J> {
+    pub(super) fn new(journal: &'a J, last_version: Timestamp) -> Self {
+        Self { journal, batch: WriteBatch::default(), last_version, changed: Changed::new(), is_probe: false }
+    }
+
+    pub(super) fn add(&mut self, job: Job) -> Decided {
+        match job {
+            Job::Commit(mut commit) => {
+                let verdict = self.transact(&mut commit);
+                let writes = matches!(verdict, Ok(Ok(_)));
+                Decided { reply: Reply::Commit(commit.answer, verdict), writes }
+            }
+            Job::Erase { erasure, answer } => {
+                self.erase(erasure);
+                Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
+            }
+            Job::Import { table, rows, answer } => {
+                let done = self.import(table, &rows);
+                let writes = done.is_ok();
+                Decided { reply: Reply::Import(answer, done), writes }
+            }
+            Job::Probe => {
+                self.is_probe = true;
+                Decided { reply: Reply::Probe, writes: false }
+            }
+        }
+    }
+
+    fn transact(&mut self, commit: &mut Commit) -> Result<Verdict, StoreError> {
+        let version = next_version(commit.now, self.last_version)?;
+        let changes = decide_all(&commit.transaction, version, |index, operation| {
+            self.row(&commit.keys[index], commit.is_absent.get(index) == Some(&true), |value| {
+                Row::new(commit.transaction.partition_key().as_str(), operation.row_key().as_str(), value)
+            })
+        })?;
+        let changes = match changes {
+            Ok(changes) => changes,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        #[cfg(feature = "mutants")]
+        if changes.len() > 1 && mutants::is(Mutant::SplitBatch) {
+            self.write_first_half(&commit.keys, &changes)?;
+        }
+        for (key, change) in std::mem::take(&mut commit.keys).into_iter().zip(&changes) {
+            self.apply(key, change);
+        }
+        self.last_version = version;
+        Ok(Ok(changes.iter().map(Change::outcome).collect()))
+    }
+
+    /// The whole follows with the group, as if nothing had been written yet.
+    #[cfg(feature = "mutants")]
+    fn write_first_half(&mut self, keys: &[Vec<u8>], changes: &[Change<'_>]) -> Result<(), StoreError> {
+        for (key, change) in keys.iter().zip(changes).take(changes.len() / 2) {
+            self.apply(key.clone(), change);
+        }
+        self.journal.write(std::mem::take(&mut self.batch), &self.changed).map_err(|_| StoreError::UnknownOutcome)?;
+        mutants::pause_between_halves();
+        Ok(())
+    }
+
+    /// A row as those who came before in the group left it. `is_absent` if it did not exist before the group.
+    fn row(
+        &self,
+        key: &[u8],
+        is_absent: bool,
+        row: impl Fn(&[u8]) -> Result<Row, StoreError>,
+    ) -> Result<Option<Row>, StoreError> {
+        if is_absent && self.changed.is_empty() {
+            return Ok(None);
+        }
+        match self.changed.get(key) {
+            Some(changed) => changed.as_deref().map(row).transpose(),
+            None if is_absent => Ok(None),
+            None => self.journal.value(key, |value| value.map(row).transpose())?,
+        }
+    }
+
+    pub(super) fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
+        match self.changed.get(key) {
+            Some(changed) => Ok(read(changed.as_deref())),
+            None => self.journal.value(key, read),
+        }
+    }
+
+    fn apply(&mut self, key: Vec<u8>, change: &Change<'_>) {
+        let value = match change {
+            Change::Put { properties, timestamp } => {
+                let mut value = Vec::new();
+                encode_value_into(properties, *timestamp, &mut value);
+                self.batch.put(&key, &value);
+                Some(value)
+            }
+            Change::Delete => {
+                self.batch.delete(&key);
+                None
+            }
+        };
+        self.changed.insert(key, value);
+    }
+
+    /// Nobody reads or writes these rows any more, so `changed` need not know.
+    fn erase(&mut self, erasure: Erasure) {
+        match erasure {
+            Erasure::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
+            Erasure::Range { start, end } => self.batch.delete_range(start, end),
+        }
+    }
+
+    /// True if there was something to write; it is on disk then.
+    pub(super) fn write(mut self) -> Result<bool, WriteError> {
+        if self.batch.is_empty() && !self.is_probe {
+            return Ok(false);
+        }
+        // In the same batch, so that versions go on after a restart even if the rows are gone and the clock went back.
+        let (key, value) = last_version_entry(self.last_version);
+        self.batch.put(key, value);
+        self.journal.write(self.batch, &self.changed).map(|()| true)
+    }
+}
