@@ -103,6 +103,10 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
 
+    /// Read every entity once before the first round, so that our server's caches hold what they have room for
+    #[arg(long)]
+    pub(crate) warm: bool,
+
     /// The server's binary [default: the release build]
     #[arg(long, value_name = "PATH")]
     pub(crate) server: Option<PathBuf>,
@@ -114,8 +118,8 @@ Examples:
       Point reads beside a server that does no work, and beside Azurite
   cargo xtask bench page --entities 10000,10000000
       Does a page cost more when the table is larger?
-  cargo xtask bench get page --entities 10000,10000000 --set store.cache_mb=14000
-      The same with a cache that has room for all of it, and fills by use
+  cargo xtask bench get page --entities 10000,10000000 --set store.cache_mb=14000 --warm
+      The same while all of it is in memory
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg

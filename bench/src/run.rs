@@ -136,6 +136,9 @@ fn prepare(
             targets.push(Target::prepare(&**server, *entities, with_wide_table, template, scratch)?);
         }
     }
+    if args.warm {
+        targets.iter().filter(|target| target.is_ours()).try_for_each(Target::warm)?;
+    }
     if args.against.contains(&Rival::Null) {
         // Ours is the first.
         targets.push(null::start(&targets[0], scratch)?);

@@ -1,4 +1,6 @@
-//! Reads that were signed beforehand: point reads of random entities, pages from random places.
+//! Reads that were signed beforehand: point reads of random entities or of each once, pages from random places.
+
+use std::ops::Range;
 
 use super::scan::encode;
 use super::{QUERY_ENTITIES, Source, count_entities, expect_status};
@@ -25,6 +27,8 @@ pub struct PoolSource {
     ends: Vec<usize>,
     next: usize,
     entities_per_reply: u64,
+    /// It ends when all have been asked.
+    is_once: bool,
 }
 
 impl PoolSource {
@@ -35,6 +39,15 @@ impl PoolSource {
         for _ in 0..POINT_READS.min(entities * POINT_READS_PER_ENTITY) {
             let key = Family::Loaded.key(random.below(entities));
             pool.push(&signer.get(&format!("{table}{}", key.predicate()), ""));
+        }
+        pool
+    }
+
+    /// A point read of each of these loaded entities.
+    pub fn each_point(signer: &Signer<'_>, table: &str, entities: Range<u64>) -> Self {
+        let mut pool = Self { is_once: true, ..Self::empty(1) };
+        for index in entities {
+            pool.push(&signer.get(&format!("{table}{}", Family::Loaded.key(index).predicate()), ""));
         }
         pool
     }
@@ -66,7 +79,7 @@ impl PoolSource {
     }
 
     fn empty(entities_per_reply: u64) -> Self {
-        Self { bytes: Vec::new(), ends: Vec::new(), next: 0, entities_per_reply }
+        Self { bytes: Vec::new(), ends: Vec::new(), next: 0, entities_per_reply, is_once: false }
     }
 
     fn push(&mut self, request: &[u8]) {
@@ -77,12 +90,15 @@ impl PoolSource {
 
 impl Source for PoolSource {
     fn next(&mut self, _previous: Option<Reply<'_>>, is_over: bool, out: &mut Vec<u8>) -> bool {
-        if is_over {
+        if self.next == self.ends.len() && !self.is_once {
+            self.next = 0;
+        }
+        if is_over || self.next == self.ends.len() {
             return false;
         }
         let start = if self.next == 0 { 0 } else { self.ends[self.next - 1] };
         out.extend_from_slice(&self.bytes[start..self.ends[self.next]]);
-        self.next = (self.next + 1) % self.ends.len();
+        self.next += 1;
         true
     }
 
