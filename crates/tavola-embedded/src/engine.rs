@@ -110,12 +110,9 @@ impl Engine {
         }
     }
 
-    /// A value from memory; `Err(NeedsDisk)` if only the disk can tell.
+    /// A value from memory; `Err(TakesLonger)` if only the disk can tell.
     pub(crate) fn get_cached(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, ReadError> {
-        self.db.get_pinned_opt(key, &self.cached).map_err(|error| match error.kind() {
-            ErrorKind::Incomplete => ReadError::NeedsDisk,
-            _ => ReadError::Failed(store_error(error)),
-        })
+        self.db.get_pinned_opt(key, &self.cached).map_err(ReadError::of)
     }
 
     /// A value from wherever it is. May wait for the disk while others wait for us, of which note is taken.
@@ -138,7 +135,30 @@ impl Engine {
         walk: Walk,
         mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut iterator = self.db.raw_iterator_opt(walk.read_options(end));
+        let walked = self.for_each_in(walk.read_options(end), start, &mut row);
+        walked.map_err(ReadError::into_failure)
+    }
+
+    /// The same with others waiting behind it, of which note is taken. `Err(TakesLonger)` if more deleted rows lie on the way than
+    /// they should wait for.
+    pub(crate) fn for_each_nearby(
+        &self,
+        start: &[u8],
+        end: Vec<u8>,
+        walk: Walk,
+        mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), ReadError> {
+        let options = walk.nearby_read_options(end);
+        self.manner.watch(|| self.for_each_in(options, start, &mut row))
+    }
+
+    fn for_each_in(
+        &self,
+        options: ReadOptions,
+        start: &[u8],
+        row: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), ReadError> {
+        let mut iterator = self.db.raw_iterator_opt(options);
         iterator.seek(start);
         while let Some((key, value)) = iterator.item() {
             if !row(key, value)? {
@@ -147,7 +167,7 @@ impl Engine {
             iterator.next();
         }
         // An iterator that met damage is at its end too; only its status tells.
-        iterator.status().map_err(store_error)
+        iterator.status().map_err(ReadError::of)
     }
 
     /// Writes memtables to files, so that the next open has nothing to recover.
@@ -224,11 +244,35 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Why a read of memory gave nothing.
+/// Why a read that others wait behind gave nothing.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    NeedsDisk,
+    /// It would take longer than was allowed: the disk must be asked, or many deleted rows lie on the way.
+    TakesLonger,
     Failed(StoreError),
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl ReadError {
+    fn of(error: rocksdb::Error) -> Self {
+        match error.kind() {
+            ErrorKind::Incomplete => Self::TakesLonger,
+            _ => Self::Failed(store_error(error)),
+        }
+    }
+
+    /// Of a read that may take as long as it likes.
+    fn into_failure(self) -> StoreError {
+        match self {
+            Self::TakesLonger => StoreError::Unavailable { reason: "a read was not finished".to_owned(), source: None },
+            Self::Failed(error) => error,
+        }
+    }
 }
 
 /// The engine's error in the store's words.

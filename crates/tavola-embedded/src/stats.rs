@@ -27,6 +27,8 @@ pub struct Stats {
     pub gets_from_disk: u64,
     /// Point reads that were done in place, because the system answered fast from its memory or the thread may wait.
     pub gets_in_place: u64,
+    /// Scans of a few rows that were done in place.
+    pub scans_in_place: u64,
     /// Bytes in the cache of rows.
     pub row_cache_bytes: u64,
     /// Bytes in the block cache.
@@ -48,6 +50,7 @@ pub(crate) struct Counters {
     pub(crate) gets_cached: AtomicU64,
     pub(crate) gets_from_disk: AtomicU64,
     pub(crate) gets_in_place: AtomicU64,
+    pub(crate) scans_in_place: AtomicU64,
     group_sizes: [AtomicU64; GROUP_SIZE_BUCKETS],
 }
 
@@ -75,6 +78,7 @@ impl Counters {
             gets_cached: get(&self.gets_cached),
             gets_from_disk: get(&self.gets_from_disk),
             gets_in_place: get(&self.gets_in_place),
+            scans_in_place: get(&self.scans_in_place),
             ..Stats::default()
         }
     }

@@ -1,8 +1,8 @@
 //! The four methods on the engine, and where each of them runs.
 //!
 //! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes on there as long as
-//! files are in the system's memory (`manner`), and moves to a thread that may wait otherwise. Scans move unless they are
-//! on such a thread already. Commits wait for the group commit's threads.
+//! files are in the system's memory (`manner`), and moves to a thread that may wait otherwise. A scan of a few rows does the
+//! same; others move unless they are on such a thread already. Commits wait for the group commit's threads.
 
 use std::fmt;
 use std::path::Path;
@@ -84,7 +84,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
-        let is_cold = |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::NeedsDisk));
+        let is_cold = |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::TakesLonger));
         let cold: Vec<Vec<u8>> = transaction.operations().iter().map(key).filter(is_cold).collect();
         if cold.is_empty() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Store for EmbeddedStore {
                 value.map(|value| row(address, &value)).transpose()
             }
             Err(ReadError::Failed(error)) => Err(error),
-            Err(ReadError::NeedsDisk) => {
+            Err(ReadError::TakesLonger) => {
                 count(&self.counters.gets_from_disk, 1);
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
                 blocking(move || {
@@ -139,13 +139,23 @@ impl Store for EmbeddedStore {
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         let running = self.scans.begin().await?;
         if this_thread_may_wait() {
-            return page(&self.engine, scan);
+            return page(scan, |start, end, walk, row| self.engine.for_each(start, end, walk, row));
+        }
+        if scan.is_short() && self.engine.manner.is_in_place() {
+            match page(scan, |start, end, walk, row| self.engine.for_each_nearby(start, end, walk, row)) {
+                Err(ReadError::TakesLonger) => {}
+                Ok(page) => {
+                    count(&self.counters.scans_in_place, 1);
+                    return Ok(page);
+                }
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
         }
         let (engine, scan) = (Arc::clone(&self.engine), scan.clone());
         blocking(move || {
             // Ended when the work is, not when whoever asked has gone.
             let _running = running;
-            page(&engine, &scan)
+            page(&scan, |start, end, walk, row| engine.for_each(start, end, walk, row))
         })
         .await
     }
@@ -191,13 +201,19 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
     Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
 }
 
-/// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
-fn page(engine: &Engine, scan: &Scan) -> Result<ScanPage, StoreError> {
+/// Is shown a row; false if it is the last.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>;
+
+/// Reads a page with one of the engine's walks; rows that the residual leaves out are judged where they lie and never copied.
+fn page<E: From<StoreError>>(
+    scan: &Scan,
+    for_each: impl FnOnce(&[u8], Vec<u8>, Walk, Visit<'_>) -> Result<(), E>,
+) -> Result<ScanPage, E> {
     let start = encode_cut(scan.table, &scan.range.start);
     let end = encode_cut(scan.table, &scan.range.end);
     let mut page = PageBuilder::new(scan);
     let mut next = None;
-    engine.for_each(&start, end, walk(scan), |key, value| {
+    for_each(&start, end, walk(scan), &mut |key, value| {
         if page.is_full() {
             next = Some(key.to_vec());
             return Ok(false);
@@ -206,7 +222,7 @@ fn page(engine: &Engine, scan: &Scan) -> Result<ScanPage, StoreError> {
         Ok(true)
     })?;
     match next {
-        Some(next) => page.continued_at(&next),
+        Some(next) => Ok(page.continued_at(&next)?),
         None => Ok(page.exhausted()),
     }
 }

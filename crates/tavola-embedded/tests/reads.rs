@@ -3,10 +3,10 @@
 mod common;
 
 use common::{open, put_numbers, read_numbers, runtime};
-use tavola_core::EntityAddress;
+use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::Store;
-use tavola_testkit::store_conformance::fixture::{TABLE, key, number_of};
+use tavola_store::{Scan, Store};
+use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, key, now, number_of, scan_all};
 use tempfile::TempDir;
 
 fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
@@ -52,6 +52,33 @@ fn cold_rows_are_read_and_replaced() {
         assert_eq!(get(&store, 200), None);
         assert_eq!(read_numbers(&store), (0..200).collect::<Vec<i32>>());
     }
+}
+
+/// Those who wait behind a scan of a few rows must not wait until it has stepped over thousands that are gone.
+#[test]
+fn a_short_scan_is_done_in_place_unless_deleted_rows_are_in_its_way() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    put_numbers(&store, 0..1000);
+    runtime().block_on(async {
+        for rows in (0..500).collect::<Vec<i32>>().chunks(100) {
+            let gone = rows.iter().map(|row| delete(&format!("{row:05}"), Precondition::Exists)).collect();
+            store.commit(TABLE, &group("p", gone), now()).await.unwrap().unwrap();
+        }
+    });
+    let ten = |from: Option<i32>| {
+        let mut scan = Scan { rows_max: 10, ..scan_all() };
+        if let Some(from) = from {
+            scan.range.start = Cut::Before(key("p", &format!("{from:05}")));
+        }
+        let page = runtime().block_on(store.scan(&scan)).unwrap();
+        (page.rows.iter().map(number_of).collect::<Vec<i32>>(), store.stats().scans_in_place)
+    };
+    assert_eq!(ten(Some(700)), ((700..710).collect(), 1));
+    assert_eq!(ten(None), ((500..510).collect(), 1), "it was handed over");
+    assert_eq!(ten(Some(450)), ((500..510).collect(), 2), "fifty are stepped over");
+    assert_eq!(read_numbers(&store).len(), 500);
+    assert_eq!(store.stats().scans_in_place, 2, "a long one is not done in place");
 }
 
 #[test]

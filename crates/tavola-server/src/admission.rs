@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_core::TableRequest;
+use tavola_core::filter::plan::plan;
+use tavola_core::request::EntityQuery;
 use tavola_protocol::Rejection;
+use tavola_store::SHORT_SCAN_ROWS;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Limits;
@@ -60,9 +63,17 @@ impl Admission {
     }
 }
 
-/// Whether a request may read many rows.
+/// Whether a request may read many rows. A query that can read but a few is a point request in all but name.
 pub(crate) fn is_query(request: &TableRequest) -> bool {
-    matches!(request, TableRequest::QueryEntities(..) | TableRequest::QueryTables(_))
+    match request {
+        TableRequest::QueryEntities(_, query) => !is_short(query),
+        TableRequest::QueryTables(_) => true,
+        _ => false,
+    }
+}
+
+fn is_short(query: &EntityQuery) -> bool {
+    query.top.is_some_and(|top| top <= SHORT_SCAN_ROWS) && plan(query.filter.as_ref()).reads_what_it_returns()
 }
 
 pub(crate) fn busy() -> Rejection {
@@ -71,7 +82,7 @@ pub(crate) fn busy() -> Rejection {
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::request::EntityQuery;
+    use tavola_core::filter::parse::parse;
     use tavola_core::{EntityKey, PartitionKey, RowKey, TableName};
 
     use super::*;
@@ -87,6 +98,20 @@ mod tests {
 
     fn query() -> TableRequest {
         TableRequest::QueryEntities(TableName::parse("table").unwrap(), EntityQuery::default())
+    }
+
+    #[test]
+    fn a_query_of_a_few_rows_is_a_point_request() {
+        let is_query = |filter: &str, top: Option<usize>| {
+            let query = EntityQuery { filter: parse(filter).unwrap(), top, from: None };
+            is_query(&TableRequest::QueryEntities(TableName::parse("table").unwrap(), query))
+        };
+        assert!(!is_query("PartitionKey eq 'p' and RowKey ge 'r'", Some(10)));
+        assert!(!is_query("", Some(1)));
+        assert!(is_query("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)), "many rows");
+        assert!(is_query("PartitionKey eq 'p' and RowKey ge 'r'", None));
+        assert!(is_query("PartitionKey eq 'p' and Age gt 30", Some(10)), "who knows how many rows it must look at");
+        assert!(is_query("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)), "several places");
     }
 
     #[tokio::test]

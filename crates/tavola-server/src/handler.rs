@@ -186,9 +186,19 @@ impl<'a> RequestInHand<'a> {
         if is_query(&request) {
             return self.query(grant, request, admitted).await;
         }
+        // A write that was carried out must be answered, whatever memory there is.
+        let is_held = matches!(request, TableRequest::QueryEntities(..));
         let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
-        Ok(render_reply(&answer.reply, &self.exchange()))
+        let response = render_reply(&answer.reply, &self.exchange());
+        Ok(if is_held { self.held(response)? } else { response })
+    }
+
+    /// The same answer, counted in the memory for bodies until it is sent.
+    fn held(&self, response: Response<Bytes>) -> Result<Response<Bytes>, Rejection> {
+        let (parts, body) = response.into_parts();
+        let body = self.node.body_memory.hold(body).ok_or_else(busy)?;
+        Ok(Response::from_parts(parts, body))
     }
 
     /// Finds and writes down a page where point requests do not have to wait for it.
@@ -213,9 +223,7 @@ impl<'a> RequestInHand<'a> {
         let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
         let (cost, response) = page.map_err(|error| self.rejection_of(error))?;
         self.subject.cost = cost;
-        let (parts, body) = response.into_parts();
-        let body = self.node.body_memory.hold(body).ok_or_else(busy)?;
-        Ok(Response::from_parts(parts, body))
+        Ok(self.held(response)?)
     }
 
     /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.

@@ -20,4 +20,4 @@ pub use error::StoreError;
 pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
 pub use shared::{FrontEnd, SharedStore};
-pub use store::{Scan, ScanPage, Store, Verdict};
+pub use store::{SHORT_SCAN_ROWS, Scan, ScanPage, Store, Verdict};

@@ -83,6 +83,18 @@ pub struct Scan {
     pub read_max: usize,
 }
 
+/// To look at so many rows takes hardly longer than to look at one.
+pub const SHORT_SCAN_ROWS: usize = 20;
+
+impl Scan {
+    /// True if it looks at a few rows only, however many there are.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        let rows = if self.residual.is_some() { self.read_max } else { self.rows_max.min(self.read_max) };
+        rows <= SHORT_SCAN_ROWS
+    }
+}
+
 /// What a scan found.
 #[derive(Debug, Default)]
 pub struct ScanPage {

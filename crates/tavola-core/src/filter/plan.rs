@@ -75,6 +75,12 @@ impl Plan {
         Self { ranges, class, ..self }
     }
 
+    /// True if a page of so many rows looks at hardly more rows than it has.
+    #[must_use]
+    pub fn reads_what_it_returns(&self) -> bool {
+        self.residual.is_none() && self.ranges.len() <= 1
+    }
+
     /// The partition in which all ranges lie, if they lie in one.
     #[must_use]
     pub fn sole_partition(&self) -> Option<&PartitionKey> {
