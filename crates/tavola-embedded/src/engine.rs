@@ -40,6 +40,9 @@ pub(crate) fn last_version_from(value: &[u8]) -> Option<Timestamp> {
     Timestamp::from_ticks(u64::from_le_bytes(ticks.try_into().ok()?))
 }
 
+/// Is shown the key and the value of a row; false if it wants no more.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>;
+
 /// The open engine.
 pub(crate) struct Engine {
     // Before the folder: fields are dropped in order, and the lock must outlive the engine's threads.
@@ -152,12 +155,7 @@ impl Engine {
         self.manner.watch(|| self.for_each_in(options, start, &mut row))
     }
 
-    fn for_each_in(
-        &self,
-        options: ReadOptions,
-        start: &[u8],
-        row: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
-    ) -> Result<(), ReadError> {
+    fn for_each_in(&self, options: ReadOptions, start: &[u8], row: Visit<'_>) -> Result<(), ReadError> {
         let mut iterator = self.db.raw_iterator_opt(options);
         iterator.seek(start);
         while let Some((key, value)) = iterator.item() {

@@ -109,7 +109,7 @@ impl Default for Options {
         Self {
             cache_bytes: 64 * MIB,
             compression: Compression::default(),
-            memtable_bytes: 64 * MIB,
+            memtable_bytes: 56 * MIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 256,
             reads_in_place: true,

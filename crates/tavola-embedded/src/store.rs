@@ -15,7 +15,7 @@ use tavola_store::page::PageBuilder;
 use tavola_store::waiting::this_thread_may_wait;
 use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
 
-use crate::engine::{Engine, ReadError};
+use crate::engine::{Engine, ReadError, Visit};
 use crate::error::OpenError;
 use crate::group_commit::GroupCommit;
 #[cfg(feature = "mutants")]
@@ -200,9 +200,6 @@ impl fmt::Debug for EmbeddedStore {
 fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
     Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
 }
-
-/// Is shown a row; false if it is the last.
-type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>;
 
 /// Reads a page with one of the engine's walks; rows that the residual leaves out are judged where they lie and never copied.
 fn page<E: From<StoreError>>(

@@ -206,7 +206,7 @@ pub const SETTINGS: &[Setting] = &[
         "store.memtable_kb",
         None,
         "KB",
-        "65536",
+        "57344",
         "New writes that the embedded store collects in memory before they become a file; it may need twice as much",
     ),
     setting(
