@@ -109,8 +109,6 @@ struct Commit {
     transaction: EntityGroupTransaction,
     /// Of each operation.
     keys: Vec<Vec<u8>>,
-    /// What each operation that writes a whole row will put there, but for the version.
-    values: Vec<Option<Vec<u8>>>,
     /// Of each operation: its row is known not to exist. Nothing is known of those beyond the end.
     is_absent: Vec<bool>,
     now: Timestamp,
@@ -131,17 +129,6 @@ enum Job {
     },
     /// A write that changes nothing, to see whether the engine writes.
     Probe,
-}
-
-impl Commit {
-    /// Does all that the leader, for whom others wait, need not do itself.
-    fn new(table: TableId, transaction: EntityGroupTransaction, now: Timestamp, answer: Answer<Verdict>) -> Self {
-        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
-        let keys = transaction.operations().iter().map(key).collect();
-        let values: Vec<_> = transaction.operations().iter().map(draft::prepared_value).collect();
-        let bytes = transaction_bytes(&transaction) + values.iter().flatten().map(Vec::len).sum::<usize>();
-        Self { table, transaction, keys, values, is_absent: Vec::new(), now, bytes, answer }
-    }
 }
 
 impl Job {
@@ -281,7 +268,10 @@ impl<J: Journal> GroupCommit<J> {
     ) -> Result<Verdict, StoreError> {
         self.refuse_if_broken()?;
         let (answer, verdict) = oneshot::channel();
-        let job = Job::Commit(Commit::new(table, transaction, now, answer));
+        let bytes = transaction_bytes(&transaction);
+        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
+        let keys = transaction.operations().iter().map(key).collect();
+        let job = Job::Commit(Commit { table, transaction, keys, is_absent: Vec::new(), now, bytes, answer });
         let queue = &self.shared.queue;
         let brought = if can_step_aside() { queue.push_or_lead(job) } else { queue.push(job).map(|()| Brought::Waits) };
         match brought.map_err(|error| self.refused(error))? {

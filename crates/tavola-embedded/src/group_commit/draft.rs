@@ -3,7 +3,7 @@
 use rocksdb::WriteBatch;
 use tavola_core::{Change, EntityOperation, Timestamp};
 use tavola_store::decision::{decide_all, next_version};
-use tavola_store::encoding::{encode_value, set_timestamp};
+use tavola_store::encoding::encode_value_into;
 use tavola_store::{Row, StoreError, Verdict};
 
 use super::{Changed, Commit, Decided, Erasure, Job, Journal, Reply, WriteError};
@@ -14,16 +14,6 @@ use crate::mutants::{self, Mutant};
 /// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied, so that more would also
 /// take more memory when large rows are inserted again.
 const LOOKED_FOR_AT_ONCE: usize = 32;
-
-/// What an operation puts in its row's place whatever stands there. The version is not known before its turn comes.
-pub(super) fn prepared_value(operation: &EntityOperation) -> Option<Vec<u8>> {
-    match operation {
-        EntityOperation::Insert(new) | EntityOperation::Replace(new, _) => {
-            Some(encode_value(new.properties(), Timestamp::MIN))
-        }
-        EntityOperation::Merge(..) | EntityOperation::Delete(..) => None,
-    }
-}
 
 /// Looks for the rows of all inserts of a group. They are almost never there, and to find that out together costs a fraction
 /// of doing it one by one.
@@ -104,9 +94,8 @@ impl<'a, J: Journal> Draft<'a, J> {
         if changes.len() > 1 && mutants::is(Mutant::SplitBatch) {
             self.write_first_half(&commit.keys, &changes)?;
         }
-        let rows = std::mem::take(&mut commit.keys).into_iter().zip(std::mem::take(&mut commit.values));
-        for ((key, prepared), change) in rows.zip(&changes) {
-            self.apply(key, change, prepared);
+        for (key, change) in std::mem::take(&mut commit.keys).into_iter().zip(&changes) {
+            self.apply(key, change);
         }
         self.last_version = version;
         Ok(Ok(changes.iter().map(Change::outcome).collect()))
@@ -116,7 +105,7 @@ impl<'a, J: Journal> Draft<'a, J> {
     #[cfg(feature = "mutants")]
     fn write_first_half(&mut self, keys: &[Vec<u8>], changes: &[Change<'_>]) -> Result<(), StoreError> {
         for (key, change) in keys.iter().zip(changes).take(changes.len() / 2) {
-            self.apply(key.clone(), change, None);
+            self.apply(key.clone(), change);
         }
         self.journal.write(std::mem::take(&mut self.batch), &self.changed).map_err(|_| StoreError::UnknownOutcome)?;
         mutants::pause_between_halves();
@@ -147,17 +136,11 @@ impl<'a, J: Journal> Draft<'a, J> {
         }
     }
 
-    fn apply(&mut self, key: Vec<u8>, change: &Change<'_>, prepared: Option<Vec<u8>>) {
+    fn apply(&mut self, key: Vec<u8>, change: &Change<'_>) {
         let value = match change {
             Change::Put { properties, timestamp } => {
-                let value = match prepared {
-                    Some(mut value) => {
-                        set_timestamp(&mut value, *timestamp);
-                        debug_assert_eq!(value, encode_value(properties, *timestamp), "what was prepared is written");
-                        value
-                    }
-                    None => encode_value(properties, *timestamp),
-                };
+                let mut value = Vec::new();
+                encode_value_into(properties, *timestamp, &mut value);
                 self.batch.put(&key, &value);
                 Some(value)
             }

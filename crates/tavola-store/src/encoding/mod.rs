@@ -12,7 +12,7 @@ use tavola_core::{EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKe
 use crate::error::StoreError;
 use value::ValueRef;
 
-pub use value::{FORMAT_VERSION, encode_value, encode_value_into, set_timestamp};
+pub use value::{FORMAT_VERSION, encode_value, encode_value_into};
 
 /// An entity whose bytes lie elsewhere: in an engine's block, or in a [`Row`].
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -61,11 +61,6 @@ pub fn encode_value_into(properties: &Properties, timestamp: Timestamp, out: &mu
     }
 }
 
-/// Gives a value that [`encode_value`] made another version.
-pub fn set_timestamp(value: &mut [u8], timestamp: Timestamp) {
-    value[TICKS_AT..COUNT_AT].copy_from_slice(&timestamp.ticks().to_le_bytes());
-}
-
 /// Enough room for one property: a tag, two lengths of at most three bytes, the name and the value.
 fn encoded_bytes_max(name: &str, value: EdmRef<'_>) -> usize {
     let value_bytes = match value {
