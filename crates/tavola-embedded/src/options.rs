@@ -65,15 +65,18 @@ impl Compression {
         }
     }
 
-    /// Of the last level only, where nine tenths of all entities are; what is on its way there is written again soon.
-    fn of_last_level(self, options: &mut rocksdb::Options) {
-        if self == Self::Zstd {
-            // A dictionary of a file would be one more thing without which none of its blocks can be rescued.
-            const NO_DICTIONARY: i32 = 0;
-            const USUAL_WINDOW: i32 = -14;
-            const USUAL_STRATEGY: i32 = 0;
-            options.set_bottommost_compression_type(DBCompressionType::Zstd);
-            options.set_bottommost_compression_options(USUAL_WINDOW, ZSTD_LEVEL, USUAL_STRATEGY, NO_DICTIONARY, true);
+    /// All levels alike: of a store that fits into a few memtables most is not in the last one.
+    fn set_in(self, options: &mut rocksdb::Options) {
+        // A dictionary of a file would be one more thing without which none of its blocks can be rescued.
+        const NO_DICTIONARY: i32 = 0;
+        const USUAL_WINDOW: i32 = -14;
+        const USUAL_STRATEGY: i32 = 0;
+        match self {
+            Self::Lz4 => options.set_compression_type(DBCompressionType::Lz4),
+            Self::Zstd => {
+                options.set_compression_type(DBCompressionType::Zstd);
+                options.set_compression_options(USUAL_WINDOW, ZSTD_LEVEL, USUAL_STRATEGY, NO_DICTIONARY);
+            }
         }
     }
 }
@@ -237,8 +240,7 @@ fn files(options: &mut rocksdb::Options, cache: &Cache, compression: Compression
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     options.set_block_based_table_factory(&blocks);
-    options.set_compression_type(DBCompressionType::Lz4);
-    compression.of_last_level(options);
+    compression.set_in(options);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.add_compact_on_deletion_collector_factory(DELETIONS_WINDOW, DELETIONS_IN_WINDOW, 0.0);
 }

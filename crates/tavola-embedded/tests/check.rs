@@ -85,7 +85,7 @@ fn a_sound_folder_in_zstd() {
     let options = Options { compression: Compression::Zstd, ..Options::default() };
     lived_in_with(folder.path(), &options);
     let is_zstd = |file: &PathBuf| fs::read(file).unwrap().windows(4).any(|bytes| bytes == ZSTD_MAGIC);
-    assert!(data_files(folder.path(), ".sst").iter().any(is_zstd), "the lowest level is packed with it");
+    assert!(data_files(folder.path(), ".sst").iter().any(is_zstd), "files are packed with it");
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
     assert_eq!(found.rows_by_table.get(&TABLE), Some(&(550 - 20 + 20)));
