@@ -119,14 +119,10 @@ impl<'a, J: Journal> Draft<'a, J> {
         is_absent: bool,
         row: impl Fn(&[u8]) -> Result<Row, StoreError>,
     ) -> Result<Option<Row>, StoreError> {
-        if is_absent && self.changed.is_empty() {
+        if is_absent && !self.changed.contains_key(key) {
             return Ok(None);
         }
-        match self.changed.get(key) {
-            Some(changed) => changed.as_deref().map(row).transpose(),
-            None if is_absent => Ok(None),
-            None => self.journal.value(key, |value| value.map(row).transpose())?,
-        }
+        self.value(key, |value| value.map(row).transpose())?
     }
 
     pub(super) fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
