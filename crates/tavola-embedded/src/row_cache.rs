@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use quick_cache::sync::{Cache, GuardResult};
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
-use tavola_store::{Row, StoreError};
+use tavola_store::Row;
 
 /// More than a usual group has rows, so that a write keeps few other rows out.
 const STRIPES: usize = 4096;
@@ -90,11 +90,7 @@ impl RowCache {
     }
 
     /// What `read` finds, which is kept unless somebody writes it meanwhile.
-    pub(crate) fn fill(
-        &self,
-        key: &[u8],
-        read: impl FnOnce() -> Result<Option<Row>, StoreError>,
-    ) -> Result<Option<Row>, StoreError> {
+    pub(crate) fn fill<E>(&self, key: &[u8], read: impl FnOnce() -> Result<Option<Row>, E>) -> Result<Option<Row>, E> {
         const DO_NOT_WAIT: Option<Duration> = Some(Duration::ZERO);
         let hash = self.hasher.hash_one(key);
         if self.is_full.0.load(Ordering::Relaxed) && !self.was_asked_for(hash) {
@@ -156,6 +152,7 @@ impl RowCache {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use tavola_core::{PartitionKey, Properties, RowKey, Timestamp};
@@ -170,6 +167,12 @@ mod tests {
         Row::encode(&partition_key, &row_key, &Properties::default(), Timestamp::from_ticks(version).unwrap())
     }
 
+    type Found = Result<Option<Row>, Infallible>;
+
+    fn found(row: Option<Row>) -> Found {
+        Ok(row)
+    }
+
     fn keys() -> [Vec<u8>; 1] {
         [KEY.to_vec()]
     }
@@ -181,11 +184,11 @@ mod tests {
     #[test]
     fn what_was_read_is_kept_and_what_is_not_there_is_not() {
         let cache = RowCache::new(1 << 20);
-        assert_eq!(cache.fill(KEY, || Ok(None)).unwrap(), None);
+        assert_eq!(cache.fill(KEY, || found(None)).unwrap(), None);
         assert_eq!(cache.get(KEY), None);
-        assert_eq!(cache.fill(KEY, || Ok(Some(row(1)))).unwrap(), Some(row(1)));
+        assert_eq!(cache.fill(KEY, || found(Some(row(1)))).unwrap(), Some(row(1)));
         assert!(holds(&cache, 1));
-        assert_eq!(cache.fill(KEY, || panic!("it is here")).unwrap(), Some(row(1)));
+        assert_eq!(cache.fill(KEY, || -> Found { panic!("it is here") }).unwrap(), Some(row(1)));
         assert!(cache.bytes() > row(1).size_bytes() as u64);
         cache.forget(b"a", b"k");
         assert!(holds(&cache, 1), "the range ends before it");
@@ -196,13 +199,13 @@ mod tests {
     #[test]
     fn who_writes_takes_a_row_out_and_keeps_it_out() {
         let cache = RowCache::new(1 << 20);
-        cache.fill(KEY, || Ok(Some(row(1)))).unwrap();
+        cache.fill(KEY, || found(Some(row(1)))).unwrap();
         let writing = cache.writing(keys().iter());
         assert_eq!(cache.get(KEY), None);
-        assert_eq!(cache.fill(KEY, || Ok(Some(row(1)))).unwrap(), Some(row(1)), "read, and not kept");
+        assert_eq!(cache.fill(KEY, || found(Some(row(1)))).unwrap(), Some(row(1)), "read, and not kept");
         assert_eq!(cache.get(KEY), None);
         drop(writing);
-        cache.fill(KEY, || Ok(Some(row(2)))).unwrap();
+        cache.fill(KEY, || found(Some(row(2)))).unwrap();
         assert!(holds(&cache, 2));
     }
 
@@ -212,7 +215,7 @@ mod tests {
         let read = || {
             let old = row(1);
             drop(cache.writing(keys().iter()));
-            Ok(Some(old))
+            found(Some(old))
         };
         assert_eq!(cache.fill(KEY, read).unwrap(), Some(row(1)));
         assert_eq!(cache.get(KEY), None);
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn bounded() {
         let cache = RowCache::new(64 << 10);
-        let ask = |number: u32| cache.fill(&number.to_be_bytes(), || Ok(Some(row(1)))).unwrap();
+        let ask = |number: u32| cache.fill(&number.to_be_bytes(), || found(Some(row(1)))).unwrap();
         for number in 0..10_000 {
             ask(number);
         }
@@ -240,7 +243,7 @@ mod tests {
         const VERSIONS: u64 = 20_000;
         let cache = RowCache::new(1 << 20);
         let (stored, acknowledged) = (AtomicU64::new(1), AtomicU64::new(1));
-        let read = || Ok(Some(row(stored.load(Ordering::SeqCst))));
+        let read = || found(Some(row(stored.load(Ordering::SeqCst))));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

@@ -118,10 +118,11 @@ impl Store for EmbeddedStore {
             let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
             return self.engine.rows.fill(&key, read);
         }
-        match self.engine.get_cached(&key) {
-            Ok(value) => {
+        let read = || Ok(self.engine.get_cached(&key)?.map(|value| row(address, &value)).transpose()?);
+        match self.engine.rows.fill(&key, read) {
+            Ok(row) => {
                 count(&self.counters.gets_cached, 1);
-                value.map(|value| row(address, &value)).transpose()
+                Ok(row)
             }
             Err(ReadError::Failed(error)) => Err(error),
             Err(ReadError::TakesLonger) => {

@@ -25,6 +25,7 @@ fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
     put_numbers(&store, 0..1500);
     assert_eq!(get(&store, 1400), Some(1400));
     assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (1, 0), "fresh rows are in memory");
+    assert!(store.stats().row_cache_bytes > 0, "from now on it is kept");
     store.close().unwrap();
     drop(store);
 
