@@ -40,9 +40,6 @@ pub(crate) fn last_version_from(value: &[u8]) -> Option<Timestamp> {
     Timestamp::from_ticks(u64::from_le_bytes(ticks.try_into().ok()?))
 }
 
-/// Is shown the key and the value of a row; false if it wants no more.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>;
-
 /// The open engine.
 pub(crate) struct Engine {
     // Before the folder: fields are dropped in order, and the lock must outlive the engine's threads.
@@ -131,32 +128,17 @@ impl Engine {
     /// Calls `row` with each key and value from `start` up to `end`, until it returns false. May wait for the disk.
     ///
     /// The rows are those of one moment: an iterator of the engine is a snapshot.
+    ///
+    /// # Errors
+    /// `TakesLonger` only for a walk that says how many deleted rows it steps over.
     pub(crate) fn for_each(
         &self,
         start: &[u8],
         end: Vec<u8>,
         walk: Walk,
         mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        let walked = self.for_each_in(walk.read_options(end), start, &mut row);
-        walked.map_err(ReadError::into_failure)
-    }
-
-    /// The same with others waiting behind it, of which note is taken. `Err(TakesLonger)` if more deleted rows lie on the way than
-    /// they should wait for.
-    pub(crate) fn for_each_nearby(
-        &self,
-        start: &[u8],
-        end: Vec<u8>,
-        walk: Walk,
-        mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), ReadError> {
-        let options = walk.nearby_read_options(end);
-        self.manner.watch(|| self.for_each_in(options, start, &mut row))
-    }
-
-    fn for_each_in(&self, options: ReadOptions, start: &[u8], row: Visit<'_>) -> Result<(), ReadError> {
-        let mut iterator = self.db.raw_iterator_opt(options);
+        let mut iterator = self.db.raw_iterator_opt(walk.read_options(end));
         iterator.seek(start);
         while let Some((key, value)) = iterator.item() {
             if !row(key, value)? {
@@ -256,19 +238,21 @@ impl From<StoreError> for ReadError {
     }
 }
 
+/// Of a read that may take as long as it likes, which is never told that it takes longer.
+impl From<ReadError> for StoreError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TakesLonger => Self::Unavailable { reason: "a read was not finished".to_owned(), source: None },
+            ReadError::Failed(error) => error,
+        }
+    }
+}
+
 impl ReadError {
     fn of(error: rocksdb::Error) -> Self {
         match error.kind() {
             ErrorKind::Incomplete => Self::TakesLonger,
             _ => Self::Failed(store_error(error)),
-        }
-    }
-
-    /// Of a read that may take as long as it likes.
-    fn into_failure(self) -> StoreError {
-        match self {
-            Self::TakesLonger => StoreError::Unavailable { reason: "a read was not finished".to_owned(), source: None },
-            Self::Failed(error) => error,
         }
     }
 }

@@ -285,11 +285,18 @@ pub(crate) struct Walk {
     /// Blocks that it reads are kept in the cache. Who walks over many partitions comes once, and would push out what others
     /// come for again and again.
     pub(crate) fills_cache: bool,
+    /// It gives up, and says `Incomplete`, where more deleted rows than these lie one after the other on its way.
+    pub(crate) steps_over_max: Option<u64>,
 }
 
 impl Walk {
     /// Over everything, once.
-    pub(crate) const WHOLE: Self = Self { bytes: usize::MAX, fills_cache: false };
+    pub(crate) const WHOLE: Self = Self { bytes: usize::MAX, fills_cache: false, steps_over_max: None };
+
+    /// The same with others waiting behind it.
+    pub(crate) fn nearby(self) -> Self {
+        Self { steps_over_max: Some(STEPPED_OVER_MAX), ..self }
+    }
 
     /// A read up to `end`. It may wait for the disk.
     pub(crate) fn read_options(self, end: Vec<u8>) -> ReadOptions {
@@ -299,13 +306,9 @@ impl Walk {
         if self.bytes >= READ_AHEAD_BYTES_MIN {
             options.set_readahead_size(self.bytes.min(READ_AHEAD_BYTES_MAX));
         }
-        options
-    }
-
-    /// The same, but it answers `Incomplete` where many deleted rows are in the way.
-    pub(crate) fn nearby_read_options(self, end: Vec<u8>) -> ReadOptions {
-        let mut options = self.read_options(end);
-        options.set_max_skippable_internal_keys(STEPPED_OVER_MAX);
+        if let Some(max) = self.steps_over_max {
+            options.set_max_skippable_internal_keys(max);
+        }
         options
     }
 }

@@ -15,7 +15,7 @@ use tavola_store::page::PageBuilder;
 use tavola_store::waiting::this_thread_may_wait;
 use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
 
-use crate::engine::{Engine, ReadError, Visit};
+use crate::engine::{Engine, ReadError};
 use crate::error::OpenError;
 use crate::group_commit::GroupCommit;
 #[cfg(feature = "mutants")]
@@ -140,10 +140,10 @@ impl Store for EmbeddedStore {
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         let running = self.scans.begin().await?;
         if this_thread_may_wait() {
-            return page(scan, |start, end, walk, row| self.engine.for_each(start, end, walk, row));
+            return Ok(page(&self.engine, scan, walk(scan))?);
         }
         if scan.is_short() && self.engine.manner.is_in_place() {
-            match page(scan, |start, end, walk, row| self.engine.for_each_nearby(start, end, walk, row)) {
+            match self.engine.manner.watch(|| page(&self.engine, scan, walk(scan).nearby())) {
                 Err(ReadError::TakesLonger) => {}
                 Ok(page) => {
                     count(&self.counters.scans_in_place, 1);
@@ -156,7 +156,7 @@ impl Store for EmbeddedStore {
         blocking(move || {
             // Ended when the work is, not when whoever asked has gone.
             let _running = running;
-            page(&scan, |start, end, walk, row| engine.for_each(start, end, walk, row))
+            Ok(page(&engine, &scan, walk(&scan))?)
         })
         .await
     }
@@ -202,16 +202,13 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
     Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
 }
 
-/// Reads a page with one of the engine's walks; rows that the residual leaves out are judged where they lie and never copied.
-fn page<E: From<StoreError>>(
-    scan: &Scan,
-    for_each: impl FnOnce(&[u8], Vec<u8>, Walk, Visit<'_>) -> Result<(), E>,
-) -> Result<ScanPage, E> {
+/// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
+fn page(engine: &Engine, scan: &Scan, walk: Walk) -> Result<ScanPage, ReadError> {
     let start = encode_cut(scan.table, &scan.range.start);
     let end = encode_cut(scan.table, &scan.range.end);
     let mut page = PageBuilder::new(scan);
     let mut next = None;
-    for_each(&start, end, walk(scan), &mut |key, value| {
+    engine.for_each(&start, end, walk, |key, value| {
         if page.is_full() {
             next = Some(key.to_vec());
             return Ok(false);
@@ -230,7 +227,7 @@ fn walk(scan: &Scan) -> Walk {
     const ROW_BYTES_USUAL: usize = 400;
     let rows = if scan.residual.is_some() { scan.read_max } else { scan.rows_max.min(scan.read_max) };
     let fills_cache = scan.range.sole_partition().is_some();
-    Walk { bytes: rows.saturating_mul(ROW_BYTES_USUAL).min(scan.bytes_max), fills_cache }
+    Walk { bytes: rows.saturating_mul(ROW_BYTES_USUAL).min(scan.bytes_max), fills_cache, steps_over_max: None }
 }
 
 /// Runs work that may wait for the disk on a thread that may wait.

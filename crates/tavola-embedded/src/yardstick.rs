@@ -89,7 +89,7 @@ impl Yardstick {
     /// # Errors
     /// If the engine fails.
     pub fn walk(&self, start: &[u8], end: Vec<u8>) -> Result<(u64, u64), String> {
-        let walk = Walk { bytes: usize::MAX, fills_cache: true };
+        let walk = Walk { fills_cache: true, ..Walk::WHOLE };
         let mut iterator = self.shared.db.raw_iterator_opt(walk.read_options(end));
         iterator.seek(start);
         let (mut rows, mut sum) = (0, 0);

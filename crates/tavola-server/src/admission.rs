@@ -32,7 +32,14 @@ pub(crate) struct Admission {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     _request: OwnedSemaphorePermit,
-    _query: Option<OwnedSemaphorePermit>,
+    query: Option<OwnedSemaphorePermit>,
+}
+
+impl Admitted {
+    /// True if the request may read many rows.
+    pub(crate) fn is_query(&self) -> bool {
+        self.query.is_some()
+    }
 }
 
 impl Admission {
@@ -47,11 +54,11 @@ impl Admission {
     /// `ServerBusy`.
     pub(crate) async fn admit(&self, request: &TableRequest) -> Result<Admitted, Rejection> {
         let _request = Arc::clone(&self.requests).try_acquire_owned().map_err(|_full| busy())?;
-        let _query = match is_query(request) {
+        let query = match is_query(request) {
             true => Some(self.query_turn().await?),
             false => None,
         };
-        Ok(Admitted { _request, _query })
+        Ok(Admitted { _request, query })
     }
 
     /// The order of waiting is the order of coming.
@@ -64,7 +71,7 @@ impl Admission {
 }
 
 /// Whether a request may read many rows. A query that can read but a few is a point request in all but name.
-pub(crate) fn is_query(request: &TableRequest) -> bool {
+fn is_query(request: &TableRequest) -> bool {
     match request {
         TableRequest::QueryEntities(_, query) => !is_short(query),
         TableRequest::QueryTables(_) => true,

@@ -22,7 +22,7 @@ use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::StoreError;
 use tokio::time::error::Elapsed;
 
-use crate::admission::{Admitted, busy, is_query};
+use crate::admission::{Admitted, busy};
 use crate::body::{self, BodyError, RequestBody};
 use crate::config::Account;
 use crate::connection::{Connection, Scheme};
@@ -183,7 +183,7 @@ impl<'a> RequestInHand<'a> {
         grant.permits(&request).map_err(Rejection::from)?;
         self.permitted = true;
         let admitted = self.node.admission.admit(&request).await?;
-        if is_query(&request) {
+        if admitted.is_query() {
             return self.query(grant, request, admitted).await;
         }
         // A write that was carried out must be answered, whatever memory there is.

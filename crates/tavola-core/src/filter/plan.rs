@@ -75,7 +75,7 @@ impl Plan {
         Self { ranges, class, ..self }
     }
 
-    /// True if a page of so many rows looks at hardly more rows than it has.
+    /// True if a page looks at no more rows than it returns, and at one that stands behind them.
     #[must_use]
     pub fn reads_what_it_returns(&self) -> bool {
         self.residual.is_none() && self.ranges.len() <= 1
