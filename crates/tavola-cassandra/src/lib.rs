@@ -10,13 +10,14 @@
 //! Reading order: `schema` and `statements` for what lies in the cluster; `write` (a group of transactions from the
 //! queue to the answers) with `plan` (conditions), `fence` (unknown outcomes) and `queue`; `scan` with `directory`;
 //! `import` for rows of another store; `sweep` and `purge` for what takes rows away; `inspect` for what an operator should know;
-//! `roll` for who else serves the keyspace.
+//! `heartbeat` for which nodes serve the keyspace.
 
 mod cluster;
 mod directory;
 mod error;
 mod fence;
 mod health;
+mod heartbeat;
 mod import;
 mod inspect;
 mod memory;
@@ -27,7 +28,6 @@ mod plan;
 mod purge;
 mod queue;
 mod reply;
-mod roll;
 mod routing;
 mod scan;
 mod schema;

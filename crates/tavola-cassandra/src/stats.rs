@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Directory,
     Retire,
     Purge,
-    Roll,
+    Heartbeat,
 }
 
 const KINDS: [(Kind, &str); 10] = [
@@ -33,7 +33,7 @@ const KINDS: [(Kind, &str); 10] = [
     (Kind::Directory, "directory"),
     (Kind::Retire, "retire"),
     (Kind::Purge, "purge"),
-    (Kind::Roll, "roll"),
+    (Kind::Heartbeat, "heartbeat"),
 ];
 
 impl Kind {

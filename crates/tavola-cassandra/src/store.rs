@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use tavola_store::{FrontEnd, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_store::{Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Partition, connect};
 use crate::error::{OpenError, unavailable};
 use crate::health::Health;
+use crate::heartbeat::{self, NodeList};
 use crate::inspect::{self, Finding, Risk};
 use crate::memory::{Contention, Hints};
 use crate::options::{Options, Reads};
 use crate::purge::purge;
 use crate::queue::{Arrival, Queues, Waiting};
-use crate::roll::{self, Roll};
 use crate::scan::Scanner;
 use crate::schema;
 use crate::stats::{Kind, Stats, count};
@@ -38,7 +38,7 @@ pub struct CassandraStore {
     health: Arc<Health>,
     reads: Reads,
     keyspace: String,
-    roll: OnceCell<Roll>,
+    nodes: OnceCell<NodeList>,
     /// Ended with the store.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -75,7 +75,7 @@ impl CassandraStore {
         ];
         let Options { reads, keyspace, .. } = options;
         let scanner = Scanner::new(reads);
-        Ok(Self { writer, scanner, sweeper, health, reads, keyspace, roll: OnceCell::new(), tasks })
+        Ok(Self { writer, scanner, sweeper, health, reads, keyspace, nodes: OnceCell::new(), tasks })
     }
 
     /// Whether the cluster serves reads and writes.
@@ -100,8 +100,8 @@ impl CassandraStore {
         &self.writer.cluster
     }
 
-    async fn roll(&self) -> Result<&Roll, StoreError> {
-        self.roll.get_or_try_init(|| Roll::open(self.cluster(), &self.keyspace)).await.map_err(unavailable)
+    async fn nodes(&self) -> Result<&NodeList, StoreError> {
+        self.nodes.get_or_try_init(|| NodeList::open(self.cluster(), &self.keyspace)).await.map_err(unavailable)
     }
 
     async fn try_get(&self, address: &EntityAddress, partition: &Partition) -> Result<Option<Row>, StoreError> {
@@ -202,17 +202,17 @@ impl SharedStore for CassandraStore {
         self.writer.contention.is_recent(&Partition::new(table, partition_key))
     }
 
-    async fn call_roll(&self, own: &FrontEnd, time: Duration) -> Result<Vec<FrontEnd>, StoreError> {
-        let roll = self.roll().await?;
-        roll.call(self.cluster(), own, time).await.map_err(unavailable)
+    async fn heartbeat(&self, own: &Peer, ttl: Duration) -> Result<Vec<Peer>, StoreError> {
+        let nodes = self.nodes().await?;
+        nodes.heartbeat(self.cluster(), own, ttl).await.map_err(unavailable)
     }
 
-    async fn leave(&self, own: &FrontEnd) -> Result<(), StoreError> {
-        let roll = self.roll().await?;
-        roll.leave(self.cluster(), own).await.map_err(unavailable)
+    async fn leave(&self, own: &Peer) -> Result<(), StoreError> {
+        let nodes = self.nodes().await?;
+        nodes.leave(self.cluster(), own).await.map_err(unavailable)
     }
 
     async fn shared_secret(&self) -> Result<Vec<u8>, StoreError> {
-        roll::secret(self.cluster(), &self.keyspace).await.map_err(unavailable)
+        heartbeat::secret(self.cluster(), &self.keyspace).await.map_err(unavailable)
     }
 }

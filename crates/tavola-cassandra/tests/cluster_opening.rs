@@ -9,7 +9,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tavola_cassandra::{CassandraStore, Made, OpenError, Options, init, inspect};
-use tavola_store::{FrontEnd, SharedStore};
+use tavola_store::{Peer, SharedStore};
 
 /// A keyspace with a name of its own, dropped by [`Keyspace::end`].
 struct Keyspace {
@@ -102,23 +102,23 @@ async fn quorums_of_another_scope_are_refused() {
     keyspace.end().await;
 }
 
-/// A list forgets who does not report, and who leaves.
+/// The list forgets nodes that send no heartbeat, and those that leave.
 #[tokio::test]
-async fn front_ends_are_listed() {
+async fn nodes_are_listed() {
     let keyspace = Keyspace::new().await;
     init(&keyspace.options).await.unwrap();
     let store = CassandraStore::open(keyspace.options.clone()).await.unwrap();
-    let front_end = |id: u8| FrontEnd { id: [id; 16], address: format!("127.0.0.{id}:1") };
-    let (one, other) = (front_end(1), front_end(2));
+    let peer = |id: u8| Peer { id: [id; 16], address: format!("127.0.0.{id}:1") };
+    let (one, other) = (peer(1), peer(2));
     let long = Duration::from_secs(600);
-    assert_eq!(store.call_roll(&one, long).await.unwrap(), [one.clone()]);
-    assert_eq!(store.call_roll(&other, Duration::from_secs(1)).await.unwrap(), [one.clone(), other.clone()]);
-    while store.call_roll(&one, long).await.unwrap() != [one.clone()] {
+    assert_eq!(store.heartbeat(&one, long).await.unwrap(), [one.clone()]);
+    assert_eq!(store.heartbeat(&other, Duration::from_secs(1)).await.unwrap(), [one.clone(), other.clone()]);
+    while store.heartbeat(&one, long).await.unwrap() != [one.clone()] {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    store.call_roll(&other, long).await.unwrap();
+    store.heartbeat(&other, long).await.unwrap();
     store.leave(&one).await.unwrap();
-    assert_eq!(store.call_roll(&other, long).await.unwrap(), [other]);
+    assert_eq!(store.heartbeat(&other, long).await.unwrap(), [other]);
     let another = CassandraStore::open(keyspace.options.clone()).await.unwrap();
     let secret = store.shared_secret().await.unwrap();
     assert!(secret.len() >= 32 && secret == another.shared_secret().await.unwrap());
@@ -133,14 +133,14 @@ async fn a_keyspace_without_a_list_gets_one() {
     keyspace.run("DROP TABLE {k}.front_end").await;
     keyspace.run("DELETE FROM {k}.meta WHERE key='secret'").await;
     let store = CassandraStore::open(keyspace.options.clone()).await.unwrap();
-    let own = FrontEnd { id: [1; 16], address: "127.0.0.1:1".to_owned() };
+    let own = Peer { id: [1; 16], address: "127.0.0.1:1".to_owned() };
     let long = Duration::from_secs(600);
-    let refused = [store.call_roll(&own, long).await.unwrap_err(), store.shared_secret().await.unwrap_err()];
+    let refused = [store.heartbeat(&own, long).await.unwrap_err(), store.shared_secret().await.unwrap_err()];
     for error in refused {
         assert!(error.to_string().contains("`tavola store init`"), "{error}");
     }
     assert_eq!(init(&keyspace.options).await.unwrap().tables, ["front_end"]);
-    assert_eq!(store.call_roll(&own, long).await.unwrap(), [own]);
+    assert_eq!(store.heartbeat(&own, long).await.unwrap(), [own]);
     assert!(store.shared_secret().await.is_ok());
     keyspace.end().await;
 }

@@ -19,5 +19,5 @@ pub use encoding::{Row, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
-pub use shared::{FrontEnd, SharedStore};
+pub use shared::{Peer, SharedStore};
 pub use store::{SHORT_SCAN_ROWS, Scan, ScanPage, Store, Verdict};

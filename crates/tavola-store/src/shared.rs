@@ -1,4 +1,4 @@
-//! Stores that several front ends use at a time, each through a [`Store`] of its own.
+//! Stores that several nodes use at a time, each through a [`Store`] of its own.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use tavola_core::{PartitionKey, TableId};
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// A process that serves a store.
+/// A node: a process that serves a store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FrontEnd {
+pub struct Peer {
     /// Another one at each start.
     pub id: [u8; 16],
-    /// Where others reach it: `host:port`.
+    /// Where other nodes reach it: `ip:port`.
     pub address: String,
 }
 
-/// What front ends must know of each other, kept where all of them look anyway: in the store.
+/// What nodes must know of each other, kept where all of them look anyway: in the store.
 ///
-/// Nothing here decides about data. A front end that is missing on the list, or on it though it has gone, costs time and
-/// no more.
+/// Nothing here decides about data. A node that is missing on the list, or on it though it has gone, costs time and no
+/// more.
 #[async_trait]
 pub trait SharedStore: Store {
-    /// Whether somebody else's writes were in the way of ours to this partition a moment ago.
+    /// Whether writes of another node conflicted with ours to this partition a moment ago.
     fn is_contended(&self, table: TableId, partition_key: &PartitionKey) -> bool;
 
-    /// Puts a front end on the list for `time`, and returns who is on it.
-    async fn call_roll(&self, own: &FrontEnd, time: Duration) -> Result<Vec<FrontEnd>, StoreError>;
+    /// Puts a node on the list for `ttl`, and returns all nodes on it.
+    async fn heartbeat(&self, own: &Peer, ttl: Duration) -> Result<Vec<Peer>, StoreError>;
 
-    /// Takes a front end from the list.
-    async fn leave(&self, own: &FrontEnd) -> Result<(), StoreError>;
+    /// Takes a node from the list.
+    async fn leave(&self, own: &Peer) -> Result<(), StoreError>;
 
-    /// What those who can read the store know, and nobody else.
+    /// What only those know who can read the store.
     async fn shared_secret(&self) -> Result<Vec<u8>, StoreError>;
 }

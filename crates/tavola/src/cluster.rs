@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
-use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
+use tavola_peers::{Affinity, ForwardingStore, Settings};
 use tavola_server::Health;
 use tavola_server::config::{ClusterAffinity, ClusterConfig, ClusterReads};
 use tavola_service::{Clock, SystemClock};
@@ -14,8 +14,8 @@ use tavola_store::Store;
 use crate::exit::Failure;
 use crate::http_client::HttpClient;
 
-/// A write that is sent to another front end may have to wait there as long as here, and a little for the way.
-const PATIENCE_FACTOR: u32 = 2;
+/// A forwarded write may wait as long on the other node as here, and a little for the way.
+const FORWARD_TIMEOUT_FACTOR: u32 = 2;
 
 /// What the settings mean to the store.
 pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
@@ -58,52 +58,52 @@ pub(crate) fn cannot_open(error: OpenError) -> Failure {
     }
 }
 
-/// The store of a cluster, and the other front ends of it if they are to be known.
+/// The store of a cluster, and the forwarding to other nodes of it if that is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterStore {
     store: Arc<CassandraStore>,
-    neighbours: Option<Arc<NeighbourlyStore>>,
+    forwarding: Option<Arc<ForwardingStore>>,
 }
 
 impl ClusterStore {
     pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
         let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
-        let neighbours = match config.neighbours {
-            Some(address) => Some(Arc::new(open_neighbours(&store, address, config).await?)),
+        let forwarding = match config.peers {
+            Some(address) => Some(Arc::new(open_forwarding(&store, address, config).await?)),
             None => None,
         };
-        Ok(Self { store, neighbours })
+        Ok(Self { store, forwarding })
     }
 
     pub(crate) fn entities(&self) -> Arc<dyn Store> {
-        match &self.neighbours {
-            Some(neighbours) => Arc::clone(neighbours) as _,
+        match &self.forwarding {
+            Some(forwarding) => Arc::clone(forwarding) as _,
             None => Arc::clone(&self.store) as _,
         }
     }
 
     pub(crate) async fn close(self) {
-        if let Some(neighbours) = &self.neighbours {
-            neighbours.close().await;
+        if let Some(forwarding) = &self.forwarding {
+            forwarding.close().await;
         }
     }
 }
 
-async fn open_neighbours(
+async fn open_forwarding(
     store: &Arc<CassandraStore>,
     address: SocketAddr,
     config: &ClusterConfig,
-) -> Result<NeighbourlyStore, Failure> {
+) -> Result<ForwardingStore, Failure> {
     let affinity = match config.affinity {
         ClusterAffinity::Contended => Affinity::Contended,
         ClusterAffinity::Always => Affinity::Always,
     };
-    let patience = config.answer_time * PATIENCE_FACTOR;
-    let settings = Settings { affinity, ..Settings::new(address, patience, || SystemClock.now()) };
-    let neighbours = NeighbourlyStore::open(Arc::clone(store) as _, &settings).await;
-    let neighbours = neighbours.map_err(|error| Failure::System(format!("store.neighbours: {error}")))?;
-    tracing::info!(address = neighbours.address(), "listening for other front ends");
-    Ok(neighbours)
+    let forward_timeout = config.answer_time * FORWARD_TIMEOUT_FACTOR;
+    let settings = Settings { affinity, ..Settings::new(address, forward_timeout, || SystemClock.now()) };
+    let forwarding = ForwardingStore::open(Arc::clone(store) as _, &settings).await;
+    let forwarding = forwarding.map_err(|error| Failure::System(format!("store.peers: {error}")))?;
+    tracing::info!(address = forwarding.address(), "listening for peers");
+    Ok(forwarding)
 }
 
 impl Health for ClusterStore {
@@ -126,13 +126,13 @@ impl Health for ClusterStore {
             ("tavola_store_registrations", "Partitions entered into the directory", stats.registrations),
             ("tavola_store_retirements", "Empty partitions taken out of the directory", stats.retirements),
         ];
-        if let Some(neighbours) = &self.neighbours {
-            let stats = neighbours.stats();
+        if let Some(forwarding) = &self.forwarding {
+            let stats = forwarding.stats();
             counters.extend([
-                ("tavola_neighbours_sent", "Writes that another front end carried out for this one", stats.sent),
-                ("tavola_neighbours_received", "Writes carried out for other front ends", stats.received),
-                ("tavola_neighbours_declined", "Writes that another front end did not begin", stats.declined),
-                ("tavola_neighbours_unanswered", "Writes of which another front end did not tell", stats.unanswered),
+                ("tavola_peers_sent", "Writes that another node carried out for this one", stats.sent),
+                ("tavola_peers_received", "Writes carried out for other nodes", stats.received),
+                ("tavola_peers_declined", "Writes that another node did not begin", stats.declined),
+                ("tavola_peers_unanswered", "Writes whose outcome another node did not tell", stats.unanswered),
             ]);
         }
         counters
@@ -141,8 +141,8 @@ impl Health for ClusterStore {
     fn exposition(&self) -> String {
         let stats = self.store.stats();
         let mut text = String::new();
-        if let Some(neighbours) = &self.neighbours {
-            gauge(&mut text, "tavola_neighbours", "Other front ends that can be reached", neighbours.stats().present);
+        if let Some(forwarding) = &self.forwarding {
+            gauge(&mut text, "tavola_peers", "Other nodes that can be reached", forwarding.stats().present);
         }
         gauge(&mut text, "tavola_store_waiting", "Transactions that wait for their partition", stats.waiting);
         let width = "tavola_store_batch_width";

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_server::ConfigError;
-use tavola_server::config::{Layers, Origin, SETTINGS, Setting};
+use tavola_server::config::{Layers, OLD_NAMES, Origin, SETTINGS, Setting};
 
 use crate::commands;
 
@@ -112,7 +112,11 @@ pub(crate) fn flag_of_setting(path: &str) -> Arg {
 fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
     let settings = SETTINGS.iter().filter(|setting| wanted(setting));
     let flags = settings.filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
-    flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| command.arg(flag_of(setting, flag)))
+    let command =
+        flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| command.arg(flag_of(setting, flag)));
+    let renamed = OLD_NAMES.iter().filter(|old| Setting::find(old.now).is_some_and(&wanted));
+    let flags = renamed.filter_map(|old| old.flag.map(|flag| Arg::new(old.path).long(flag).hide(true)));
+    flags.fold(command, Command::arg)
 }
 
 /// `--config`, for every command that reads the configuration.
@@ -136,11 +140,13 @@ fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
 pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
     let mut layers = Layers::read(file.as_deref(), environment())?;
-    for setting in SETTINGS {
-        let Some(flag) = setting.flag else { continue };
+    let current = SETTINGS.iter().map(|setting| (setting.path, setting.flag));
+    let old = OLD_NAMES.iter().map(|old| (old.path, old.flag));
+    for (path, flag) in old.chain(current) {
+        let Some(flag) = flag else { continue };
         // A command has the flags of the settings that it is about.
-        if let Ok(Some(value)) = matches.try_get_one::<String>(setting.path) {
-            layers.set(setting.path, value, Origin::Flag(format!("--{flag}")));
+        if let Ok(Some(value)) = matches.try_get_one::<String>(path) {
+            layers.set(path, value, Origin::Flag(format!("--{flag}")));
         }
     }
     layers.read_account_folder()?;

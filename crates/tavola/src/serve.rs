@@ -44,6 +44,9 @@ impl Configuration for CommandLine {
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let mut config = command_line.read()?;
     let log_level = logging::start(&config.log)?;
+    for note in &config.notes {
+        tracing::warn!("{note}");
+    }
     config.limits = within_descriptors(config.limits);
     let config = &config;
     let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);

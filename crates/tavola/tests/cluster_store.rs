@@ -151,16 +151,16 @@ fn until(mut is_so: impl FnMut() -> bool) {
 /// goes on.
 #[test]
 fn front_ends_write_for_each_other() {
-    let home = Home::new("neighbours");
+    let home = Home::new("peers");
     home.init().text();
     let serve = || {
-        let with = ["--accept-risks", "replication", "--neighbours", "127.0.0.1:0"];
+        let with = ["--accept-risks", "replication", "--peers", "127.0.0.1:0"];
         RunningServer::spawn(&mut home.serve(&with))
     };
     let servers = [serve(), serve()];
     Client::connect(&servers[0].table).unwrap().create_table("Shared");
-    until(|| servers.iter().all(|server| figure(server, "tavola_neighbours") == 1));
-    let sent = || servers.iter().map(|server| figure(server, "tavola_neighbours_sent_total")).sum::<u64>();
+    until(|| servers.iter().all(|server| figure(server, "tavola_peers") == 1));
+    let sent = || servers.iter().map(|server| figure(server, "tavola_peers_sent_total")).sum::<u64>();
     let written = AtomicU64::new(0);
     let write = |server: &RunningServer, row: &str| {
         let (partition_key, operation) = insert(&format!("hot/{row}"), 1);
@@ -186,14 +186,14 @@ fn front_ends_write_for_each_other() {
         until(|| sent() >= 20);
         is_enough.store(true, Ordering::Relaxed);
     });
-    let received = servers.iter().map(|server| figure(server, "tavola_neighbours_received_total")).sum::<u64>();
+    let received = servers.iter().map(|server| figure(server, "tavola_peers_received_total")).sum::<u64>();
     assert!(received >= sent(), "{received} received, {} sent", sent());
     let rows = Client::connect(&servers[1].table).unwrap().read_all("Shared");
     assert_eq!(rows.len() as u64, written.load(Ordering::Relaxed));
 
     let [gone, left] = servers;
     gone.kill();
-    until(|| figure(&left, "tavola_neighbours") == 0);
+    until(|| figure(&left, "tavola_peers") == 0);
     write(&left, "after");
     assert!(left.terminate().success());
 }

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
     ("tavola-cassandra", &["tavola-store", "tavola-core"]),
-    ("tavola-neighbours", &["tavola-store", "tavola-core"]),
+    ("tavola-peers", &["tavola-store", "tavola-core"]),
     ("tavola-service", &["tavola-store", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
     ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-core"]),
@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "tavola-server",
             "tavola-embedded",
             "tavola-cassandra",
-            "tavola-neighbours",
+            "tavola-peers",
             "tavola-store",
             "tavola-core",
             "tavola-protocol",
@@ -53,7 +53,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         "tavola-ratchet",
         &["tavola-server", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
     ),
-    ("tavola-bench-cluster", &["tavola-cassandra", "tavola-neighbours", "tavola-store", "tavola-core"]),
+    ("tavola-bench-cluster", &["tavola-cassandra", "tavola-peers", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
 ];
 

@@ -18,10 +18,10 @@ pub enum ClusterReads {
     Fast,
 }
 
-/// Which writes go to the front end that is preferred for their partition.
+/// Which writes go to the node that is preferred for their partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterAffinity {
-    /// Those of partitions on which front ends have met.
+    /// Those of partitions on which writes of several nodes conflicted.
     Contended,
     /// All.
     Always,
@@ -60,9 +60,9 @@ pub struct ClusterConfig {
     pub lease: Duration,
     /// When empty partitions are taken out of the directory.
     pub sweep_after: Duration,
-    /// Where other front ends reach this one; `None`: they do not.
-    pub neighbours: Option<SocketAddr>,
-    /// Which writes another front end may carry out.
+    /// Where other nodes reach this one; `None`: they do not.
+    pub peers: Option<SocketAddr>,
+    /// Which writes another node may carry out.
     pub affinity: ClusterAffinity,
     /// Names of findings that do not keep the server from starting.
     pub accepted_risks: Vec<String>,
@@ -112,7 +112,7 @@ impl ClusterConfig {
             waiting_max: layers.parse_in("store.waiting_max", 1, 1_000_000)?,
             lease: Duration::from_millis(layers.parse_in("store.lease_ms", 0, 60_000)?),
             sweep_after: Duration::from_secs(layers.parse_in("store.sweep_seconds", 1, 86_400)?),
-            neighbours: neighbours(layers)?,
+            peers: peers(layers)?,
             affinity: affinity(layers)?,
             accepted_risks: layers.list("store.accept_risks").map(str::to_owned).collect(),
         })
@@ -136,8 +136,8 @@ fn affinity(layers: &Layers) -> Result<ClusterAffinity, ConfigError> {
 }
 
 /// One address to listen on and to tell others.
-fn neighbours(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
-    let path = "store.neighbours";
+fn peers(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
+    let path = "store.peers";
     if layers.text(path).is_empty() {
         return Ok(None);
     }

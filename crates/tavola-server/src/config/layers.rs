@@ -9,7 +9,7 @@ use tavola_core::AccountName;
 use zeroize::Zeroizing;
 
 use super::account_folder::KeyNumber;
-use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
+use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting};
 use super::{AccountFolder, ConfigError};
 
 const VARIABLE_PREFIX: &str = "TAVOLA_";
@@ -47,6 +47,7 @@ impl fmt::Display for Origin {
 #[derive(Clone, Default)]
 pub struct Layers {
     values: BTreeMap<String, (Zeroizing<String>, Origin)>,
+    notes: Vec<String>,
 }
 
 /// Paths and origins, never values.
@@ -88,10 +89,24 @@ impl Layers {
 
     /// Sets a value unless a stronger origin has set it already.
     pub fn set(&mut self, path: &str, value: impl Into<String>, origin: Origin) {
+        let path = self.current_path(path, &origin);
         let weaker = self.values.get(path).is_none_or(|(_, standing)| *standing <= origin);
         if weaker {
             self.values.insert(path.to_owned(), (Zeroizing::new(value.into()), origin));
         }
+    }
+
+    /// The path that a setting has today; old names are noted.
+    fn current_path<'a>(&mut self, path: &'a str, origin: &Origin) -> &'a str {
+        let Some(old) = OldName::find(path) else { return path };
+        self.notes.push(format!("{} ({origin}) is the old name of {}; use the new one", old.path, old.now));
+        old.now
+    }
+
+    /// What somebody should know who wrote these values, though they work.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     fn read_file(&mut self, file: &Path) -> Result<(), ConfigError> {
@@ -279,7 +294,7 @@ fn scalar(value: &toml::Value) -> String {
 
 /// Says what is wrong with a path that no setting has, and what was probably meant.
 fn check_path(path: &str) -> Result<(), String> {
-    if NamedSection::split(path).is_some() || Setting::find(path).is_some() {
+    if NamedSection::split(path).is_some() || Setting::find(path).is_some() || OldName::find(path).is_some() {
         return Ok(());
     }
     let named = NAMED_SECTIONS

@@ -24,7 +24,7 @@ pub use cluster::{ClusterAffinity, ClusterConfig, ClusterReads};
 use ipnet::IpNet;
 pub use layers::{Layers, Origin};
 pub use proxies::ip_range;
-pub use settings::{SETTINGS, Setting};
+pub use settings::{OLD_NAMES, SETTINGS, Setting};
 pub use tls::TlsConfig;
 pub use tokens::TokenConfig;
 
@@ -68,6 +68,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is written about requests.
     pub log: LogConfig,
+    /// What an operator should change, though it works.
+    pub notes: Vec<String>,
 }
 
 /// Where entities are kept.
@@ -185,6 +187,7 @@ impl Config {
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             log: LogConfig::resolve(layers)?,
+            notes: layers.notes().to_vec(),
         };
         config.check_exposure()?;
         Ok(config)

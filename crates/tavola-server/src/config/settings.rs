@@ -35,6 +35,28 @@ impl Setting {
     }
 }
 
+/// A name that a setting had before. It still works everywhere, and whoever uses it is told the new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldName {
+    /// The path that it had.
+    pub path: &'static str,
+    /// The flag that it had.
+    pub flag: Option<&'static str>,
+    /// The path that it has now.
+    pub now: &'static str,
+}
+
+impl OldName {
+    /// What an old path is called today.
+    #[must_use]
+    pub fn find(path: &str) -> Option<&'static Self> {
+        OLD_NAMES.iter().find(|old| old.path == path)
+    }
+}
+
+/// Every name that settings had before.
+pub const OLD_NAMES: &[OldName] = &[OldName { path: "store.neighbours", flag: Some("neighbours"), now: "store.peers" }];
+
 const fn setting(
     path: &'static str,
     flag: Option<&'static str>,
@@ -282,11 +304,11 @@ pub const SETTINGS: &[Setting] = &[
         "When partitions of the cluster that were found empty are taken out of the directory",
     ),
     setting(
-        "store.neighbours",
-        Some("neighbours"),
+        "store.peers",
+        Some("peers"),
         "IP:PORT",
         "",
-        "Where this front end of the cluster listens for the others, to write contended partitions for each other; \
+        "Where this node listens for the others of its cluster, to write contended partitions for each other; \
          empty: each writes by itself",
     ),
     setting(
@@ -294,7 +316,7 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "WORD",
         "contended",
-        "Which writes go to the neighbour preferred for their partition: contended (where front ends have met) or always",
+        "Which writes go to the peer preferred for their partition: contended (where nodes conflicted) or always",
     ),
     setting(
         "store.accept_risks",

@@ -142,18 +142,34 @@ fn proxies_are_addresses_or_ranges() {
 }
 
 #[test]
-fn neighbours_are_told_an_address_that_they_can_reach() {
-    let neighbours = |address: &str| {
+fn the_old_name_of_a_setting_works_and_is_noted() {
+    let cluster = "[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\n";
+    let in_file = layers(&format!("{cluster}neighbours = \"127.0.0.1:1\""), &[]).unwrap();
+    assert_eq!(in_file.text("store.peers"), "127.0.0.1:1");
+    let [note] = in_file.notes() else { panic!("{:?}", in_file.notes()) };
+    assert!(note.starts_with("store.neighbours (file ") && note.contains("old name of store.peers"), "{note}");
+    let variable = layers(cluster, &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:2")]).unwrap();
+    assert_eq!(variable.text("store.peers"), "127.0.0.1:2");
+    let both = layers(&format!("{cluster}peers = \"127.0.0.1:3\""), &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:4")]);
+    assert_eq!(both.unwrap().text("store.peers"), "127.0.0.1:4", "a variable is stronger than the file, by any name");
+    let config = Config::resolve(&variable, Personality::Server).unwrap();
+    assert_eq!(config.notes.len(), 1);
+    assert!(resolve(cluster, &[]).unwrap().notes.is_empty());
+}
+
+#[test]
+fn peers_are_told_an_address_that_they_can_reach() {
+    let peers = |address: &str| {
         let cluster = "[store]\nkind = \"cassandra\"\ncontact_points = \"127.0.0.1\"";
-        match resolve(&format!("{cluster}\nneighbours = \"{address}\""), &[])?.store {
-            StoreConfig::Cassandra(cluster) => Ok::<_, ConfigError>(cluster.neighbours),
+        match resolve(&format!("{cluster}\npeers = \"{address}\""), &[])?.store {
+            StoreConfig::Cassandra(cluster) => Ok::<_, ConfigError>(cluster.peers),
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(neighbours("").unwrap(), None);
-    assert_eq!(neighbours("10.0.1.7:10010").unwrap(), Some(([10, 0, 1, 7], 10010).into()));
-    let words = |address| neighbours(address).unwrap_err().to_string();
+    assert_eq!(peers("").unwrap(), None);
+    assert_eq!(peers("10.0.1.7:10010").unwrap(), Some(([10, 0, 1, 7], 10010).into()));
+    let words = |address| peers(address).unwrap_err().to_string();
     assert!(words("0.0.0.0:10010").contains("name the one at which they reach this machine"));
-    assert!(words("[::]:10010").starts_with("store.neighbours ("));
-    assert!(words("somewhere").starts_with("store.neighbours ("));
+    assert!(words("[::]:10010").starts_with("store.peers ("));
+    assert!(words("somewhere").starts_with("store.peers ("));
 }

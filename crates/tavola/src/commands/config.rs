@@ -20,6 +20,9 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
     config.tls.as_ref().map(TlsReloader::open).transpose()?;
+    for note in &config.notes {
+        println!("note: {note}");
+    }
     println!("the configuration is good: {} account(s), tables at {}", config.accounts.names().count(), config.table);
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) struct Figures {
     pub(super) registrations: u64,
     pub(super) retirements: u64,
     /// Writes that one carried out for the other.
-    pub(super) for_neighbours: u64,
+    pub(super) for_peers: u64,
 }
 
 /// What the servers of a seed do for each other, as `store.affinity` names it. Every other seed nothing, every fourth the writes
@@ -108,8 +108,7 @@ impl FrontEnds {
     fn wait_until_they_met(&self) -> Result<(), Violation> {
         let has_met = |server: &ServerProcess| {
             let answer = get(&server.admin, "/metrics").ok();
-            let present =
-                answer.and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_neighbours"));
+            let present = answer.and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_peers"));
             present == Some(COUNT as u64 - 1)
         };
         let met = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(has_met));
@@ -189,7 +188,7 @@ impl FrontEnds {
             let told = told.ok_or_else(|| Violation::new("a server does not tell its figures"))?;
             sum.registrations += told.registrations;
             sum.retirements += told.retirements;
-            sum.for_neighbours += told.for_neighbours;
+            sum.for_peers += told.for_peers;
         }
         Ok(sum)
     }
@@ -223,7 +222,7 @@ impl Figures {
             registrations: figure("tavola_store_registrations_total")?,
             retirements: figure("tavola_store_retirements_total")?,
             // Servers that do not know each other say nothing of it.
-            for_neighbours: figure("tavola_neighbours_received_total").unwrap_or_default(),
+            for_peers: figure("tavola_peers_received_total").unwrap_or_default(),
         })
     }
 }
@@ -263,7 +262,7 @@ impl Settings {
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
         if let Some(affinity) = self.affinity {
-            command.env("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:0").env("TAVOLA_STORE__AFFINITY", affinity);
+            command.env("TAVOLA_STORE__PEERS", "127.0.0.1:0").env("TAVOLA_STORE__AFFINITY", affinity);
         }
     }
 }
@@ -278,10 +277,10 @@ mod tests {
                           # TYPE tavola_store_registrations_total counter\n\
                           tavola_store_registrations_total 61\n\
                           tavola_store_retirements_total 17\n";
-        let expected = Figures { registrations: 61, retirements: 17, for_neighbours: 0 };
+        let expected = Figures { registrations: 61, retirements: 17, for_peers: 0 };
         assert_eq!(Figures::read(exposition), Some(expected));
-        let more = format!("{exposition}tavola_neighbours 1\ntavola_neighbours_received_total 5\n");
-        assert_eq!(Figures::read(&more), Some(Figures { for_neighbours: 5, ..expected }));
+        let more = format!("{exposition}tavola_peers 1\ntavola_peers_received_total 5\n");
+        assert_eq!(Figures::read(&more), Some(Figures { for_peers: 5, ..expected }));
         assert_eq!(Figures::read("tavola_store_registrations_total 61\n"), None);
     }
 }

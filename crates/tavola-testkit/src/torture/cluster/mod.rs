@@ -26,7 +26,7 @@ pub(super) use mutants::MUTANTS;
 use fault::Fault;
 use front_ends::Defect;
 use nodes::Nodes;
-use scene::{FOR_NEIGHBOURS, REGISTERED_AGAIN, RETIRED, play};
+use scene::{FOR_PEERS, REGISTERED_AGAIN, RETIRED, play};
 
 /// Every fault once.
 pub(super) const CAMPAIGN: Campaign = Campaign {
@@ -34,7 +34,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "three Cassandra nodes and two servers, of which one is killed, stopped, cut off or wrong about the time",
     short_seeds: Fault::ALL.len() as u64,
     needs_cluster: true,
-    must_happen: &[RETIRED, REGISTERED_AGAIN, FOR_NEIGHBOURS],
+    must_happen: &[RETIRED, REGISTERED_AGAIN, FOR_PEERS],
     attack,
 };
 
@@ -45,12 +45,12 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let verdict = outcome.inspect_err(|_| println!("{begin} could not be played"))?;
     let mut tally = verdict.inspect_err(|_| println!("{begin} BROKEN"))?;
     println!(
-        "{begin} {:>5} calls {:>4} unknown {:>4} busy {:>4} transfers {:>4} for a neighbour {:>2} undecided: clean",
+        "{begin} {:>5} calls {:>4} unknown {:>4} busy {:>4} transfers {:>4} for a peer {:>2} undecided: clean",
         tally.get("calls checked"),
         tally.get("writes without answer"),
         tally.get("answers 503"),
         tally.get("transfers"),
-        tally.get(FOR_NEIGHBOURS),
+        tally.get(FOR_PEERS),
         tally.get("partitions undecided"),
     );
     tally.add(fault.figure(), 1);

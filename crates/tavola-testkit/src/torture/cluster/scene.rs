@@ -31,7 +31,7 @@ pub(super) const RETIRED: &str = "partitions retired";
 pub(super) const REGISTERED_AGAIN: &str = "registrations beyond the first";
 
 /// Writes that one server carried out for the other.
-pub(super) const FOR_NEIGHBOURS: &str = "writes for a neighbour";
+pub(super) const FOR_PEERS: &str = "writes for a peer";
 
 /// What faults are done to.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl Scene<'_> {
         let partitions = histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
         Ok(self.read_and_judge(bank, histories).map(|mut tally| {
             tally.merge(seen);
-            tally.add(FOR_NEIGHBOURS, figures.for_neighbours);
+            tally.add(FOR_PEERS, figures.for_peers);
             tally.add(RETIRED, figures.retirements);
             tally.add(REGISTERED_AGAIN, figures.registrations.saturating_sub(partitions));
             tally

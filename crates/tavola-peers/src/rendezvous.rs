@@ -1,13 +1,12 @@
-//! Which front end writes a partition: the one with the highest score. When one comes or goes, only its own partitions
-//! change hands.
+//! Which node writes a partition: the one with the highest score. When a node comes or goes, only its own partitions move.
 
 use tavola_core::{PartitionKey, TableId};
 use twox_hash::XxHash3_64;
 
-/// How much a front end wants a partition. All front ends must find the same.
-pub(crate) fn score(front_end: &[u8; 16], table: TableId, partition_key: &PartitionKey) -> u64 {
+/// A node's score for a partition. All nodes must compute the same.
+pub(crate) fn score(node: &[u8; 16], table: TableId, partition_key: &PartitionKey) -> u64 {
     let mut named = Vec::with_capacity(24 + partition_key.as_str().len());
-    named.extend_from_slice(front_end);
+    named.extend_from_slice(node);
     named.extend_from_slice(&table.number().to_le_bytes());
     named.extend_from_slice(partition_key.as_str().as_bytes());
     XxHash3_64::oneshot(&named)
@@ -19,9 +18,9 @@ mod tests {
 
     const TABLE: TableId = TableId::new(300);
 
-    fn winner(front_ends: &[u8], key: usize) -> u8 {
+    fn winner(nodes: &[u8], key: usize) -> u8 {
         let key = PartitionKey::new(key.to_string()).unwrap();
-        front_ends.iter().copied().max_by_key(|id| score(&[*id; 16], TABLE, &key)).unwrap()
+        nodes.iter().copied().max_by_key(|id| score(&[*id; 16], TABLE, &key)).unwrap()
     }
 
     #[test]
@@ -33,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_takes_only_its_own_partitions_along() {
+    fn a_node_that_leaves_moves_only_its_own_partitions() {
         for key in 0..1_000 {
             let before = winner(&[1, 2, 3], key);
             if before != 3 {
@@ -48,6 +47,6 @@ mod tests {
         assert_eq!(score(&[7; 16], TABLE, &key), SCORE);
     }
 
-    /// Front ends of two versions must agree while one replaces the other.
+    /// Nodes of two versions must agree while one replaces the other.
     const SCORE: u64 = 15_241_809_783_903_185_182;
 }

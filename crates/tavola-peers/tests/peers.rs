@@ -1,4 +1,4 @@
-//! Front ends that come, go, and are not what they say.
+//! Nodes that come, go, and are not what they say.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -6,11 +6,11 @@ mod common;
 use std::sync::atomic::Ordering;
 
 use common::{Place, open, until, write};
-use tavola_neighbours::Affinity;
-use tavola_store::{FrontEnd, StoreError};
+use tavola_peers::Affinity;
+use tavola_store::{Peer, StoreError};
 use tokio::net::TcpListener;
 
-/// Enough of them that each of two front ends is preferred for some.
+/// Enough of them that each of two nodes is preferred for some.
 const PARTITIONS: usize = 64;
 
 #[tokio::test]
@@ -30,11 +30,11 @@ async fn both_agree_who_writes_a_partition() {
 }
 
 #[tokio::test]
-async fn writes_that_meet_nobody_stay() {
+async fn writes_without_conflict_stay() {
     let place = Place::default();
     let view = place.view(b"known to both");
     let one = open(view.clone(), Affinity::Contended).await;
-    let other = place.front_end().await;
+    let other = place.node().await;
     until(|| one.stats().present == 1).await;
     view.is_contended.store(false, Ordering::Relaxed);
     for partition in 0..PARTITIONS {
@@ -50,7 +50,7 @@ async fn writes_that_meet_nobody_stay() {
 }
 
 #[tokio::test]
-async fn who_took_leave_is_sent_nothing_more() {
+async fn a_node_that_left_is_forwarded_nothing_more() {
     let (one, other) = Place::default().two().await;
     other.close().await;
     until(|| one.stats().present == 0).await;
@@ -61,10 +61,10 @@ async fn who_took_leave_is_sent_nothing_more() {
 }
 
 #[tokio::test]
-async fn who_vanished_is_done_without() {
+async fn a_node_that_vanished_is_done_without() {
     let place = Place::default();
     let (one, other) = place.two().await;
-    // As a killed one: still on the list, and nobody at its address.
+    // As if killed: still on the list, and nothing listens at its address.
     drop(other);
     until(|| one.stats().present == 0).await;
     for partition in 0..PARTITIONS {
@@ -74,12 +74,12 @@ async fn who_vanished_is_done_without() {
 }
 
 #[tokio::test]
-async fn who_does_not_know_the_secret_is_left_out() {
+async fn a_node_without_the_secret_is_left_out() {
     let place = Place::default();
-    let one = place.front_end().await;
+    let one = place.node().await;
     let stranger = open(place.view(b"another store's"), Affinity::Always).await;
-    let friend = place.front_end().await;
-    // The friend came last: by the time it was met, the stranger was tried.
+    let friend = place.node().await;
+    // The friend came last: by the time it was connected, the stranger was tried.
     until(|| one.stats().present >= 1 && friend.stats().present >= 1).await;
     for partition in 0..PARTITIONS {
         write(&one, partition).await.unwrap().unwrap();
@@ -90,14 +90,14 @@ async fn who_does_not_know_the_secret_is_left_out() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_is_left_out() {
+async fn a_node_that_does_not_answer_is_left_out() {
     let place = Place::default();
     // A stopped process: its system takes connections, and it says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    place.list.lock().unwrap().push(FrontEnd { id: [9; 16], address });
-    let one = place.front_end().await;
-    let other = place.front_end().await;
+    place.list.lock().unwrap().push(Peer { id: [9; 16], address });
+    let one = place.node().await;
+    let other = place.node().await;
     until(|| one.stats().present == 1 && other.stats().present == 1).await;
     for partition in 0..PARTITIONS {
         write(&one, partition).await.unwrap().unwrap();
@@ -105,13 +105,13 @@ async fn who_does_not_answer_is_left_out() {
     assert_eq!(one.stats().unanswered, 0);
 }
 
-/// What a front end answers for another is the store's word, and where nothing was done the sender does it itself.
+/// What a node answers for another is the store's answer, and where nothing was done the sender does it itself.
 #[tokio::test]
 async fn trouble_of_the_other_is_told() {
     let place = Place::default();
     let view = place.view(b"known to both");
     let troubled = open(view.clone(), Affinity::Always).await;
-    let one = place.front_end().await;
+    let one = place.node().await;
     until(|| one.stats().present == 1).await;
     type Trouble = fn() -> StoreError;
     let trouble: [(Trouble, &str); 5] = [
@@ -122,7 +122,7 @@ async fn trouble_of_the_other_is_told() {
         (|| StoreError::Unavailable { reason: "away".into(), source: None }, "Ok(Ok"),
     ];
     let received = || troubled.stats().received;
-    // One that the troubled front end is preferred for.
+    // One that the troubled node is preferred for.
     let mut partition = 0;
     while received() == 0 {
         partition += 1;

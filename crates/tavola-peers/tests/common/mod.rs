@@ -1,4 +1,4 @@
-//! A store in memory that several front ends share, with a list of them.
+//! A store in memory that several nodes share, with a list of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
@@ -12,27 +12,27 @@ use tavola_core::{
     DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
     Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
 };
-use tavola_neighbours::{Affinity, NeighbourlyStore, Settings};
-use tavola_store::{FrontEnd, MemoryStore, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_peers::{Affinity, ForwardingStore, Settings};
+use tavola_store::{MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
 
 pub(crate) const TABLE: TableId = TableId::new(300);
 
-/// One front end's view of the shared store.
+/// One node's view of the shared store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     rows: Arc<MemoryStore>,
-    list: Arc<Mutex<Vec<FrontEnd>>>,
+    list: Arc<Mutex<Vec<Peer>>>,
     secret: Vec<u8>,
     pub(crate) is_contended: AtomicBool,
-    /// What the next commits meet.
+    /// What the next commits fail with.
     pub(crate) trouble: Mutex<Option<fn() -> StoreError>>,
 }
 
-/// What all front ends share.
+/// What all nodes share.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) rows: Arc<MemoryStore>,
-    pub(crate) list: Arc<Mutex<Vec<FrontEnd>>>,
+    pub(crate) list: Arc<Mutex<Vec<Peer>>>,
 }
 
 impl Place {
@@ -46,26 +46,26 @@ impl Place {
         })
     }
 
-    pub(crate) async fn front_end(&self) -> NeighbourlyStore {
+    pub(crate) async fn node(&self) -> ForwardingStore {
         open(self.view(b"known to both"), Affinity::Always).await
     }
 
-    /// Two front ends that have met.
-    pub(crate) async fn two(&self) -> (NeighbourlyStore, NeighbourlyStore) {
-        let (one, other) = (self.front_end().await, self.front_end().await);
+    /// Two nodes that are connected.
+    pub(crate) async fn two(&self) -> (ForwardingStore, ForwardingStore) {
+        let (one, other) = (self.node().await, self.node().await);
         until(|| one.stats().present == 1 && other.stats().present == 1).await;
         (one, other)
     }
 }
 
-pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> NeighbourlyStore {
+pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> ForwardingStore {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         affinity,
-        look_every: Duration::from_millis(10),
+        heartbeat_every: Duration::from_millis(10),
         ..Settings::new(address, Duration::from_secs(60), || Timestamp::new(DateTime::MAX))
     };
-    NeighbourlyStore::open(view, &settings).await.unwrap()
+    ForwardingStore::open(view, &settings).await.unwrap()
 }
 
 /// Waits for a state; longer than it takes on any machine.
@@ -122,7 +122,7 @@ impl SharedStore for Shared {
         self.is_contended.load(Ordering::Relaxed)
     }
 
-    async fn call_roll(&self, own: &FrontEnd, _: Duration) -> Result<Vec<FrontEnd>, StoreError> {
+    async fn heartbeat(&self, own: &Peer, _: Duration) -> Result<Vec<Peer>, StoreError> {
         let mut list = self.list.lock().unwrap();
         if !list.contains(own) {
             list.push(own.clone());
@@ -130,7 +130,7 @@ impl SharedStore for Shared {
         Ok(list.clone())
     }
 
-    async fn leave(&self, own: &FrontEnd) -> Result<(), StoreError> {
+    async fn leave(&self, own: &Peer) -> Result<(), StoreError> {
         self.list.lock().unwrap().retain(|one| one != own);
         Ok(())
     }

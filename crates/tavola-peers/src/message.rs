@@ -1,5 +1,5 @@
-//! What front ends say to each other, as bytes. Front ends of two versions meet while one replaces the other: whatever
-//! changes here, or in the encoding of entities, changes [`VERSION`], and they go on without each other.
+//! What nodes say to each other, as bytes. Nodes of two versions run side by side during an upgrade: whatever changes here,
+//! or in the encoding of entities, changes [`VERSION`], and they do not forward to each other meanwhile.
 
 use serde::{Deserialize, Serialize};
 use tavola_core::{
@@ -11,7 +11,7 @@ use tavola_store::{RowRef, StoreError, Verdict};
 
 use crate::proof::{Nonce, Proof};
 
-/// Of the messages and the meetings; the encoding of entities has its own.
+/// Of the messages and the handshake; the encoding of entities has its own.
 const VERSION: u8 = 1;
 
 /// The path of everything that this version says.
@@ -19,27 +19,27 @@ pub(crate) fn path(what: &str) -> String {
     format!("/tavola/{VERSION}.{FORMAT_VERSION}/{what}")
 }
 
-/// A guest comes.
+/// What a connecting node says first.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Greeting {
-    pub(crate) guest: Nonce,
+pub(crate) struct Hello {
+    pub(crate) caller: Nonce,
 }
 
-/// What a host answers.
+/// What the server answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
-    /// Who it is: an address may have passed on to another.
+    /// Which node it is: another process may have taken over the address.
     pub(crate) id: [u8; 16],
-    pub(crate) host: Nonce,
+    pub(crate) server: Nonce,
     pub(crate) proof: Proof,
     /// Milliseconds on its own clock, which only runs forwards.
     pub(crate) clock_ms: u64,
 }
 
-/// A transaction for the host to carry out.
+/// A transaction for the server to carry out.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Commit<'a> {
-    /// On the host's clock. Later than this nothing may begin: the sender has stopped waiting.
+    /// On the server's clock. Later than this nothing may begin: the sender has stopped waiting.
     pub(crate) begin_before_ms: u64,
     pub(crate) table: u64,
     pub(crate) now: u64,
@@ -83,11 +83,11 @@ pub(crate) enum Answer<'a> {
     Full(&'a str),
     Corrupt(&'a str),
     Unknown,
-    /// Nothing was done, and somebody else may do better.
+    /// Nothing was done; the sender may do it itself.
     Declined(&'a str),
 }
 
-/// The refusals that a store can come to. Others are for who checks a request, and that was done before.
+/// The refusals of a store. Others come from checking a request, which was done before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Objection {
     EntityAlreadyExists,
@@ -170,7 +170,7 @@ pub(crate) fn encode_commit(
 fn value_of(operation: &EntityOperation) -> Vec<u8> {
     match operation {
         EntityOperation::Insert(new) | EntityOperation::Replace(new, _) | EntityOperation::Merge(new, _) => {
-            // Whoever carries it out gives it a version.
+            // The node that carries it out gives it a version.
             encode_value(new.properties(), Timestamp::MIN)
         }
         EntityOperation::Delete(..) => Vec::new(),
@@ -242,9 +242,9 @@ fn version_of(outcome: &Outcome) -> Option<u64> {
     }
 }
 
-/// What a neighbour did with a commit.
+/// What a peer did with a commit.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum ForwardOutcome {
     /// It was carried out, or refused, or failed.
     Answered(Result<Verdict, StoreError>),
     /// It was not begun.
@@ -253,7 +253,7 @@ pub(crate) enum Told {
 
 impl Answer<'_> {
     /// What it means. One that cannot be right leaves us not knowing.
-    pub(crate) fn told(self, operations: usize) -> Told {
+    pub(crate) fn outcome(self, operations: usize) -> ForwardOutcome {
         let answered = match self {
             Self::Done(versions) if versions.len() == operations => outcomes(versions).map(Ok),
             Self::Refused(index, objection) if index < operations as u64 => {
@@ -262,10 +262,10 @@ impl Answer<'_> {
             Self::Contended => Err(StoreError::Contended),
             Self::Full(reason) => Err(StoreError::Full { reason: reason.to_owned() }),
             Self::Corrupt(reason) => Err(StoreError::Corrupt(reason.to_owned())),
-            Self::Declined(reason) => return Told::Declined(reason.to_owned()),
+            Self::Declined(reason) => return ForwardOutcome::Declined(reason.to_owned()),
             Self::Unknown | Self::Done(_) | Self::Refused(..) => Err(StoreError::UnknownOutcome),
         };
-        Told::Answered(answered)
+        ForwardOutcome::Answered(answered)
     }
 }
 
@@ -343,26 +343,28 @@ mod tests {
         let refused: Verdict = Err(FailedOperation { index: 1, refusal: Refusal::ConditionNotMet });
         for verdict in [done, refused] {
             let bytes = encode_answer(&Ok(verdict.clone())).unwrap();
-            let Told::Answered(Ok(told)) = decode::<Answer<'_>>(&bytes).unwrap().told(2) else { panic!("no verdict") };
-            assert_eq!(told, verdict);
+            let ForwardOutcome::Answered(Ok(outcome)) = decode::<Answer<'_>>(&bytes).unwrap().outcome(2) else {
+                panic!("no verdict")
+            };
+            assert_eq!(outcome, verdict);
         }
     }
 
     #[test]
     fn an_answer_to_something_else_says_nothing() {
         let bytes = encode_answer(&Ok(Ok(vec![Outcome::Deleted]))).unwrap();
-        let told = decode::<Answer<'_>>(&bytes).unwrap().told(2);
-        assert!(matches!(told, Told::Answered(Err(StoreError::UnknownOutcome))), "{told:?}");
+        let outcome = decode::<Answer<'_>>(&bytes).unwrap().outcome(2);
+        assert!(matches!(outcome, ForwardOutcome::Answered(Err(StoreError::UnknownOutcome))), "{outcome:?}");
     }
 
     proptest! {
         #[test]
-        fn bytes_of_strangers_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(commit) = decode::<Commit<'_>>(&bytes) {
                 let _whatever = commit.transaction();
             }
             if let Ok(answer) = decode::<Answer<'_>>(&bytes) {
-                let _whatever = answer.told(1);
+                let _whatever = answer.outcome(1);
             }
         }
 

@@ -1,4 +1,4 @@
-//! The host's end of a connection: who comes is asked for a proof, and what it brings is carried out.
+//! The listening end of a connection: a caller must prove what it is, then its transactions are carried out.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -18,29 +18,29 @@ use tavola_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use crate::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES, millis};
 use crate::counters::{Counters, count};
-use crate::link::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES, millis};
-use crate::message::{Commit, Greeting, Welcome, decline, decode, encode, encode_answer, path};
+use crate::message::{Commit, Hello, Welcome, decline, decode, encode, encode_answer, path};
 use crate::proof::{End, Nonce, Proof, Secret, nonce};
 
-/// Front ends are few; others have no business here.
+/// Nodes are few.
 const CONNECTIONS_MAX: usize = 256;
 /// Writes of one connection at a time.
 const STREAMS_MAX: u32 = 4096;
-/// Until a guest has entered.
-const ENTERING_TIME: Duration = Duration::from_secs(5);
-/// What a stranger may say.
-const GREETING_BYTES_MAX: usize = 1 << 10;
-/// A transaction brings 4 MiB as JSON; encoded it is smaller, but for names that are told again for each row.
+/// Until a caller has proved what it is.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a caller may send before it has.
+const HELLO_BYTES_MAX: usize = 1 << 10;
+/// A transaction brings 4 MiB as JSON; encoded it is smaller, but for names that are repeated for each row.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// After a failure to accept, such as a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Guests' writes that are under way at the end may take so long.
-const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// Forwarded writes that are under way at the end may take so long.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct PeerServer {
     pub(crate) id: [u8; 16],
     pub(crate) secret: Secret,
     pub(crate) store: Arc<dyn Store>,
@@ -51,48 +51,51 @@ pub(crate) struct Host {
     pub(crate) clock: fn() -> Timestamp,
 }
 
-/// One who came, and whether it has proved to be a front end.
-struct Guest {
-    host_nonce: Nonce,
-    guest_nonce: OnceLock<Nonce>,
-    has_entered: AtomicBool,
+/// One caller, and whether it has proved to be a node of this store.
+struct PeerSession {
+    server_nonce: Nonce,
+    caller_nonce: OnceLock<Nonce>,
+    is_authenticated: AtomicBool,
 }
 
-impl Host {
-    /// Takes connections until told to stop; returns once those that stand are done.
+impl PeerServer {
+    /// Takes connections until told to stop; returns once those that are open are done.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                () = told(&mut stop) => break,
+                () = stopped(&mut stop) => break,
             };
             match accepted {
                 Ok((stream, peer)) => {
                     let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-                    let (host, stop) = (Arc::clone(&self), stop.clone());
+                    let (server, stop) = (Arc::clone(&self), stop.clone());
                     tokio::spawn(async move {
-                        host.receive(stream, peer, stop).await;
+                        server.receive(stream, peer, stop).await;
                         drop(place);
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take a connection of another front end");
+                    tracing::warn!(%error, "cannot accept a connection of a peer");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
         drop(listener);
         let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
-        let _some_remain = tokio::time::timeout(DRAIN_TIME, places.acquire_many(all)).await;
+        let _some_remain = tokio::time::timeout(DRAIN_TIMEOUT, places.acquire_many(all)).await;
     }
 
     async fn receive(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
         let _slower = stream.set_nodelay(true);
-        let guest =
-            Arc::new(Guest { host_nonce: nonce(), guest_nonce: OnceLock::new(), has_entered: AtomicBool::new(false) });
-        let (host, who) = (self, Arc::clone(&guest));
-        let service = service_fn(move |request| Arc::clone(&host).answer(Arc::clone(&who), request));
+        let session = Arc::new(PeerSession {
+            server_nonce: nonce(),
+            caller_nonce: OnceLock::new(),
+            is_authenticated: AtomicBool::new(false),
+        });
+        let (server, caller) = (self, Arc::clone(&session));
+        let service = service_fn(move |request| Arc::clone(&server).answer(Arc::clone(&caller), request));
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -101,73 +104,77 @@ impl Host {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let too_long = async {
-            tokio::time::sleep(ENTERING_TIME).await;
-            if guest.has_entered.load(Ordering::Acquire) {
+            tokio::time::sleep(HANDSHAKE_TIMEOUT).await;
+            if session.is_authenticated.load(Ordering::Acquire) {
                 std::future::pending::<()>().await;
             }
         };
         let ended = tokio::select! {
             ended = served.as_mut() => ended,
             () = too_long => {
-                tracing::debug!(%peer, "a connection that nobody entered by was closed");
+                tracing::debug!(%peer, "a connection without a handshake was closed");
                 return;
             }
-            () = told(&mut stop) => {
+            () = stopped(&mut stop) => {
                 served.as_mut().graceful_shutdown();
                 served.await
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%peer, %error, "a connection of another front end ended");
+            tracing::debug!(%peer, %error, "a connection of a peer ended");
         }
     }
 
     async fn answer(
         self: Arc<Self>,
-        guest: Arc<Guest>,
+        session: Arc<PeerSession>,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, http::Error> {
-        let (status, body) = self.reply(&guest, request).await.unwrap_or_else(|status| (status, Vec::new()));
+        let (status, body) = self.reply(&session, request).await.unwrap_or_else(|status| (status, Vec::new()));
         Response::builder().status(status).body(Full::new(body.into()))
     }
 
-    async fn reply(&self, guest: &Guest, request: Request<Incoming>) -> Result<(StatusCode, Vec<u8>), StatusCode> {
+    async fn reply(
+        &self,
+        session: &PeerSession,
+        request: Request<Incoming>,
+    ) -> Result<(StatusCode, Vec<u8>), StatusCode> {
         let asked = request.uri().path().to_owned();
         if request.method() != Method::POST {
             return Err(StatusCode::METHOD_NOT_ALLOWED);
         }
         if asked == path("commit") {
-            if !guest.has_entered.load(Ordering::Acquire) {
+            if !session.is_authenticated.load(Ordering::Acquire) {
                 return Err(StatusCode::FORBIDDEN);
             }
             let body = read(request, COMMIT_BYTES_MAX).await?;
             return self.commit(&body).await.map(|answer| (StatusCode::OK, answer));
         }
-        let body = read(request, GREETING_BYTES_MAX).await?;
+        let body = read(request, HELLO_BYTES_MAX).await?;
         if asked == path("meet") {
-            return self.meet(guest, &body).map(|welcome| (StatusCode::OK, welcome));
+            return self.hello(session, &body).map(|welcome| (StatusCode::OK, welcome));
         }
         if asked == path("enter") {
-            return self.enter(guest, &body).map(|()| (StatusCode::NO_CONTENT, Vec::new()));
+            return self.enter(session, &body).map(|()| (StatusCode::NO_CONTENT, Vec::new()));
         }
         Err(StatusCode::NOT_FOUND)
     }
 
-    fn meet(&self, guest: &Guest, body: &[u8]) -> Result<Vec<u8>, StatusCode> {
-        let greeting: Greeting = decode(body).map_err(|_| StatusCode::BAD_REQUEST)?;
-        guest.guest_nonce.set(greeting.guest).map_err(|_| StatusCode::CONFLICT)?;
-        let proof = self.secret.prove(End::Host, &guest.host_nonce, &greeting.guest);
-        let welcome = Welcome { id: self.id, host: guest.host_nonce, proof, clock_ms: self.clock_ms() };
+    fn hello(&self, session: &PeerSession, body: &[u8]) -> Result<Vec<u8>, StatusCode> {
+        let hello: Hello = decode(body).map_err(|_| StatusCode::BAD_REQUEST)?;
+        session.caller_nonce.set(hello.caller).map_err(|_| StatusCode::CONFLICT)?;
+        let proof = self.secret.prove(End::Server, &session.server_nonce, &hello.caller);
+        let welcome = Welcome { id: self.id, server: session.server_nonce, proof, clock_ms: self.clock_ms() };
         encode(&welcome).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    fn enter(&self, guest: &Guest, body: &[u8]) -> Result<(), StatusCode> {
+    fn enter(&self, session: &PeerSession, body: &[u8]) -> Result<(), StatusCode> {
         let proof: Proof = decode(body).map_err(|_| StatusCode::BAD_REQUEST)?;
-        let guest_nonce = guest.guest_nonce.get().ok_or(StatusCode::CONFLICT)?;
-        if !self.secret.accepts(&proof, End::Guest, &guest.host_nonce, guest_nonce) {
+        let caller_nonce = session.caller_nonce.get().ok_or(StatusCode::CONFLICT)?;
+        if !self.secret.accepts(&proof, End::Caller, &session.server_nonce, caller_nonce) {
             return Err(StatusCode::FORBIDDEN);
         }
-        guest.has_entered.store(true, Ordering::Release);
+        session.is_authenticated.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -189,9 +196,9 @@ impl Host {
     }
 }
 
-/// Waits for the word to stop, or for the end of whoever could give it.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    let _nobody_left = stop.wait_for(|stop| *stop).await;
+/// Waits for the word to stop, or for the end of its sender.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _sender_gone = stop.wait_for(|stop| *stop).await;
 }
 
 async fn read(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, StatusCode> {

@@ -1,12 +1,12 @@
-//! The contract of stores, where about half of the writes take the way over a neighbour.
+//! The contract of stores, where about half of the writes are forwarded to a peer.
 
 mod common;
 
 use common::Place;
-use tavola_neighbours::NeighbourlyStore;
+use tavola_peers::ForwardingStore;
 
-/// One front end that is asked; the one that it sends writes to lives as long as the test.
-async fn one_of_two() -> NeighbourlyStore {
+/// One node that is asked; the one that it forwards writes to lives as long as the test.
+async fn one_of_two() -> ForwardingStore {
     let (asked, other) = Place::default().two().await;
     tokio::spawn(async move {
         let _kept = other;

@@ -1,20 +1,20 @@
-//! What front ends have done for each other, counted for whoever exports it.
+//! What nodes have done for each other, counted for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters since the start, and who is there now.
+/// Counters since the start, and the peers that are connected now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct NeighbourStats {
-    /// Other front ends that can be reached.
+pub struct PeerStats {
+    /// Other nodes that can be reached.
     pub present: u64,
-    /// Writes that another front end carried out for us.
+    /// Writes that another node carried out for us.
     pub sent: u64,
-    /// Writes that another front end did not begin, so that we did.
+    /// Writes that another node did not begin, so that we did.
     pub declined: u64,
-    /// Writes that were sent, and of which we do not know what became.
+    /// Writes that were forwarded, and whose outcome is unknown.
     pub unanswered: u64,
-    /// Writes that we carried out for others.
+    /// Writes that we carried out for other nodes.
     pub received: u64,
 }
 
@@ -31,9 +31,9 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Counters {
-    pub(crate) fn read(&self, present: usize) -> NeighbourStats {
+    pub(crate) fn read(&self, present: usize) -> PeerStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        NeighbourStats {
+        PeerStats {
             present: present as u64,
             sent: read(&self.sent),
             declined: read(&self.declined),

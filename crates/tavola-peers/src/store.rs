@@ -1,0 +1,186 @@
+//! A store that forwards the writes of contended partitions to one node.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_store::{Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::counters::{Counters, PeerStats, count};
+use crate::membership::Membership;
+use crate::message::ForwardOutcome;
+use crate::proof::Secret;
+use crate::server::PeerServer;
+
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
+
+/// Which writes are forwarded to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Affinity {
+    /// Those of partitions on which writes of several nodes conflicted a moment ago.
+    Contended,
+    /// All of partitions that a peer is preferred for.
+    Always,
+}
+
+/// How this node takes part.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it listens for peers, and the address that it lists for them.
+    pub address: SocketAddr,
+    /// Which writes are forwarded.
+    pub affinity: Affinity,
+    /// Between two heartbeats.
+    pub heartbeat_every: Duration,
+    /// Until a peer has carried out a write: longer than the store takes at most.
+    pub forward_timeout: Duration,
+    /// What time it is here. Writes of a peer whose clock is ahead get this time, or it would push the versions of all our
+    /// partitions into the future.
+    pub clock: fn() -> Timestamp,
+}
+
+impl Settings {
+    /// What suits most: a list that is a few seconds old, and no forwarding where nothing conflicts.
+    #[must_use]
+    pub fn new(address: SocketAddr, forward_timeout: Duration, clock: fn() -> Timestamp) -> Self {
+        Self { address, affinity: Affinity::Contended, heartbeat_every: HEARTBEAT_EVERY, forward_timeout, clock }
+    }
+}
+
+/// Why a node cannot take part.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address is not ours, or taken.
+    #[error("cannot listen for peers on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The store has no secret, or cannot be asked.
+    #[error("cannot read the secret that peers prove themselves with: {0}")]
+    Secret(#[from] StoreError),
+}
+
+/// A shared store that forwards some writes to a peer.
+#[derive(Debug)]
+pub struct ForwardingStore {
+    store: Arc<dyn SharedStore>,
+    membership: Arc<Membership>,
+    counters: Arc<Counters>,
+    affinity: Affinity,
+    forward_timeout: Duration,
+    stop: watch::Sender<bool>,
+    heartbeat: JoinHandle<()>,
+    server: Mutex<JoinHandle<()>>,
+}
+
+impl ForwardingStore {
+    /// Listens for peers, and looks for them.
+    ///
+    /// # Errors
+    /// If the address cannot be had, or the store does not tell its secret.
+    pub async fn open(store: Arc<dyn SharedStore>, settings: &Settings) -> Result<Self, OpenError> {
+        let address = settings.address;
+        let cannot_listen = |source| OpenError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+        let secret = store.shared_secret().await?;
+        let secret = Secret::new(&secret)
+            .ok_or_else(|| StoreError::Corrupt("the secret of the nodes cannot be a key".to_owned()))?;
+        let own = Peer { id: *Uuid::new_v4().as_bytes(), address: address.to_string() };
+        let counters = Arc::new(Counters::default());
+        let server = Arc::new(PeerServer {
+            id: own.id,
+            secret: secret.clone(),
+            store: Arc::clone(&store) as _,
+            counters: Arc::clone(&counters),
+            started: Instant::now(),
+            clock: settings.clock,
+        });
+        let membership = Arc::new(Membership::new(own, secret));
+        let (stop, stopped) = watch::channel(false);
+        let heartbeat = tokio::spawn(Arc::clone(&membership).run(Arc::clone(&store), settings.heartbeat_every));
+        let server = Mutex::new(tokio::spawn(server.run(listener, stopped)));
+        let Settings { affinity, forward_timeout, .. } = *settings;
+        Ok(Self { store, membership, counters, affinity, forward_timeout, stop, heartbeat, server })
+    }
+
+    /// Where peers reach this node.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.membership.own().address
+    }
+
+    /// What nodes have done for each other.
+    #[must_use]
+    pub fn stats(&self) -> PeerStats {
+        self.counters.read(self.membership.present())
+    }
+
+    /// Leaves the list: peers forward nothing more, and what they have forwarded is finished.
+    pub async fn close(&self) {
+        self.heartbeat.abort();
+        if let Err(error) = self.store.leave(self.membership.own()).await {
+            tracing::debug!(%error, "peers find out by themselves");
+        }
+        let _server_gone = self.stop.send(true);
+        let _panicked = (&mut *self.server.lock().await).await;
+    }
+}
+
+impl Drop for ForwardingStore {
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+        let _server_gone = self.stop.send(true);
+    }
+}
+
+#[async_trait]
+impl Store for ForwardingStore {
+    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+        self.store.get(address).await
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.store.scan(scan).await
+    }
+
+    async fn commit(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let partition_key = transaction.partition_key();
+        if self.affinity == Affinity::Contended && !self.store.is_contended(table, partition_key) {
+            return self.store.commit(table, transaction, now).await;
+        }
+        let Some(writer) = self.membership.writer_of(table, partition_key) else {
+            return self.store.commit(table, transaction, now).await;
+        };
+        match writer.commit(table, transaction, now, self.forward_timeout).await {
+            ForwardOutcome::Answered(verdict) => {
+                let is_unknown = matches!(verdict, Err(StoreError::UnknownOutcome));
+                count(if is_unknown { &self.counters.unanswered } else { &self.counters.sent });
+                verdict
+            }
+            ForwardOutcome::Declined(reason) => {
+                count(&self.counters.declined);
+                tracing::debug!(reason, "a peer did not take a write");
+                self.store.commit(table, transaction, now).await
+            }
+        }
+    }
+
+    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+        self.store.purge(table).await
+    }
+}
