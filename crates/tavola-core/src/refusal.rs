@@ -79,8 +79,10 @@ pub enum Refusal {
 
     /// A write through the read-only secondary, or in an account that takes none.
     WritesNotAllowed,
-    /// What the credential can never do, or not with these keys.
+    /// What the credential can never do, or not with this table.
     NotAuthorized,
+    /// An entity whose keys lie outside the range that the credential opens.
+    KeyNotAuthorized,
     /// What the credential's permissions do not cover.
     PermissionMismatch,
     /// A kind of resource that the signature does not open.

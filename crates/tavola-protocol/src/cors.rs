@@ -12,15 +12,14 @@ use tavola_core::cors::{CorsRule, rule_for};
 
 use crate::headers::{Exchange, text_value};
 use crate::rejection::Rejection;
-use crate::table::render_rejection;
 
 /// Answers a preflight. It is never authenticated, and the resource need not exist.
-#[must_use]
-pub fn preflight(parts: &Parts, rules: &[CorsRule], exchange: &Exchange<'_>) -> Response<Bytes> {
-    match preflight_headers(&parts.headers, rules) {
-        Ok(headers) => exchange.respond(StatusCode::OK, headers, Bytes::new()),
-        Err(rejection) => render_rejection(&rejection, exchange),
-    }
+///
+/// # Errors
+/// If a header is missing, or no rule admits what it asks for.
+pub fn preflight(parts: &Parts, rules: &[CorsRule], exchange: &Exchange<'_>) -> Result<Response<Bytes>, Rejection> {
+    let headers = preflight_headers(&parts.headers, rules)?;
+    Ok(exchange.respond(StatusCode::OK, headers, Bytes::new()))
 }
 
 fn preflight_headers(asked: &HeaderMap, rules: &[CorsRule]) -> Result<HeaderMap, Rejection> {
@@ -98,6 +97,7 @@ mod tests {
 
     use super::{add_cors_headers, preflight};
     use crate::headers::{Exchange, Presentation};
+    use crate::table::render_rejection;
 
     fn rule(origin: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
         let list = |text: &str| text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
@@ -122,7 +122,7 @@ mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let presentation = Presentation::of(&parts, None);
         let exchange = Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
-        preflight(&parts, rules, &exchange)
+        preflight(&parts, rules, &exchange).unwrap_or_else(|rejection| render_rejection(&rejection, &exchange))
     }
 
     /// Statements 246 and 247.

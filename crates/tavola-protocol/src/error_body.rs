@@ -67,14 +67,14 @@ fn tail(request_id: &str, now: DateTime) -> String {
 
 fn authentication_detail(rejection: &Rejection) -> Option<&str> {
     match rejection.innermost() {
-        Rejection::AuthenticationFailed { detail } => detail.as_deref(),
+        Rejection::AuthenticationFailed { detail, .. } => detail.as_deref(),
         _ => None,
     }
 }
 
 fn details(rejection: &Rejection) -> Vec<(&'static str, &str)> {
     match rejection.innermost() {
-        Rejection::AuthenticationFailed { detail: Some(detail) } => vec![("AuthenticationErrorDetail", detail)],
+        Rejection::AuthenticationFailed { detail: Some(detail), .. } => vec![("AuthenticationErrorDetail", detail)],
         Rejection::InvalidHeaderValue { name, value } => vec![("HeaderName", name), ("HeaderValue", value)],
         Rejection::MissingRequiredHeader(name) => vec![("HeaderName", name)],
         Rejection::InvalidQueryParameter { name, value } => {
@@ -140,6 +140,7 @@ mod tests {
     use tavola_core::{DateTime, Refusal};
 
     use super::{json, read, xml};
+    use crate::deny_reason::DenyReason;
     use crate::rejection::{Rejection, status_code_text};
 
     const ID: &str = "aceccc68-b002-006e-7110-617748000000";
@@ -176,7 +177,8 @@ mod tests {
 
     #[test]
     fn details() {
-        let failed = Rejection::AuthenticationFailed { detail: Some("string to sign: 'GET\n<\u{1}>'".to_owned()) };
+        let detail = Some("string to sign: 'GET\n<\u{1}>'".to_owned());
+        let failed = Rejection::AuthenticationFailed { detail, reason: DenyReason::Signature };
         assert!(json_of(&failed).contains("including the signature.\\nstring to sign: 'GET\\n<\\u0001>'\\nRequestId:"));
         assert!(xml_of(&failed).ends_with(
             "</m:message><AuthenticationErrorDetail>string to sign: 'GET\n&lt;?&gt;'</AuthenticationErrorDetail></m:error>"

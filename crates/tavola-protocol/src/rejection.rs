@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use http::StatusCode;
 use tavola_core::{Denial, FailedOperation, Refusal};
 
+use crate::deny_reason::DenyReason;
 use crate::table::batch::BatchError;
 use crate::table::entity_json::BodyError;
 use crate::xml::XmlError;
@@ -97,6 +98,8 @@ pub enum Rejection {
     CredentialsMissing {
         /// Where to get some, for `WWW-Authenticate`.
         challenge: String,
+        /// For logs and counters; the client is not told.
+        reason: DenyReason,
     },
     /// A signature that does not open this service.
     ServiceMismatch,
@@ -108,7 +111,11 @@ pub enum Rejection {
     AuthenticationFailed {
         /// Why, with nothing secret in it: neither a key nor the signature that would have been right.
         detail: Option<String>,
+        /// For logs and counters.
+        reason: DenyReason,
     },
+    /// A request that is not let in, whatever its credentials.
+    Denied(DenyReason),
 
     /// A preflight without `Origin` or `Access-Control-Request-Method`.
     CorsHeaderMissing,
@@ -267,6 +274,7 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::ProtocolMismatch => error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH),
         Rejection::SourceIpMismatch(ip) => error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip)),
         Rejection::AuthenticationFailed { .. } => error(403, "AuthenticationFailed", AUTHENTICATION_FAILED),
+        Rejection::Denied(_) => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
         Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
         Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
         Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
@@ -320,7 +328,7 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
         }
         Refusal::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
         Refusal::WritesNotAllowed => error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED),
-        Refusal::NotAuthorized => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
+        Refusal::NotAuthorized | Refusal::KeyNotAuthorized => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
         Refusal::PermissionMismatch => error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH),
         Refusal::ResourceTypeMismatch => error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH),
     }

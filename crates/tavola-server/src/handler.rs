@@ -11,12 +11,13 @@ use futures_util::FutureExt;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use tavola_core::reply::Cost;
-use tavola_core::{DateTime, Grant, Refusal, TableRequest};
+use tavola_core::{DateTime, Grant, TableRequest};
 use tavola_protocol::auth::without_credentials;
 use tavola_protocol::rejection::Budget;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
 use tavola_protocol::{
-    Address, AddressRules, Caller, Credential, Exchange, Gate, Presentation, Rejection, authenticate, cors, locate,
+    Address, AddressRules, Caller, Credential, DenyReason, Exchange, Gate, Presentation, Rejection, authenticate, cors,
+    locate,
 };
 use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::StoreError;
@@ -229,7 +230,7 @@ impl<'a> RequestInHand<'a> {
     /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.
     fn check_source(&self) -> Result<(), Rejection> {
         match &self.account {
-            Some(account) if !account.admits(self.client.ip) => Err(Refusal::NotAuthorized.into()),
+            Some(account) if !account.admits(self.client.ip) => Err(Rejection::Denied(DenyReason::Address)),
             _ => Ok(()),
         }
     }
@@ -258,9 +259,9 @@ impl<'a> RequestInHand<'a> {
         tracing::debug!(request_id = self.request_id, %refusal, "a token was refused");
         match refusal {
             TokenRefusal::KeysUnavailable => busy(),
-            _ => match without_credentials(self.presentation.version(), tokens.challenge()) {
-                Rejection::AuthenticationFailed { .. } => {
-                    Rejection::AuthenticationFailed { detail: Some(refusal.to_string()) }
+            _ => match without_credentials(self.presentation.version(), tokens.challenge(), refusal.deny_reason()) {
+                Rejection::AuthenticationFailed { reason, .. } => {
+                    Rejection::AuthenticationFailed { detail: Some(refusal.to_string()), reason }
                 }
                 challenge => challenge,
             },
@@ -310,7 +311,7 @@ impl<'a> RequestInHand<'a> {
         self.subject.operation = "PreflightTableRequest";
         let properties = self.node.tables.properties(&address.account).await;
         let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
-        Ok(cors::preflight(&self.parts, &properties.cors, &self.exchange()))
+        Ok(cors::preflight(&self.parts, &properties.cors, &self.exchange())?)
     }
 
     /// A store that cannot say the rules costs a browser its answer, not the request.
@@ -339,6 +340,7 @@ impl<'a> RequestInHand<'a> {
 
     fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
         self.subject.error_code = Some(tavola_protocol::rejection::status_code_text(rejection).code);
+        self.subject.deny_reason = DenyReason::of(rejection);
         self.subject.throttled_by = Bound::behind(rejection);
         self.subject.cost = Cost { rows_returned: 0, ..self.subject.cost };
         render_rejection(rejection, &self.exchange())

@@ -32,7 +32,7 @@ pub(crate) fn judge(
 /// What a rejection says, for a person.
 pub(crate) fn words(rejection: &Rejection) -> String {
     match rejection {
-        Rejection::AuthenticationFailed { detail: Some(detail) } => detail.trim_end_matches('.').to_owned(),
+        Rejection::AuthenticationFailed { detail: Some(detail), .. } => detail.trim_end_matches('.').to_owned(),
         other => {
             let parts = tavola_protocol::rejection::status_code_text(other);
             format!("{}: {}", parts.code, parts.text.trim_end_matches('.'))

@@ -174,7 +174,7 @@ impl TableSignature {
         if !demand.letters.are_in(self.permissions) {
             return Err(Refusal::PermissionMismatch);
         }
-        if key().is_some_and(|key| !self.range.contains(&key)) { Err(Refusal::NotAuthorized) } else { Ok(()) }
+        if key().is_some_and(|key| !self.range.contains(&key)) { Err(Refusal::KeyNotAuthorized) } else { Ok(()) }
     }
 }
 

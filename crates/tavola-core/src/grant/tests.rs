@@ -94,11 +94,11 @@ fn a_range_binds_points_and_every_operation_of_a_transaction() {
     let grant = signature("raud", range.clone());
     assert_eq!(grant.key_range(), &range);
     for (row_key, inside) in [("a", false), ("b", true), ("d", true), ("dd", false)] {
-        let expected = if inside { Ok(()) } else { refused(Refusal::NotAuthorized) };
+        let expected = if inside { Ok(()) } else { refused(Refusal::KeyNotAuthorized) };
         assert_eq!(grant.permits(&TableRequest::GetEntity(table("Tab"), key("p", row_key))), expected, "{row_key}");
         assert_eq!(grant.permits(&write("delete", row_key)), expected, "{row_key}");
         let group = EntityGroupTransaction::new(vec![operation("insert", "c"), operation("delete", row_key)]).unwrap();
-        let failed = FailedOperation { index: 1, refusal: Refusal::NotAuthorized };
+        let failed = FailedOperation { index: 1, refusal: Refusal::KeyNotAuthorized };
         let expected = if inside { Ok(()) } else { Err(Denial::Operation(failed)) };
         assert_eq!(grant.permits(&TableRequest::Transaction(table("TAB"), group)), expected, "{row_key}");
     }

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName};
 use tavola_core::{AccountName, Grant};
 
 use crate::address::Address;
+use crate::deny_reason::DenyReason;
 use crate::headers::name;
 use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
@@ -88,13 +89,13 @@ pub fn authenticate<'a>(parts: &'a Parts, address: &Address, gate: &Gate<'_>) ->
     let Some(authorization) = parts.headers.get(AUTHORIZATION) else {
         return match parts.uri.query() {
             Some(query) if SasFields::are_in(Some(query)) => sas::check(query, &address.account, gate),
-            _ => Err(without_credentials(version, gate.challenge)),
+            _ => Err(without_credentials(version, gate.challenge, DenyReason::Missing)),
         };
     };
     let authorization = authorization.to_str().map_err(|_| Rejection::InvalidAuthenticationInfo)?;
     if let Some(token) = bearer(authorization) {
         // Whoever listens on the way would be as good as the bearer.
-        return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(failed("A token needs https.")) };
+        return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(token_needs_https()) };
     }
     check_shared_key(parts, &address.account, gate.keys, gate.now)?;
     Ok(Credential::Complete(Grant::owner(address.account.clone())))
@@ -113,7 +114,8 @@ pub fn check_shared_key(
     let authorization = text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
     let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
     if credentials.account != account.as_str() {
-        return Err(failed("The account of the Authorization header is not the account of the request's URL."));
+        let detail = "The account of the Authorization header is not the account of the request's URL.";
+        return Err(failed(DenyReason::OtherAccount, detail));
     }
     check_signature(&credentials, parts, account, keys)?;
     check_date(&parts.headers, now)
@@ -133,12 +135,12 @@ pub fn token_of(headers: &HeaderMap) -> Option<&str> {
 
 /// What a request gets that presents nothing, or a token that does not hold.
 #[must_use]
-pub fn without_credentials(version: Version, challenge: &str) -> Rejection {
+pub fn without_credentials(version: Version, challenge: &str, reason: DenyReason) -> Rejection {
     if version.as_str() >= CHALLENGE {
-        return Rejection::CredentialsMissing { challenge: challenge.to_owned() };
+        return Rejection::CredentialsMissing { challenge: challenge.to_owned(), reason };
     }
     // No detail: that is how the service words it when nothing was sent.
-    Rejection::AuthenticationFailed { detail: None }
+    Rejection::AuthenticationFailed { detail: None, reason }
 }
 
 fn bearer(authorization: &str) -> Option<&str> {
@@ -146,8 +148,12 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-pub(crate) fn failed(detail: impl Into<String>) -> Rejection {
-    Rejection::AuthenticationFailed { detail: Some(detail.into()) }
+pub(crate) fn failed(reason: DenyReason, detail: impl Into<String>) -> Rejection {
+    Rejection::AuthenticationFailed { detail: Some(detail.into()), reason }
+}
+
+fn token_needs_https() -> Rejection {
+    failed(DenyReason::Protocol, "A token needs https.")
 }
 
 fn check_signature(
@@ -161,7 +167,7 @@ fn check_signature(
         method: parts.method.as_str(),
         content_md5: text_of(&parts.headers, &name::CONTENT_MD5).unwrap_or_default(),
         content_type: text_of(&parts.headers, &CONTENT_TYPE).unwrap_or_default(),
-        date: date_text(&parts.headers).ok_or_else(|| failed("The request has no date."))?,
+        date: date_text(&parts.headers).ok_or_else(|| failed(DenyReason::Clock, "The request has no date."))?,
         account: account.as_str(),
         path: parts.uri.path(),
         comp: query.get(Parameter::Comp),
@@ -178,10 +184,11 @@ fn check_signature(
     }
     // Not the whole of it: it may be right for another request.
     let given = credentials.signature_text.get(..SIGNATURE_CHARS_SHOWN).unwrap_or_default();
-    Err(failed(format!(
+    let detail = format!(
         "The MAC signature found in the HTTP request '{given}...' is not the same as any computed signature. \
          Server used following string to sign: '{text}'."
-    )))
+    );
+    Err(failed(DenyReason::Signature, detail))
 }
 
 /// The Python library signs a request for the secondary first and then puts `/acct-secondary` before its path.
@@ -200,13 +207,14 @@ fn date_text(headers: &HeaderMap) -> Option<&str> {
 fn check_date(headers: &HeaderMap, now: SystemTime) -> Result<(), Rejection> {
     let text = date_text(headers).unwrap_or_default();
     let Ok(date) = httpdate::parse_http_date(text) else {
-        return Err(failed(format!("The date header is not a date: '{text}'")));
+        return Err(failed(DenyReason::Clock, format!("The date header is not a date: '{text}'")));
     };
-    let distance = now.duration_since(date).unwrap_or_else(|future| future.duration());
-    if distance > CLOCK_SKEW_MAX {
-        return Err(failed(format!("Request date header too old: '{text}'")));
-    }
-    Ok(())
+    let wrong = match now.duration_since(date) {
+        Ok(age) if age > CLOCK_SKEW_MAX => "too old",
+        Err(ahead) if ahead.duration() > CLOCK_SKEW_MAX => "too far in the future",
+        _ => return Ok(()),
+    };
+    Err(failed(DenyReason::Clock, format!("Request date header {wrong}: '{text}'")))
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

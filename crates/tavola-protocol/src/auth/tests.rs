@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
 use super::{Caller, Gate, authenticate};
 use crate::address::{Address, AddressRules, locate};
+use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
 
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -44,8 +45,30 @@ fn check(parts: &Parts, now: SystemTime) -> Result<(), Rejection> {
 fn failure(parts: &Parts, now: SystemTime) -> String {
     match check(parts, now) {
         Ok(()) => "granted".to_owned(),
-        Err(Rejection::AuthenticationFailed { detail }) => detail.unwrap_or_else(|| "no detail".to_owned()),
+        Err(Rejection::AuthenticationFailed { detail, .. }) => detail.unwrap_or_else(|| "no detail".to_owned()),
         Err(other) => status_code_text(&other).code.to_owned(),
+    }
+}
+
+/// An operator can tell a wrong clock from a wrong key.
+#[test]
+fn each_failure_has_its_reason() {
+    let reason = |parts: &Parts, now| DenyReason::of(&check(parts, now).unwrap_err()).unwrap();
+    let path = "/devstoreaccount1/Tables";
+    let signed_at = |date| signed(Scheme::SharedKey, KEY, "GET", path, date);
+    assert_eq!(reason(&recorded(&[]), at(901)), DenyReason::Clock);
+    assert_eq!(reason(&recorded(&[]), at(-901)), DenyReason::Clock);
+    assert_eq!(reason(&signed_at(("x-other", DATE)), at(0)), DenyReason::Clock);
+    assert_eq!(reason(&signed_at(("x-ms-date", "yesterday")), at(0)), DenyReason::Clock);
+    let strange = signed(Scheme::SharedKey, "b3RoZXI=", "GET", path, ("date", DATE));
+    assert_eq!(reason(&strange, at(0)), DenyReason::Signature);
+    assert_eq!(reason(&parts("GET", path, &[]), at(0)), DenyReason::Missing);
+    for (authorization, expected) in [
+        ("SharedKey other:d3Jvbmc=", DenyReason::OtherAccount),
+        ("Basic d3Jvbmc=", DenyReason::Malformed),
+        ("Bearer a.b.c", DenyReason::Protocol),
+    ] {
+        assert_eq!(reason(&parts("GET", path, &[("authorization", authorization)]), at(0)), expected);
     }
 }
 
@@ -90,7 +113,8 @@ fn a_recorded_request_counts_for_fifteen_minutes() {
     for (seconds_later, granted) in
         [(0, true), (900, true), (-900, true), (901, false), (-901, false), (-99_999, false)]
     {
-        let expected = if granted { "granted".to_owned() } else { format!("Request date header too old: '{DATE}'") };
+        let wrong = if seconds_later > 0 { "too old" } else { "too far in the future" };
+        let expected = if granted { "granted".to_owned() } else { format!("Request date header {wrong}: '{DATE}'") };
         assert_eq!(failure(&recorded(&[]), at(seconds_later)), expected, "{seconds_later}");
     }
     let other_date = ("date", "Mon, 16 Nov 2026 12:00:00 GMT");

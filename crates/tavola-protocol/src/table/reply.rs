@@ -304,7 +304,7 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
         Rejection::StoreUnavailable | Rejection::StoreFull => {
             headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
         }
-        Rejection::CredentialsMissing { challenge } => {
+        Rejection::CredentialsMissing { challenge, .. } => {
             headers.insert(WWW_AUTHENTICATE, text_value(challenge.clone()));
         }
         Rejection::MethodNotAllowed { allowed } => {

@@ -101,6 +101,9 @@ fn text_line(event: &RequestEvent<'_>) -> String {
     if let Some(code) = subject.error_code {
         let _infallible = write!(line, " error={code}");
     }
+    if let Some(reason) = subject.deny_reason {
+        let _infallible = write!(line, " reason={}", reason.name());
+    }
     if let Some(client) = event.client_request_id {
         let _infallible = write!(line, " client={}", quoted(client));
     }
@@ -130,6 +133,9 @@ fn json_line(event: &RequestEvent<'_>) -> String {
     }
     if let Some(code) = subject.error_code {
         let _infallible = write!(line, ",\"error\":\"{code}\"");
+    }
+    if let Some(reason) = subject.deny_reason {
+        let _infallible = write!(line, ",\"reason\":\"{}\"", reason.name());
     }
     if let Some(client) = event.client_request_id {
         let _infallible = write!(line, ",\"client_request_id\":{}", quoted(client));

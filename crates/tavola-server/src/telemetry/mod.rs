@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{Method, StatusCode, Uri, Version};
 use tavola_core::TableRequest;
 use tavola_core::reply::Cost;
-use tavola_protocol::Rejection;
 use tavola_protocol::rejection::Budget;
+use tavola_protocol::{DenyReason, Rejection};
 
 pub use access_log::{AccessLog, AccessLogFormat};
 use metrics::Metrics;
@@ -30,6 +30,8 @@ pub struct Subject {
     pub request_bytes: u64,
     /// The service's code, if the answer is an error.
     pub error_code: Option<&'static str>,
+    /// Why it was refused, if it was not let in.
+    pub deny_reason: Option<DenyReason>,
     /// Whose bound was reached, if the answer is `ServerBusy`.
     pub throttled_by: Option<Bound>,
 }

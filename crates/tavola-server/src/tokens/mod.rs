@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use tavola_core::AccountName;
 use tavola_core::grant::{Role, RoleAssignment};
+use tavola_protocol::DenyReason;
 use tavola_protocol::auth::token::{Claims, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek};
 
 use crate::config::ConfigError;
@@ -55,6 +56,16 @@ pub enum TokenRefusal {
     /// Not the token's fault: its issuer has not yet, or not for a long time, told its keys.
     #[error("the keys of the token's issuer are not available")]
     KeysUnavailable,
+}
+
+impl TokenRefusal {
+    /// The same, in one word for logs and counters.
+    pub(crate) fn deny_reason(self) -> DenyReason {
+        match self {
+            Self::Invalid(error) => error.deny_reason(),
+            Self::IssuerNotTrusted | Self::KeysUnavailable => DenyReason::Issuer,
+        }
+    }
 }
 
 impl TokenAuthority {

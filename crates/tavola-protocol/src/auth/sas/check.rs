@@ -15,6 +15,7 @@ use super::fields::{FieldsError, SasFields};
 use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
 use crate::auth::shared_key::AccountKeys;
 use crate::auth::{Caller, Credential, Gate, failed};
+use crate::deny_reason::DenyReason;
 use crate::rejection::Rejection;
 use crate::version::Version;
 
@@ -37,13 +38,13 @@ pub(in crate::auth) fn check<'a>(
     account: &AccountName,
     gate: &Gate<'_>,
 ) -> Result<Credential<'a>, Rejection> {
-    let fields = SasFields::parse(query).map_err(|error| failed(error.to_string()))?;
+    let fields = SasFields::parse(query).map_err(|error| malformed(error.to_string()))?;
     if fields.given("skoid").is_some() {
-        return Err(failed("User delegation signatures do not exist for tables."));
+        return Err(malformed("User delegation signatures do not exist for tables."));
     }
     let version = fields.given("sv").ok_or_else(|| mandatory("sv"))?;
     if Version::parse_any(version).is_none() || version < OLDEST {
-        return Err(failed(format!("The signed version is not one: '{version}'")));
+        return Err(malformed(format!("The signed version is not one: '{version}'")));
     }
     check_fields_of_version(&fields, version)?;
     if fields.given("ss").is_some() || fields.given("srt").is_some() {
@@ -56,7 +57,7 @@ pub(in crate::auth) fn check<'a>(
 fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), Rejection> {
     for (name, since) in [("sip", ADDRESS_AND_PROTOCOL), ("spr", ADDRESS_AND_PROTOCOL), ("ses", ENCRYPTION_SCOPE)] {
         if fields.given(name).is_some() && version < since {
-            return Err(failed(format!("{name} needs a signed version of {since} or later")));
+            return Err(malformed(format!("{name} needs a signed version of {since} or later")));
         }
     }
     Ok(())
@@ -65,13 +66,15 @@ fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), 
 fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<'_>) -> Result<Grant, Rejection> {
     let sas = AccountSas::of(fields);
     if sas.version.as_str() < ADDRESS_AND_PROTOCOL {
-        return Err(failed(format!("An account signature needs a signed version of {ADDRESS_AND_PROTOCOL} or later")));
+        return Err(malformed(format!(
+            "An account signature needs a signed version of {ADDRESS_AND_PROTOCOL} or later"
+        )));
     }
     for name in ["ss", "srt", "sp", "se"] {
         fields.given(name).ok_or_else(|| mandatory(name))?;
     }
     if fields.given("si").is_some() {
-        return Err(failed("An account signature cannot refer to an access policy"));
+        return Err(malformed("An account signature cannot refer to an access policy"));
     }
     check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
     check_time(&sas.start, &sas.expiry, date_time(gate.now))?;
@@ -80,7 +83,7 @@ fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<
     let types = ResourceTypes::parse(&sas.resource_types).filter(|_| legal_services);
     let permissions = Permissions::of_account(&sas.permissions);
     let (Some(types), Some(permissions)) = (types, permissions) else {
-        return Err(failed("Signature fields are not well formed: ss, srt or sp has a letter that it cannot have"));
+        return Err(malformed("Signature fields are not well formed: ss, srt or sp has a letter that it cannot have"));
     };
     if !sas.services.contains('t') {
         return Err(Rejection::ServiceMismatch);
@@ -95,7 +98,7 @@ fn table_signature<'a>(
 ) -> Result<Credential<'a>, Rejection> {
     let sas = TableSas::of(fields);
     let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
-    let table = TableName::parse(name).map_err(|_| failed(format!("tn is not the name of a table: '{name}'")))?;
+    let table = TableName::parse(name).map_err(|_| malformed(format!("tn is not the name of a table: '{name}'")))?;
     let has_policy = !sas.policy.is_empty();
     for name in ["sp", "se"] {
         if fields.given(name).is_none() && !has_policy {
@@ -121,10 +124,11 @@ impl PolicySignature {
     /// If there is no such policy, a field stands in both places or in neither, or the whole does not hold now.
     pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, Rejection> {
         if self.sas.policy.chars().count() > POLICY_ID_CHARS_MAX {
-            return Err(failed("si is longer than 64 characters"));
+            return Err(malformed("si is longer than 64 characters"));
         }
         let policy = policies.iter().find(|policy| policy.id == self.sas.policy);
-        let policy = policy.ok_or_else(|| failed("The signed identifier names no access policy of the table"))?;
+        let policy = policy
+            .ok_or_else(|| failed(DenyReason::Policy, "The signed identifier names no access policy of the table"))?;
         take(&mut self.sas.start, policy.start.map(DateTime::to_text_full))?;
         take(&mut self.sas.expiry, policy.expiry.map(DateTime::to_text_full))?;
         take(&mut self.sas.permissions, policy.permission.clone().filter(|letters| !letters.is_empty()))?;
@@ -140,7 +144,8 @@ impl PolicySignature {
         check_time(&self.sas.start, &self.sas.expiry, self.now)?;
         check_caller(&self.sas.ip, &self.sas.protocol, self.caller)?;
         let permissions = Permissions::of_table(&self.sas.permissions);
-        let permissions = permissions.ok_or_else(|| failed("sp has a letter that a table's signature cannot have"))?;
+        let permissions =
+            permissions.ok_or_else(|| malformed("sp has a letter that a table's signature cannot have"))?;
         let range = key_range(&self.sas)?;
         Ok(Grant::table_signature(self.account, TableSignature { table: self.table, permissions, range }))
     }
@@ -149,9 +154,10 @@ impl PolicySignature {
 /// A field stands in the signature or in the policy.
 fn take(field: &mut String, policy: Option<String>) -> Result<(), Rejection> {
     match policy {
-        Some(_) if !field.is_empty() => {
-            Err(failed("Access policy fields can be associated with signature or SAS identifier but not both"))
-        }
+        Some(_) if !field.is_empty() => Err(failed(
+            DenyReason::Policy,
+            "Access policy fields can be associated with signature or SAS identifier but not both",
+        )),
         Some(text) => {
             *field = text;
             Ok(())
@@ -172,7 +178,10 @@ fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountK
         _ if text.contains(' ') => " The signature has a plus that is not percent-encoded.",
         _ => "",
     };
-    Err(failed(format!("Signature did not match. String to sign used was {string_to_sign}{hint}")))
+    Err(failed(
+        DenyReason::Signature,
+        format!("Signature did not match. String to sign used was {string_to_sign}{hint}"),
+    ))
 }
 
 fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection> {
@@ -180,20 +189,21 @@ fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection>
     let expiry = parse_time("se", expiry)?;
     if let Some(start) = start.filter(|start| *start >= expiry) {
         let (start, expiry) = (Rfc1123(start), Rfc1123(expiry));
-        return Err(failed(format!("Signed expiry time [{expiry}] must be after signed start time [{start}]")));
+        return Err(malformed(format!("Signed expiry time [{expiry}] must be after signed start time [{start}]")));
     }
-    if start.is_some_and(|start| now < start) || now >= expiry {
-        let (start, expiry, now) = (Rfc1123(start.unwrap_or(now)), Rfc1123(expiry), Rfc1123(now));
-        return Err(failed(format!(
-            "Signature not valid in the specified time frame: Start [{start}] - Expiry [{expiry}] - Current [{now}]"
-        )));
-    }
-    Ok(())
+    let reason = match start {
+        _ if now >= expiry => DenyReason::Expired,
+        Some(start) if now < start => DenyReason::NotYet,
+        _ => return Ok(()),
+    };
+    let (start, expiry, now) = (Rfc1123(start.unwrap_or(now)), Rfc1123(expiry), Rfc1123(now));
+    let frame = format!("Start [{start}] - Expiry [{expiry}] - Current [{now}]");
+    Err(failed(reason, format!("Signature not valid in the specified time frame: {frame}")))
 }
 
 fn parse_time(name: &str, text: &str) -> Result<DateTime, Rejection> {
     let time = DateTime::parse(text).ok().filter(|_| is_time_of_a_signature(text));
-    time.ok_or_else(|| failed(format!("{name} is not a time: '{text}'")))
+    time.ok_or_else(|| malformed(format!("{name} is not a time: '{text}'")))
 }
 
 /// Stricter than the times in entities: a date alone, or with a time, its zone, and at most seven digits of a fraction.
@@ -205,7 +215,8 @@ fn is_time_of_a_signature(text: &str) -> bool {
 
 fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejection> {
     if !ip.is_empty() {
-        let (first, last) = parse_ips(ip).ok_or_else(|| failed(format!("sip is not an address or a range: '{ip}'")))?;
+        let (first, last) =
+            parse_ips(ip).ok_or_else(|| malformed(format!("sip is not an address or a range: '{ip}'")))?;
         let inside = matches!(caller.ip.to_canonical(), IpAddr::V4(ip) if (first..=last).contains(&ip));
         if !inside {
             return Err(Rejection::SourceIpMismatch(caller.ip.to_canonical()));
@@ -215,7 +226,7 @@ fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejectio
         "" | "https,http" => Ok(()),
         "https" if caller.https => Ok(()),
         "https" => Err(Rejection::ProtocolMismatch),
-        other => Err(failed(format!("spr is neither https nor https,http: '{other}'"))),
+        other => Err(malformed(format!("spr is neither https nor https,http: '{other}'"))),
     }
 }
 
@@ -249,10 +260,10 @@ fn bound(
     row_name: &str,
     row_key: &str,
 ) -> Result<Option<(PartitionKey, Option<RowKey>)>, Rejection> {
-    let not_a_key = |name: &str| failed(format!("{name} is not a key"));
+    let not_a_key = |name: &str| malformed(format!("{name} is not a key"));
     match (partition_key, row_key) {
         ("", "") => Ok(None),
-        ("", _) => Err(failed(format!("{row_name} needs {partition_name}"))),
+        ("", _) => Err(malformed(format!("{row_name} needs {partition_name}"))),
         (partition_key, row_key) => {
             let partition_key = PartitionKey::new(partition_key).map_err(|_| not_a_key(partition_name))?;
             let row_key = Some(row_key).filter(|text| !text.is_empty()).map(RowKey::new).transpose();
@@ -261,8 +272,13 @@ fn bound(
     }
 }
 
+/// A signature that nobody could have meant.
+fn malformed(detail: impl Into<String>) -> Rejection {
+    failed(DenyReason::Malformed, detail)
+}
+
 fn mandatory(name: &str) -> Rejection {
-    failed(format!("{name} is mandatory. Cannot be empty"))
+    malformed(format!("{name} is mandatory. Cannot be empty"))
 }
 
 fn date_time(at: SystemTime) -> DateTime {

@@ -13,6 +13,7 @@ use tavola_core::{
 use super::{AccountSas, FieldsError, TableSas};
 use crate::address::{Address, AddressRules, locate};
 use crate::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
+use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
 use crate::version::Version;
 
@@ -53,7 +54,7 @@ fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant
 fn verdict(query: &str, policies: &[AccessPolicy], caller: Caller) -> String {
     match judge(query, policies, caller) {
         Ok(_) => "granted".to_owned(),
-        Err(Rejection::AuthenticationFailed { detail }) => detail.unwrap_or_default(),
+        Err(Rejection::AuthenticationFailed { detail, .. }) => detail.unwrap_or_default(),
         Err(other) => status_code_text(&other).code.to_owned(),
     }
 }
@@ -199,6 +200,32 @@ fn fields_that_are_wrong() {
     let mapped = Caller { ip: "::ffff:10.0.0.1".parse().unwrap(), ..CALLER };
     let sas = TableSas { ip: "10.0.0.1".to_owned(), ..table_sas() };
     assert_eq!(verdict(&sas.signed(&account(), &key()), &[], mapped), "granted");
+}
+
+/// What an operator reads in the log.
+#[test]
+fn each_failure_has_its_reason() {
+    type Edit = fn(&mut TableSas);
+    let cases: &[(Edit, DenyReason)] = &[
+        (|sas| sas.expiry = "2026-11-15T00:00:00Z".to_owned(), DenyReason::Expired),
+        (|sas| sas.start = "2026-11-17T00:00:00Z".to_owned(), DenyReason::NotYet),
+        (|sas| sas.expiry = "tomorrow".to_owned(), DenyReason::Malformed),
+        (|sas| sas.policy = "none".to_owned(), DenyReason::Policy),
+        (|sas| sas.protocol = "https".to_owned(), DenyReason::Protocol),
+        (|sas| sas.ip = "10.0.0.1".to_owned(), DenyReason::Address),
+    ];
+    for (edit, expected) in cases {
+        let mut sas = table_sas();
+        edit(&mut sas);
+        let refused = judge(&sas.signed(&account(), &key()), &[], CALLER).unwrap_err();
+        assert_eq!(DenyReason::of(&refused), Some(*expected), "{sas:?}");
+    }
+    let strange = AccountKey::parse("c3RyYW5nZQ==").unwrap();
+    let refused = judge(&table_sas().signed(&account(), &strange), &[], CALLER).unwrap_err();
+    assert_eq!(DenyReason::of(&refused), Some(DenyReason::Signature));
+    let blobs = AccountSas { services: "b".to_owned(), ..account_sas() };
+    let refused = judge(&blobs.signed(&account(), &key()), &[], CALLER).unwrap_err();
+    assert_eq!(DenyReason::of(&refused), Some(DenyReason::Service));
 }
 
 #[test]

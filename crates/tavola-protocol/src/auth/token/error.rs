@@ -1,5 +1,7 @@
 //! Why tokens, key sets and discovery documents are refused. No reason repeats what was sent.
 
+use crate::deny_reason::DenyReason;
+
 /// Why a token does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -58,6 +60,30 @@ pub enum TokenError {
     /// `iat` has not come.
     #[error("the token was issued in the future")]
     IssuedInFuture,
+}
+
+impl TokenError {
+    /// The same, in one word for logs and counters.
+    #[must_use]
+    pub const fn deny_reason(self) -> DenyReason {
+        match self {
+            Self::Expired => DenyReason::Expired,
+            Self::NotYetValid => DenyReason::NotYet,
+            Self::IssuedInFuture => DenyReason::Clock,
+            Self::IssuerMissing | Self::IssuerMismatch | Self::AudienceMismatch => DenyReason::Issuer,
+            Self::KeyUnknown | Self::KeyAmbiguous | Self::KeyDoesNotFit | Self::SignatureMismatch => {
+                DenyReason::Signature
+            }
+            Self::TooLong
+            | Self::NotThreeParts
+            | Self::NotBase64Url(_)
+            | Self::NotAnObject(_)
+            | Self::CriticalExtension
+            | Self::AlgorithmNotAllowed
+            | Self::ClaimMalformed(_)
+            | Self::ExpiryMissing => DenyReason::Malformed,
+        }
+    }
 }
 
 /// Why a key set cannot be used.
