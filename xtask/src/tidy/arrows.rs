@@ -7,15 +7,16 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("tavola-core", &[]),
+    ("tavola-fair", &[]),
     ("tavola-store", &["tavola-core"]),
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
     ("tavola-cassandra", &["tavola-store", "tavola-core"]),
     ("tavola-peers", &["tavola-store", "tavola-core"]),
     ("tavola-service", &["tavola-store", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
-    ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-core"]),
+    ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-fair", "tavola-core"]),
     (
         "tavola",
         &[
