@@ -79,7 +79,7 @@ impl Server {
     #[must_use]
     pub fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
-        let connection = Connection { peer, scheme: connection::Scheme::Http };
+        let connection = Connection::new(peer, connection::Scheme::Http);
         let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new));
         RUNTIME.block_on(answer).expect("there is no connection to break")
     }

@@ -1,81 +1,84 @@
 //! Admission: the one place where load is refused. `docs/decisions/006-overload.md` says why it is as it is.
 //!
-//! A request comes here when it is whole and understood, so that nobody who is slow in sending holds a place. Point
-//! requests cost microseconds; they are only counted. Queries cost milliseconds each, so few of them run at a time, in a
-//! lane of their own (`lane`), and the others wait for a moment. Who would have to wait longer is refused at once in
-//! effect: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends.
+//! A request comes here when it is whole and understood, so that nobody who is slow in sending holds a place. Point reads
+//! cost microseconds; they are only counted. Queries cost milliseconds each, so few of them run at a time, in a pool of
+//! their own (`lane`), and writes queue up for the disk: both wait for a moment. Whoever would have to wait longer is
+//! refused: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends.
+//!
+//! All of it is shared out between accounts (`tenants`): one that asks for too much waits behind itself.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_core::TableRequest;
 use tavola_core::filter::plan::plan;
 use tavola_core::request::EntityQuery;
+use tavola_fair::{Line, Refused, Share, Turn};
 use tavola_protocol::Rejection;
 use tavola_store::SHORT_SCAN_ROWS;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::config::Limits;
 use crate::handler::RETRY_AFTER_SECONDS;
+use crate::tenants::{Tenant, write_units};
 
-/// The longest that a query waits for its turn.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest that a request waits for its turn.
+const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How much is done at the same time.
-#[derive(Debug)]
-pub(crate) struct Admission {
-    requests: Arc<Semaphore>,
-    queries: Arc<Semaphore>,
+/// How much there is to do for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A look at a few rows.
+    Point,
+    /// It may read many rows.
+    Query,
+    /// It changes something.
+    Write {
+        /// As it came.
+        body_bytes: u64,
+    },
 }
 
 /// A request's place, held until its answer is ready.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    _request: OwnedSemaphorePermit,
-    query: Option<OwnedSemaphorePermit>,
+    pub(crate) request: Share,
+    pub(crate) place: Place,
 }
 
-impl Admitted {
-    /// True if the request may read many rows.
-    pub(crate) fn is_query(&self) -> bool {
-        self.query.is_some()
-    }
+/// Where the request is carried out.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// At once, where it came in.
+    Here,
+    /// By the store, one of so many writes.
+    Write(Turn),
+    /// In the lane of queries.
+    Query(Turn),
 }
 
-impl Admission {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let (requests, queries) = (limits.requests_in_flight, limits.queries);
-        Self { requests: Arc::new(Semaphore::new(requests)), queries: Arc::new(Semaphore::new(queries)) }
-    }
-
-    /// A place for this request.
-    ///
-    /// # Errors
-    /// `ServerBusy`.
-    pub(crate) async fn admit(&self, request: &TableRequest) -> Result<Admitted, Rejection> {
-        let _request = Arc::clone(&self.requests).try_acquire_owned().map_err(|_full| busy())?;
-        let query = match is_query(request) {
-            true => Some(self.query_turn().await?),
-            false => None,
-        };
-        Ok(Admitted { _request, query })
-    }
-
-    /// The order of waiting is the order of coming.
-    async fn query_turn(&self) -> Result<OwnedSemaphorePermit, Rejection> {
-        match tokio::time::timeout(PATIENCE, Arc::clone(&self.queries).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(busy()),
-        }
-    }
+/// A place for this work of the tenant's.
+///
+/// # Errors
+/// `ServerBusy`.
+pub(crate) async fn admit(tenant: &Tenant, work: Work) -> Result<Admitted, Rejection> {
+    let request = tenant.requests.try_take(1).ok_or_else(busy)?;
+    let place = match work {
+        Work::Point => Place::Here,
+        Work::Query => Place::Query(turn(&tenant.queries, 1).await?),
+        Work::Write { body_bytes } => Place::Write(turn(&tenant.writes, write_units(body_bytes)).await?),
+    };
+    Ok(Admitted { request, place })
 }
 
-/// Whether a request may read many rows. A query that can read but a few is a point request in all but name.
-fn is_query(request: &TableRequest) -> bool {
+async fn turn(line: &std::sync::Arc<Line>, units: u64) -> Result<Turn, Rejection> {
+    line.take(units, QUEUE_TIMEOUT).await.map_err(|Refused| busy())
+}
+
+/// What a request of the Table service asks for. A query that can read but a few rows is a point request in all but name.
+pub(crate) fn work(request: &TableRequest, body_bytes: u64) -> Work {
     match request {
-        TableRequest::QueryEntities(_, query) => !is_short(query),
-        TableRequest::QueryTables(_) => true,
-        _ => false,
+        TableRequest::QueryEntities(_, query) if !is_short(query) => Work::Query,
+        TableRequest::QueryTables(_) => Work::Query,
+        request if request.is_write() => Work::Write { body_bytes },
+        _ => Work::Point,
     }
 }
 
@@ -89,64 +92,81 @@ pub(crate) fn busy() -> Rejection {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tavola_core::filter::parse::parse;
-    use tavola_core::{EntityKey, PartitionKey, RowKey, TableName};
+    use tavola_core::{AccountName, TableName};
+    use tavola_fair::{Pool, Turns};
 
     use super::*;
 
-    fn admission(requests: usize, queries: usize) -> Admission {
-        Admission { requests: Arc::new(Semaphore::new(requests)), queries: Arc::new(Semaphore::new(queries)) }
-    }
-
-    fn get() -> TableRequest {
-        let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
-        TableRequest::GetEntity(TableName::parse("table").unwrap(), key)
-    }
-
-    fn query() -> TableRequest {
-        TableRequest::QueryEntities(TableName::parse("table").unwrap(), EntityQuery::default())
+    fn tenant(requests: &Arc<Pool>, queries: &Arc<Turns>) -> Tenant {
+        let (bodies, writes) = (Pool::new(0).member(1), Turns::new(1).line(1));
+        Tenant { requests: requests.member(1), bodies, queries: queries.line(1), writes }
     }
 
     #[test]
     fn a_query_of_a_few_rows_is_a_point_request() {
-        let is_query = |filter: &str, top: Option<usize>| {
+        let work = |filter: &str, top: Option<usize>| {
             let query = EntityQuery { filter: parse(filter).unwrap(), top, from: None };
-            is_query(&TableRequest::QueryEntities(TableName::parse("table").unwrap(), query))
+            work(&TableRequest::QueryEntities(TableName::parse("table").unwrap(), query), 0)
         };
-        assert!(!is_query("PartitionKey eq 'p' and RowKey ge 'r'", Some(10)));
-        assert!(!is_query("", Some(1)));
-        assert!(is_query("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)), "many rows");
-        assert!(is_query("PartitionKey eq 'p' and RowKey ge 'r'", None));
-        assert!(is_query("PartitionKey eq 'p' and Age gt 30", Some(10)), "who knows how many rows it must look at");
-        assert!(is_query("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)), "several places");
+        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", Some(10)), Work::Point);
+        assert_eq!(work("", Some(1)), Work::Point);
+        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)), Work::Query, "many rows");
+        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", None), Work::Query);
+        assert_eq!(work("PartitionKey eq 'p' and Age gt 30", Some(10)), Work::Query, "nobody knows how many rows");
+        assert_eq!(work("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)), Work::Query, "several places");
+    }
+
+    #[test]
+    fn what_changes_something_is_a_write() {
+        let table = TableName::parse("table").unwrap();
+        assert_eq!(work(&TableRequest::DeleteTable(table), 7), Work::Write { body_bytes: 7 });
+        assert_eq!(work(&TableRequest::GetServiceProperties, 0), Work::Point);
     }
 
     #[tokio::test]
-    async fn beyond_the_requests_in_flight_the_answer_is_server_busy() {
-        let admission = admission(2, 1);
-        let first = admission.admit(&get()).await.unwrap();
-        let _second = admission.admit(&get()).await.unwrap();
-        assert!(matches!(admission.admit(&get()).await, Err(Rejection::ServerBusy { retry_after_seconds: 1 })));
-        drop(first);
-        admission.admit(&get()).await.unwrap();
+    async fn beyond_its_share_of_requests_an_account_is_refused_and_another_is_not() {
+        let (requests, queries) = (Pool::new(36), Turns::new(1));
+        let (greedy, polite) = (tenant(&requests, &queries), tenant(&requests, &queries));
+        let mut held = Vec::new();
+        let refused = loop {
+            match admit(&greedy, Work::Point).await {
+                Ok(admitted) => held.push(admitted),
+                Err(rejection) => break rejection,
+            }
+        };
+        assert!(matches!(refused, Rejection::ServerBusy { retry_after_seconds: 1 }));
+        assert_eq!(held.len(), 9 + 16, "its guarantee, and nearly all that is shared");
+        admit(&polite, Work::Point).await.unwrap();
+        held.pop();
+        admit(&greedy, Work::Point).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_query_waits_for_a_moment_and_point_requests_do_not() {
-        let admission = Arc::new(admission(10, 1));
-        let running = admission.admit(&query()).await.unwrap();
+    async fn a_query_waits_for_a_moment_and_others_do_not() {
+        let (requests, queries) = (Pool::new(100), Turns::new(1));
+        let (greedy, polite) = (tenant(&requests, &queries), tenant(&requests, &queries));
+        let _running = admit(&greedy, Work::Query).await.unwrap();
         let start = tokio::time::Instant::now();
-        admission.admit(&get()).await.unwrap();
+        admit(&greedy, Work::Point).await.unwrap();
+        admit(&polite, Work::Query).await.unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(matches!(admission.admit(&query()).await, Err(Rejection::ServerBusy { .. })));
-        assert_eq!(start.elapsed(), PATIENCE);
-        let waiting = tokio::spawn({
-            let admission = Arc::clone(&admission);
-            async move { admission.admit(&query()).await.map(|_| ()) }
-        });
-        tokio::time::sleep(PATIENCE / 2).await;
-        drop(running);
-        waiting.await.unwrap().unwrap();
-        assert_eq!(admission.requests.available_permits(), 10, "who was refused or has gone holds nothing");
+        assert!(matches!(admit(&greedy, Work::Query).await, Err(Rejection::ServerBusy { .. })));
+        assert_eq!(start.elapsed(), QUEUE_TIMEOUT);
+        assert_eq!(greedy.requests.stats().used, 1, "whoever was refused or is done holds nothing");
+    }
+
+    #[test]
+    fn the_same_account_is_the_same_tenant() {
+        let tenants = crate::tenants::Tenants::new(&crate::config::tests::limits());
+        let name = AccountName::parse("shop").unwrap();
+        let held = tenants.of(&name, 1).requests.try_take(3).unwrap();
+        assert_eq!(tenants.of(&name, 5).requests.stats().used, 3);
+        let text = tenants.exposition();
+        assert!(text.contains("tavola_account_used{account=\"shop\",resource=\"requests\"} 3\n"), "{text}");
+        assert!(text.contains("tavola_account_refused_total{account=\"shop\",resource=\"writes\"} 0\n"), "{text}");
+        drop(held);
     }
 }

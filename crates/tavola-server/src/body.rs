@@ -1,55 +1,21 @@
-//! Bodies: reading a request's within bounds, and sending a reply's in one piece.
+//! Reading the body of a request, within bounds.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::Body;
 use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
 use tavola_protocol::Rejection;
 
 use crate::admission::busy;
-use crate::body_memory::{BodyMemory, Share};
+use crate::body_memory::{BodyMemory, BodyShare};
 
 /// A body that is refused is still read up to here, so that the client hears the answer and the connection stays usable.
 const DRAINED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
 
 /// An announced length is believed up to here; what is beyond must arrive before it takes memory.
 const RESERVED_BYTES_MAX: usize = 256 * 1024;
-
-/// A reply's body, sent in one piece.
-///
-/// Unlike `Full` it is never at its end before it was asked once. hyper drops `Content-Length` from a 204 whose body is
-/// known to be at its end, as RFC 9110 asks; the service sends `Content-Length: 0`, and clients compare.
-#[derive(Debug)]
-pub(crate) struct ReplyBody(Option<Bytes>);
-
-impl ReplyBody {
-    pub(crate) fn new(bytes: Bytes) -> Self {
-        Self(Some(bytes))
-    }
-}
-
-impl Body for ReplyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.0.take().filter(|bytes| !bytes.is_empty());
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
-}
 
 /// A request's body, wherever its bytes come from: a connection, or a test that has none.
 pub trait RequestBody: Body<Data = Bytes> + Unpin {}
@@ -70,9 +36,9 @@ pub(crate) async fn read<B: RequestBody>(
     body: &mut B,
     time: Duration,
     memory: &BodyMemory,
-) -> Result<(Bytes, Share), BodyError> {
+) -> Result<(Bytes, BodyShare), BodyError> {
     if body.is_end_stream() {
-        return Ok((Bytes::new(), Share::default()));
+        return Ok((Bytes::new(), BodyShare::default()));
     }
     match tokio::time::timeout(time, collect(body, memory)).await {
         Ok(result) => result,
@@ -94,7 +60,7 @@ pub(crate) async fn drain<B: RequestBody>(body: &mut B, time: Duration) {
     let _finished = tokio::time::timeout(time, drained).await;
 }
 
-async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(Bytes, Share), BodyError> {
+async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(Bytes, BodyShare), BodyError> {
     let announced = body.size_hint().exact().unwrap_or(0);
     if announced > DRAINED_BYTES_MAX as u64 {
         return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
@@ -102,7 +68,7 @@ async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(B
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
     let mut bytes = 0;
-    let mut share = Share::default();
+    let mut share = BodyShare::default();
     let mut has_room = announced <= REQUEST_BODY_BYTES_MAX as u64;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
@@ -113,7 +79,7 @@ async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(B
         has_room = has_room && bytes <= REQUEST_BODY_BYTES_MAX && memory.grow(&mut share, bytes);
         if !has_room {
             // Read to its end, so that the client hears the answer, but kept no longer.
-            (first, whole, share) = (None, BytesMut::new(), Share::default());
+            (first, whole, share) = (None, BytesMut::new(), BodyShare::default());
             continue;
         }
         // Most bodies are one frame, which is passed on without a copy.

@@ -1,64 +1,95 @@
-//! Memory for bodies, of requests and of answers, shared by all connections and bounded.
+//! Memory for bodies, of requests and of answers, bounded and shared out between accounts.
 //!
-//! Small bodies are not counted: they fit the buffers that a connection has anyway, and a client with small requests is
-//! never refused because of others with large ones.
+//! On a connection that carries one request at a time small bodies are not counted: they fit the buffers that it has anyway,
+//! and a client with small requests is never refused because of others with large ones. A connection with many requests at a
+//! time counts every byte, and may hold only so much by itself.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tavola_fair::Member;
 
-const KIB: usize = 1024;
-/// What a body may have without asking.
-pub(crate) const FREE_BYTES: usize = 16 * KIB;
+/// What a body may have without asking, where a connection has one request at a time.
+pub(crate) const FREE_BYTES: usize = 16 * 1024;
 
-/// What is left of the memory for bodies.
+/// Where the bodies of one request are counted.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyMemory {
-    kibibytes: Arc<Semaphore>,
+    account: Arc<Member>,
+    /// Of a connection that carries many requests at a time.
+    connection: Option<Arc<Member>>,
 }
 
-/// A share of it, given back when dropped.
+/// A part of it, given back when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
-    permit: Option<OwnedSemaphorePermit>,
-    bytes: usize,
+pub(crate) struct BodyShare {
+    parts: Option<(tavola_fair::Share, Option<tavola_fair::Share>)>,
+}
+
+impl BodyShare {
+    fn bytes(&self) -> usize {
+        self.parts.as_ref().map_or(0, |(account, _)| usize::try_from(account.units()).unwrap_or(usize::MAX))
+    }
 }
 
 impl BodyMemory {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { kibibytes: Arc::new(Semaphore::new(bytes / KIB)) }
+    pub(crate) fn new(account: Arc<Member>, connection: Option<Arc<Member>>) -> Self {
+        Self { account, connection }
     }
 
-    /// Makes `share` large enough for a body of `bytes`. False if there is not so much left; then nothing changes.
+    fn is_free(&self, bytes: usize) -> bool {
+        self.connection.is_none() && bytes <= FREE_BYTES
+    }
+
+    /// Makes `share` large enough for a body of `bytes`. False if there is not so much left.
     #[must_use]
-    pub(crate) fn grow(&self, share: &mut Share, bytes: usize) -> bool {
-        if bytes <= FREE_BYTES || bytes <= share.bytes {
+    pub(crate) fn grow(&self, share: &mut BodyShare, bytes: usize) -> bool {
+        if self.is_free(bytes) || bytes <= share.bytes() {
             return true;
         }
-        let missing = u32::try_from((bytes - share.bytes).div_ceil(KIB)).unwrap_or(u32::MAX);
-        let Ok(more) = Arc::clone(&self.kibibytes).try_acquire_many_owned(missing) else { return false };
-        match &mut share.permit {
-            Some(permit) => permit.merge(more),
-            None => share.permit = Some(more),
+        let more = (bytes - share.bytes()) as u64;
+        match &mut share.parts {
+            Some((account, None)) => account.try_grow(more),
+            Some((account, Some(connection))) => connection.try_grow(more) && account.try_grow(more),
+            none => {
+                let connection = match &self.connection {
+                    Some(connection) => match connection.try_take(more) {
+                        Some(share) => Some(share),
+                        None => return false,
+                    },
+                    None => None,
+                };
+                let Some(account) = self.account.try_take(more) else { return false };
+                *none = Some((account, connection));
+                true
+            }
         }
-        share.bytes += missing as usize * KIB;
-        true
     }
 
     /// The same bytes, counted until the last of them is sent. `None` if there is no room for them.
     pub(crate) fn hold(&self, body: Bytes) -> Option<Bytes> {
-        if body.len() <= FREE_BYTES {
-            return Some(body);
-        }
-        let mut share = Share::default();
-        self.grow(&mut share, body.len()).then(|| Bytes::from_owner(Held { body, _share: share }))
+        let mut share = BodyShare::default();
+        self.grow(&mut share, body.len()).then(|| held(body, share))
     }
+
+    /// The same bytes, counted as far as there is room: the answer to what was carried out must not be refused. It stands
+    /// where the body of the request was, whose `share` it takes over.
+    pub(crate) fn hold_in_place_of(&self, mut share: BodyShare, body: Bytes) -> Bytes {
+        let _as_far_as_there_is_room = self.grow(&mut share, body.len());
+        held(body, share)
+    }
+}
+
+fn held(body: Bytes, share: BodyShare) -> Bytes {
+    if share.parts.is_none() || body.is_empty() {
+        return body;
+    }
+    Bytes::from_owner(Held { body, _share: share })
 }
 
 struct Held {
     body: Bytes,
-    _share: Share,
+    _share: BodyShare,
 }
 
 impl AsRef<[u8]> for Held {
@@ -69,32 +100,58 @@ impl AsRef<[u8]> for Held {
 
 #[cfg(test)]
 mod tests {
+    use tavola_fair::Pool;
+
     use super::*;
+
+    const KIB: usize = 1024;
+
+    /// A pool of which one account alone may have so much.
+    fn memory(kibibytes: usize) -> BodyMemory {
+        BodyMemory::new(Pool::new((kibibytes * KIB * 18 / 17) as u64).member(1), None)
+    }
+
+    fn used(memory: &BodyMemory) -> usize {
+        usize::try_from(memory.account.stats().used).unwrap()
+    }
 
     #[test]
     fn small_bodies_are_free() {
-        let memory = BodyMemory::new(0);
-        assert!(memory.grow(&mut Share::default(), FREE_BYTES));
+        let memory = memory(0);
+        assert!(memory.grow(&mut BodyShare::default(), FREE_BYTES));
         assert!(memory.hold(Bytes::from(vec![1; FREE_BYTES])).is_some());
-        assert!(!memory.grow(&mut Share::default(), FREE_BYTES + 1));
+        assert!(!memory.grow(&mut BodyShare::default(), FREE_BYTES + 1));
+    }
+
+    #[test]
+    fn nothing_is_free_where_a_connection_has_many_requests() {
+        let account = memory(1000);
+        let connection = Pool::new(9 * KIB as u64).member(u32::MAX);
+        let memory = BodyMemory { connection: Some(Arc::clone(&connection)), ..account };
+        let first = memory.hold(Bytes::from(vec![1; 5 * KIB])).unwrap();
+        assert_eq!((used(&memory), connection.stats().used), (5 * KIB, 5 * KIB as u64));
+        assert!(memory.hold(Bytes::from(vec![1; 4 * KIB])).is_none(), "the connection has its part");
+        assert_eq!(used(&memory), 5 * KIB);
+        drop(first);
+        assert_eq!((used(&memory), connection.stats().used), (0, 0));
     }
 
     #[test]
     fn a_share_grows_and_is_given_back() {
-        let memory = BodyMemory::new(100 * KIB);
-        let mut share = Share::default();
+        let memory = memory(80);
+        let mut share = BodyShare::default();
         assert!(memory.grow(&mut share, 60 * KIB));
         assert!(memory.grow(&mut share, 50 * KIB), "it is larger already");
-        assert!(memory.grow(&mut share, 100 * KIB));
-        assert!(!memory.grow(&mut share, 101 * KIB));
-        assert!(!memory.grow(&mut Share::default(), 17 * KIB));
+        assert!(memory.grow(&mut share, 79 * KIB));
+        assert!(!memory.grow(&mut share, 81 * KIB));
+        assert!(!memory.grow(&mut BodyShare::default(), 17 * KIB));
         drop(share);
-        assert!(memory.grow(&mut Share::default(), 100 * KIB));
+        assert!(memory.grow(&mut BodyShare::default(), 79 * KIB));
     }
 
     #[test]
     fn an_answer_is_counted_until_its_last_byte_is_gone() {
-        let memory = BodyMemory::new(40 * KIB);
+        let memory = memory(45);
         let mut first = memory.hold(Bytes::from(vec![1; 40 * KIB])).unwrap();
         assert!(memory.hold(Bytes::from(vec![2; 17 * KIB])).is_none());
         let rest = first.split_off(30 * KIB);
@@ -102,5 +159,16 @@ mod tests {
         assert!(memory.hold(Bytes::from(vec![2; 17 * KIB])).is_none());
         drop(rest);
         assert!(memory.hold(Bytes::from(vec![2; 17 * KIB])).is_some());
+    }
+
+    #[test]
+    fn the_answer_to_a_write_takes_the_place_of_its_body() {
+        let memory = memory(45);
+        let mut share = BodyShare::default();
+        assert!(memory.grow(&mut share, 40 * KIB));
+        let answer = memory.hold_in_place_of(share, Bytes::from(vec![1; 60 * KIB]));
+        assert_eq!((answer.len(), used(&memory)), (60 * KIB, 40 * KIB));
+        drop(answer);
+        assert_eq!(used(&memory), 0);
     }
 }

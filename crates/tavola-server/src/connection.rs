@@ -1,6 +1,9 @@
 //! What is known of a connection before its first request.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tavola_fair::Member;
 
 /// The scheme of a URL that reaches us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +26,20 @@ impl Scheme {
 }
 
 /// Who is at the other end, and how they got here. A proxy in front of us may know better: see [`crate::proxy`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Connection {
     /// The other end of the socket.
     pub peer: SocketAddr,
     /// What the socket speaks.
     pub scheme: Scheme,
+    /// Where bodies are counted, if it carries many requests at a time.
+    pub(crate) bodies: Option<Arc<Member>>,
+}
+
+impl Connection {
+    /// A connection with one request at a time.
+    #[must_use]
+    pub fn new(peer: SocketAddr, scheme: Scheme) -> Self {
+        Self { peer, scheme, bodies: None }
+    }
 }

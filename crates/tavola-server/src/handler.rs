@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Version};
 use tavola_core::reply::Cost;
 use tavola_core::{DateTime, Grant, TableRequest};
+use tavola_fair::{Member, Turn};
 use tavola_protocol::auth::without_credentials;
 use tavola_protocol::rejection::Budget;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
@@ -23,8 +24,9 @@ use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::StoreError;
 use tokio::time::error::Elapsed;
 
-use crate::admission::{Admitted, busy};
+use crate::admission::{Admitted, Place, admit, busy, work};
 use crate::body::{self, BodyError, RequestBody};
+use crate::body_memory::{BodyMemory, BodyShare};
 use crate::config::Account;
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
@@ -61,6 +63,7 @@ pub async fn handle<B: RequestBody>(
     let address = locate(&parts, &rules, &|name| accounts.contains(name));
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
     let mut in_hand = RequestInHand::new(&node, client, parts, address.as_ref().ok(), account);
+    in_hand.connection_bodies = connection.bodies;
     // A defect of ours must not cost the client its connection, nor tell it anything.
     let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
         Ok(response) => response?,
@@ -83,6 +86,7 @@ struct RequestInHand<'a> {
     parts: Parts,
     /// As it was when the request came, whatever is reloaded meanwhile.
     account: Option<Arc<Account>>,
+    connection_bodies: Option<Arc<Member>>,
     request_id: String,
     arrived: SystemTime,
     started: tokio::time::Instant,
@@ -129,6 +133,7 @@ impl<'a> RequestInHand<'a> {
             permitted: false,
             parts,
             account,
+            connection_bodies: None,
             subject: Subject::default(),
             _open: OpenRequest::begin(&node.open_requests),
         }
@@ -176,30 +181,27 @@ impl<'a> RequestInHand<'a> {
                 return Err(rejection.into());
             }
         };
-        let (body, _memory) = body::read(body, self.node.limits.body_time, &self.node.body_memory).await?;
+        let tenant = Arc::clone(account.tenant(&self.node.tenants));
+        let memory = BodyMemory::new(Arc::clone(&tenant.bodies), self.connection_bodies.clone());
+        let (body, share) = body::read(body, self.node.limits.body_time, &memory).await?;
         self.subject.request_bytes = body.len() as u64;
         account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
         let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
         self.subject.describe(&request);
         grant.permits(&request).map_err(Rejection::from)?;
         self.permitted = true;
-        let admitted = self.node.admission.admit(&request).await?;
-        if admitted.is_query() {
-            return self.query(grant, request, admitted).await;
-        }
-        // A write that was carried out must be answered, whatever memory there is.
-        let is_held = matches!(request, TableRequest::QueryEntities(..));
+        let Admitted { request: _until_answered, place } = admit(&tenant, work(&request, body.len() as u64)).await?;
+        let _until_written = match place {
+            Place::Query(turn) => return self.query(grant, request, turn, memory).await,
+            Place::Write(turn) => Some(turn),
+            Place::Here => None,
+        };
+        let is_write = request.is_write();
         let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
         let response = render_reply(&answer.reply, &self.exchange());
-        Ok(if is_held { self.held(response)? } else { response })
-    }
-
-    /// The same answer, counted in the memory for bodies until it is sent.
-    fn held(&self, response: Response<Bytes>) -> Result<Response<Bytes>, Rejection> {
-        let (parts, body) = response.into_parts();
-        let body = self.node.body_memory.hold(body).ok_or_else(busy)?;
-        Ok(Response::from_parts(parts, body))
+        // The request's own body is not needed any more; its share serves the answer.
+        Ok(if is_write { answered(response, &memory, share) } else { held(response, &memory)? })
     }
 
     /// Finds and writes down a page where point requests do not have to wait for it.
@@ -207,24 +209,23 @@ impl<'a> RequestInHand<'a> {
         &mut self,
         grant: Grant,
         request: TableRequest,
-        admitted: Admitted,
+        turn: Turn,
+        memory: BodyMemory,
     ) -> Result<Response<Bytes>, Failure> {
         let (node, time) = (Arc::clone(self.node), self.time());
         let entities = self.partition_entities();
         let (request_id, presentation, now) =
             (self.request_id.clone(), self.presentation.clone(), date_time(self.arrived));
         let page = async move {
-            // Its place is free when the work is done, not when whoever asked has gone.
-            let _until_done = admitted;
             let answer = tokio::time::timeout(time, node.tables.execute_within(&grant, entities, request)).await?;
             let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
             Ok::<_, Elapsed>(answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange))))
         };
-        let page = self.node.query_lane.run(page).await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        let page = self.node.query_lane.run(turn, page).await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
         let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
         let (cost, response) = page.map_err(|error| self.rejection_of(error))?;
         self.subject.cost = cost;
-        Ok(self.held(response)?)
+        Ok(held(response, &memory)?)
     }
 
     /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.
@@ -326,10 +327,11 @@ impl<'a> RequestInHand<'a> {
         cors::add_cors_headers(response, origin, self.parts.method.as_str(), &properties.cors);
     }
 
-    /// Without this a refusal that comes before the body would end the connection. A client that asks first
-    /// (`Expect: 100-continue`) has not sent the body and must not be told to.
+    /// Without this a refusal that comes before the body would end a connection with one request at a time; with HTTP/2
+    /// the stream ends alone, and nothing of the request must be kept. A client that asks first (`Expect: 100-continue`)
+    /// has not sent the body and must not be told to.
     async fn drain<B: RequestBody>(&self, body: &mut B) {
-        if !self.parts.headers.contains_key(http::header::EXPECT) {
+        if self.parts.version < Version::HTTP_2 && !self.parts.headers.contains_key(http::header::EXPECT) {
             body::drain(body, self.node.limits.body_time).await;
         }
     }
@@ -365,6 +367,18 @@ impl<'a> RequestInHand<'a> {
             subject: &self.subject,
         });
     }
+}
+
+/// The same answer, counted in the memory for bodies until it is sent.
+fn held(response: Response<Bytes>, memory: &BodyMemory) -> Result<Response<Bytes>, Rejection> {
+    let (parts, body) = response.into_parts();
+    let body = memory.hold(body).ok_or_else(busy)?;
+    Ok(Response::from_parts(parts, body))
+}
+
+/// The same, for what was carried out: it must be answered, whatever memory there is.
+fn answered(response: Response<Bytes>, memory: &BodyMemory, share: BodyShare) -> Response<Bytes> {
+    response.map(|body| memory.hold_in_place_of(share, body))
 }
 
 /// Why the line ended early.

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 
+use tavola_fair::{InTurns, Turn};
 use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
@@ -36,11 +37,13 @@ impl QueryLane {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs `query` to its end, even if nobody waits for it any more.
+    /// Runs `query` to its end, even if nobody waits for it any more. Whenever it yields, other accounts may go first.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        turn: Turn,
         query: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {
+        let query = InTurns::new(turn, query);
         match &self.runtime {
             Some(runtime) => runtime.spawn(query).await,
             None => Handle::current().spawn(query).await,

@@ -18,6 +18,7 @@ pub mod node;
 pub mod proxy;
 pub mod serve;
 pub mod telemetry;
+mod tenants;
 pub mod tls;
 pub mod tokens;
 

@@ -3,8 +3,12 @@
 //! A plain port speaks HTTP/1.1 only. With a certificate the handshake happens in the connection's own task, and it says
 //! which version of HTTP follows.
 
+mod addresses;
+mod half_closed;
+mod heads;
 mod http2;
 mod patient;
+mod reply_body;
 mod secure;
 
 use std::convert::Infallible;
@@ -12,27 +16,31 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tavola_fair::Member;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
-use crate::body::ReplyBody;
+use crate::body::RequestBody;
 use crate::config::Limits;
 use crate::connection::{Connection, Scheme};
-use crate::handler;
+use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
 use crate::tls::TlsReloader;
+use addresses::Addresses;
+use half_closed::{Answering, Exchange, HalfClosed, arriving};
+use heads::{FIELDS_MAX, HeadError};
 use patient::Patient;
+use reply_body::ReplyBody;
 
-/// Headers of one request; SDKs send about fifteen.
-const HEADERS_MAX: usize = 256;
 /// After `accept` failed (no file descriptors left) the server tries again after this.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections beyond the bound are told so, this many at a time; the rest are closed without a word.
@@ -49,6 +57,7 @@ pub async fn serve_tables(
     mut stop: watch::Receiver<bool>,
 ) {
     let connections = Arc::new(Semaphore::new(node.limits.connections));
+    let addresses = Addresses::new(node.limits.connections_per_address, node.trusted_proxies.clone());
     let busy_answers = Arc::new(Semaphore::new(BUSY_ANSWERS_MAX));
     let graceful = GracefulShutdown::new();
     loop {
@@ -58,17 +67,18 @@ pub async fn serve_tables(
         };
         let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
         let node = Arc::clone(&node);
-        match (Arc::clone(&connections).try_acquire_owned(), &tls) {
-            (Ok(permit), None) => {
-                let connection = Connection { peer, scheme: Scheme::Http };
+        let place = addresses.enter(peer.ip()).zip(Arc::clone(&connections).try_acquire_owned().ok());
+        match (place, &tls) {
+            (Some(permit), None) => {
+                let connection = Connection::new(peer, Scheme::Http);
                 let stream = Patient::new(stream, node.limits.body_time);
                 tokio::spawn(holding(permit, serve_http1(stream, connection, node, graceful.watcher())));
             }
-            (Ok(permit), Some(tls)) => {
+            (Some(permit), Some(tls)) => {
                 let secured = secure::serve(stream, peer, tls.any_http(), node, graceful.watcher(), stop.clone());
                 tokio::spawn(holding(permit, secured));
             }
-            (Err(_full), tls) => {
+            (None, tls) => {
                 if let Ok(permit) = Arc::clone(&busy_answers).try_acquire_owned() {
                     tokio::spawn(holding(permit, refuse_connection(stream, tls.clone(), node)));
                 }
@@ -98,7 +108,7 @@ pub(crate) async fn accepted_connection(
 }
 
 /// A connection keeps its place until it ends.
-async fn holding(permit: OwnedSemaphorePermit, connection: impl Future<Output = ()>) {
+async fn holding<P>(permit: P, connection: impl Future<Output = ()>) {
     let _held_while_open = permit;
     connection.await;
 }
@@ -108,9 +118,18 @@ where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let http = http1_builder(&node.limits);
-    let service = service_fn(move |request| answer(Arc::clone(&node), connection, request));
+    let peer = connection.peer;
+    let heads = node.heads.member(1);
+    let exchange = Arc::new(Exchange::default());
+    let stream = HalfClosed::new(stream, Arc::clone(&exchange));
+    let service = service_fn(move |request| {
+        let request = arriving(request, &exchange);
+        let answer = answer(Arc::clone(&node), connection.clone(), request, Arc::clone(&heads));
+        let exchange = Arc::clone(&exchange);
+        async move { Ok::<_, ConnectionBroken>(answer.await?.map(|body| ReplyBody::new(body, Answering::begin(exchange)))) }
+    });
     if let Err(error) = graceful.watch(http.serve_connection(TokioIo::new(stream), service)).await {
-        ended(connection.peer, &error);
+        ended(peer, &error);
     }
 }
 
@@ -121,16 +140,29 @@ fn http1_builder(limits: &Limits) -> http1::Builder {
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.header_bytes)
-        .max_headers(HEADERS_MAX);
+        .max_headers(FIELDS_MAX);
     http
 }
 
-async fn answer(
+async fn answer<B: RequestBody>(
     node: Arc<Node>,
     connection: Connection,
-    request: Request<Incoming>,
-) -> Result<Response<ReplyBody>, handler::ConnectionBroken> {
-    Ok(handler::handle(node, connection, request).await?.map(ReplyBody::new))
+    request: Request<B>,
+    heads: Arc<Member>,
+) -> Result<Response<Bytes>, ConnectionBroken> {
+    Ok(match heads::admit(&request, &heads) {
+        Ok(_until_answered) => handler::handle(node, connection, request).await?,
+        Err(HeadError::Busy) => handler::busy_answer(&node),
+        Err(HeadError::TooLarge) => too_large(),
+    })
+}
+
+/// What hyper answers by itself to a head that it could not even read.
+fn too_large() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// The client's own trouble, of which the log would be full.

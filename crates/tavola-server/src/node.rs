@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use tavola_fair::Pool;
 use tavola_service::TableService;
 
-use crate::admission::Admission;
-use crate::body_memory::BodyMemory;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
 use crate::lane::QueryLane;
 use crate::telemetry::Telemetry;
+use crate::tenants::Tenants;
 use crate::tokens::TokenAuthority;
 
 /// What the store says about itself.
@@ -85,8 +85,10 @@ pub struct Node {
     configuration: Box<dyn Configuration>,
     /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
     pub(crate) open_requests: AtomicUsize,
-    pub(crate) admission: Admission,
-    pub(crate) body_memory: BodyMemory,
+    /// What each account has of what is bounded.
+    pub(crate) tenants: Tenants,
+    /// Memory for the heads of requests, shared out between connections.
+    pub(crate) heads: Arc<Pool>,
     pub(crate) query_lane: QueryLane,
     request_ids: RequestIds,
 }
@@ -115,8 +117,8 @@ impl Node {
             admin_names: config.admin_names.clone(),
             configuration: Box::new(config.clone()),
             open_requests: AtomicUsize::new(0),
-            admission: Admission::new(&config.limits),
-            body_memory: BodyMemory::new(config.limits.body_memory_bytes),
+            tenants: Tenants::new(&config.limits),
+            heads: Pool::for_many(config.limits.head_memory_bytes as u64),
             query_lane: QueryLane::start()
                 .map_err(|error| ConfigError::new(format!("cannot start threads: {error}")))?,
             request_ids: RequestIds::new(),

@@ -90,6 +90,8 @@ impl PageReader<'_> {
                     };
                     return Ok(());
                 }
+                // Between two steps others may go first.
+                tokio::task::yield_now().await;
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Bytes>) -> Option<StatusCode> {
-        let connection = Connection { peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), scheme: Scheme::Http };
+        let connection = Connection::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), Scheme::Http);
         let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
         answer.ok().map(|answer| answer.status())
     }

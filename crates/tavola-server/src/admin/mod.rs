@@ -118,7 +118,7 @@ fn status(node: &Node) -> Response<Bytes> {
 }
 
 fn metrics(node: &Node) -> Response<Bytes> {
-    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health))
+    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health, &node.tenants.exposition()))
 }
 
 fn text(status: StatusCode, body: String) -> Response<Bytes> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
 use tavola_core::AccountName;
@@ -17,6 +17,7 @@ use super::proxies::ip_range;
 use super::targets::Targets;
 use super::{ConfigError, Layers};
 use crate::budget::{Budgets, Rates};
+use crate::tenants::{Tenant, Tenants};
 
 /// One account.
 #[derive(Debug)]
@@ -29,6 +30,10 @@ pub struct Account {
     allowed_ips: Vec<IpNet>,
     /// What it may spend.
     pub budgets: Arc<Budgets>,
+    /// What it may have beside others.
+    weight: u32,
+    name: AccountName,
+    tenant: OnceLock<Arc<Tenant>>,
 }
 
 impl Account {
@@ -36,6 +41,11 @@ impl Account {
     #[must_use]
     pub fn admits(&self, ip: IpAddr) -> bool {
         self.allowed_ips.is_empty() || self.allowed_ips.iter().any(|net| net.contains(&ip.to_canonical()))
+    }
+
+    /// Its shares of the server.
+    pub(crate) fn tenant(&self, tenants: &Tenants) -> &Arc<Tenant> {
+        self.tenant.get_or_init(|| tenants.of(&self.name, self.weight))
     }
 }
 
@@ -96,12 +106,15 @@ impl Accounts {
             else {
                 continue;
             };
-            let Account { keys, read_only, allowed_ips, .. } = &**account;
+            let Account { keys, read_only, allowed_ips, weight, name, .. } = &**account;
             *account = Arc::new(Account {
                 keys: keys.clone(),
                 read_only: *read_only,
                 allowed_ips: allowed_ips.clone(),
                 budgets: Arc::clone(&known.budgets),
+                weight: *weight,
+                name: name.clone(),
+                tenant: OnceLock::new(),
             });
         }
         self
@@ -131,8 +144,18 @@ fn account(name: &str, fields: &Fields<'_>, targets: &Targets) -> Result<(Accoun
         read_only: parse(fields, "read_only", false).map_err(error)?,
         allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
         budgets: Arc::new(Budgets::new(rates)),
+        weight: weight(fields).map_err(error)?,
+        name: account.clone(),
+        tenant: OnceLock::new(),
     };
     Ok((account, Arc::new(resolved)))
+}
+
+fn weight(fields: &Fields<'_>) -> Result<u32, String> {
+    match parse(fields, "weight", 1)? {
+        weight @ 1..=1000 => Ok(weight),
+        other => Err(format!("weight: {other} is not between 1 and 1000")),
+    }
 }
 
 /// The value of a field, or `unwritten` if nobody gave one.

@@ -112,8 +112,12 @@ pub struct Limits {
     pub requests_in_flight: usize,
     /// Queries being answered; others wait for a moment.
     pub queries: usize,
+    /// Connections from one address.
+    pub connections_per_address: usize,
     /// Memory for bodies of requests and answers, of all connections together.
     pub body_memory_bytes: usize,
+    /// Memory for heads of requests, of all connections together.
+    pub head_memory_bytes: usize,
     /// Request line and headers.
     pub header_bytes: usize,
     /// Until a whole request head has arrived; idle connections are closed after it too.
@@ -243,11 +247,15 @@ impl StoreConfig {
 impl Limits {
     fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
         let seconds = |path| layers.parse_in(path, 1, 86_400).map(Duration::from_secs);
+        let connections = layers.parse_in("limits.connections", 1, 1_000_000)?;
+        let per_address = layers.parse_in("limits.connections_per_address", 0, 1_000_000)?;
         Ok(Self {
-            connections: layers.parse_in("limits.connections", 1, 1_000_000)?,
+            connections,
+            connections_per_address: connections_per_address(per_address, connections),
             requests_in_flight: layers.parse_in("limits.requests_in_flight", 1, 1_000_000)?,
             queries: queries(layers.parse_in("limits.queries", 0, 10_000)?),
             body_memory_bytes: layers.parse_in::<usize>("limits.body_mb", 16, 1 << 20)? << 20,
+            head_memory_bytes: layers.parse_in::<usize>("limits.head_mb", 1, 1 << 20)? << 20,
             header_bytes: layers.parse_in("limits.header_bytes", 8 * 1024, 16 << 20)?,
             header_time: seconds("limits.header_seconds")?,
             body_time: seconds("limits.body_seconds")?,
@@ -255,6 +263,11 @@ impl Limits {
             drain_time: seconds("limits.drain_seconds")?,
         })
     }
+}
+
+/// By default one address cannot keep all others out.
+fn connections_per_address(configured: usize, connections: usize) -> usize {
+    if configured == 0 { (connections - connections / 4).max(1) } else { configured }
 }
 
 /// Enough to keep processors and disk busy; more would only share them.
@@ -283,4 +296,4 @@ impl LogConfig {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -120,6 +120,7 @@ const ACCOUNT_FIELDS: &[Field] = &[
     secret("key2", "The second key, base64; a signature by either counts"),
     field("read_only", "Refuse every write: true or false"),
     field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; none: all"),
+    field("weight", "What it may have beside other accounts when the server is busy; 1 to 1000, default: 1"),
     field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound; default: that of [targets]"),
     field("ingress_bytes_per_second", "Bytes of request bodies, likewise; default: no bound"),
     field("egress_bytes_per_second", "Bytes of answers, likewise; default: no bound"),
@@ -326,6 +327,14 @@ pub const SETTINGS: &[Setting] = &[
         "Dangers of the cluster to live with: commitlog, paxos, replication, settings; see `tavola doctor`",
     ),
     setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
+    setting(
+        "limits.connections_per_address",
+        None,
+        "COUNT",
+        "0",
+        "Open connections from one address (of IPv6: one network of 64 bits); 0 for three quarters of all. \
+         Proxies of server.trusted_proxies are not bound by it",
+    ),
     setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),
     setting(
         "limits.queries",
@@ -341,7 +350,14 @@ pub const SETTINGS: &[Setting] = &[
         "256",
         "Memory for bodies above 16 KB, of all requests and answers together; beyond it 503 ServerBusy",
     ),
-    setting("limits.header_bytes", None, "BYTES", "131072", "Request line and headers"),
+    setting(
+        "limits.head_mb",
+        None,
+        "MB",
+        "64",
+        "Memory for the heads of requests, of all connections together; beyond it 503 ServerBusy",
+    ),
+    setting("limits.header_bytes", None, "BYTES", "65536", "Request line and headers; headers alone have 32 KiB"),
     setting(
         "limits.header_seconds",
         Some("keep-alive-seconds"),

@@ -16,6 +16,11 @@ fn resolve(file: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigErr
     Config::resolve(&layers(file, environment)?, Personality::Server)
 }
 
+/// Those of a server that nobody configured.
+pub(crate) fn limits() -> super::Limits {
+    resolve("", &[]).unwrap().limits
+}
+
 #[test]
 fn stronger_origins_win_whatever_the_order() {
     let mut layers = layers("[server]\ntable_port = 1", &[("TAVOLA_SERVER__TABLE_PORT", "2")]).unwrap();

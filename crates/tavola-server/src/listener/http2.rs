@@ -1,28 +1,35 @@
 //! HTTP/2, bounded like the rest: streams, headers, frames, resets, and time without a request.
 
+mod unread;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{Either, ready};
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tavola_fair::{Pool, Share};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use self::unread::{Answer, StreamExecutor};
 use super::ended;
+use super::heads::{self, HeadError};
 use crate::config::Limits;
 use crate::connection::Connection;
 use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
 
 /// Requests of one connection at a time; more wait at the client.
-const STREAMS_MAX: u32 = 256;
+const STREAMS_MAX: u32 = 100;
+/// Bodies and answers of one connection at a time, whatever its account may have: a few of the largest.
+const CONNECTION_BODY_BYTES_MAX: u64 = 32 << 20;
 const FRAME_BYTES_MAX: u32 = 16 * 1024;
 /// Bytes of bodies on their way, of one request and of one connection: the largest body fits in a few round trips.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
@@ -37,32 +44,42 @@ const OWN_RESETS_MAX: usize = 256;
 const PING_TIME: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, is without requests for too long, or the server stops.
-pub(super) async fn serve<S>(stream: S, connection: Connection, node: Arc<Node>, mut stop: watch::Receiver<bool>)
+pub(super) async fn serve<S>(stream: S, mut connection: Connection, node: Arc<Node>, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let limits = node.limits;
     let activity = Arc::new(Activity::default());
     let requests = Arc::clone(&activity);
+    let peer = connection.peer;
+    let heads = node.heads.member(1);
+    connection.bodies = Some(Pool::new(CONNECTION_BODY_BYTES_MAX).member(u32::MAX));
     let service = service_fn(move |request| {
-        let open = OpenRequest::begin(Arc::clone(&requests));
-        answer(Arc::clone(&node), connection, request, open)
+        // A head that is not taken is dropped here, before anything is kept for it.
+        match heads::admit(&request, &heads) {
+            Ok(head) => {
+                let open = OpenRequest::begin(Arc::clone(&requests));
+                // Boxed, so that a stream whose answer is being sent does not take the room of a request at work.
+                Either::Left(Box::pin(answer(Arc::clone(&node), connection.clone(), request, head, open)))
+            }
+            Err(error) => Either::Right(ready(refusal(error))),
+        }
     });
     let mut served = pin!(builder(&limits).serve_connection(TokioIo::new(stream), service));
     let time_to_finish = tokio::select! {
-        result = served.as_mut() => return result.unwrap_or_else(|error| ended(connection.peer, &error)),
+        result = served.as_mut() => return result.unwrap_or_else(|error| ended(peer, &error)),
         // What may be left is a reply that nobody reads.
         () = activity.ceases(limits.header_time) => limits.body_time,
         _ = stop.wait_for(|stop| *stop) => limits.drain_time,
     };
     served.as_mut().graceful_shutdown();
     if let Ok(Err(error)) = tokio::time::timeout(time_to_finish, served).await {
-        ended(connection.peer, &error);
+        ended(peer, &error);
     }
 }
 
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
-    let mut http = Builder::new(TokioExecutor::new());
+fn builder(limits: &Limits) -> Builder<StreamExecutor> {
+    let mut http = Builder::new(StreamExecutor { time: limits.body_time });
     http.timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
@@ -77,12 +94,35 @@ fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     http
 }
 
+/// A request that got no further than its head. Beyond the memory for heads the stream is refused, which costs nothing and
+/// tells the client that it may try again.
+fn refusal(error: HeadError) -> Result<Response<Answer>, StreamError> {
+    match error {
+        HeadError::TooLarge => {
+            let mut response = Response::new(Answer::new(Bytes::new(), None));
+            *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            Ok(response)
+        }
+        HeadError::Busy => Err(StreamError::Refused(h2::Reason::REFUSED_STREAM.into())),
+    }
+}
+
+/// Why a stream ends without an answer.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error(transparent)]
+    Broken(#[from] ConnectionBroken),
+    #[error("the memory for heads is taken")]
+    Refused(#[source] h2::Error),
+}
+
 async fn answer(
     node: Arc<Node>,
     connection: Connection,
     request: Request<Incoming>,
+    head: Share,
     _open: OpenRequest,
-) -> Result<Response<Full<Bytes>>, ConnectionBroken> {
+) -> Result<Response<Answer>, StreamError> {
     let is_head = request.method() == Method::HEAD;
     let mut response = handler::handle(node, connection, request).await?;
     // What hyper sees to by itself in HTTP/1.1.
@@ -92,7 +132,7 @@ async fn answer(
     if response.status() == StatusCode::NO_CONTENT {
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }
-    Ok(response.map(Full::new))
+    Ok(response.map(|body| Answer::new(body, Some(head))))
 }
 
 /// The requests of one connection.

@@ -42,7 +42,7 @@ pub(super) async fn serve(
         },
         _ = stop.wait_for(|stop| *stop) => return,
     };
-    let connection = Connection { peer, scheme: Scheme::Https };
+    let connection = Connection::new(peer, Scheme::Https);
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         http2::serve(stream, connection, node, stop).await;
         drop(graceful);

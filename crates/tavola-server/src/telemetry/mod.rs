@@ -135,10 +135,10 @@ impl Telemetry {
         self.started.elapsed()
     }
 
-    /// The metrics as OpenMetrics text, with the store's own behind them.
+    /// The metrics as OpenMetrics text, with the store's own and further lines behind them.
     #[must_use]
-    pub fn exposition(&self, store: &dyn Health) -> String {
+    pub fn exposition(&self, store: &dyn Health, more: &str) -> String {
         let dropped = self.access_log.as_ref().map_or(0, AccessLog::dropped);
-        self.metrics.exposition(&store.counters(), &store.exposition(), dropped)
+        self.metrics.exposition(&store.counters(), &(store.exposition() + more), dropped)
     }
 }
