@@ -74,6 +74,12 @@ impl TableId {
     /// The system table with one entity while the store is a copy of another that is not finished.
     pub const UNFINISHED_COPY: Self = Self(4);
 
+    /// Whether no client can name it.
+    #[must_use]
+    pub const fn is_system(self) -> bool {
+        self.0 < Self::FIRST_USER
+    }
+
     /// The table with this number.
     #[must_use]
     pub const fn new(number: u64) -> Self {

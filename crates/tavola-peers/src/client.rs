@@ -11,10 +11,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use serde::Serialize;
 use tavola_core::{EntityGroupTransaction, TableId, Timestamp};
 use tavola_store::{Peer, StoreError};
-use tokio::net::TcpStream;
 
 use crate::message::{Answer, ForwardOutcome, Hello, Welcome, decode, encode, encode_commit, path};
-use crate::proof::{End, Secret, nonce};
+use crate::node::LocalNode;
+use crate::proof::{ChannelBinding, End, Session, nonce};
+use crate::transport::{Channel, TransportError};
 
 /// Until a handshake is over. A peer that takes longer is no help.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,18 +33,30 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Why there is no connection, or no answer on it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PeerError {
-    #[error("it cannot be reached: {0}")]
-    Unreachable(#[from] std::io::Error),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     #[error("it did not answer in time")]
     Silent,
     #[error("the connection broke: {0}")]
     Broken(#[from] hyper::Error),
     #[error("it answered {0}: it is of another version, or serves another store")]
     Refused(StatusCode),
-    #[error("it is another node than expected: it does not know the store's secret, or was restarted")]
-    WrongPeer,
+    #[error("it was restarted")]
+    Restarted,
+    #[error("it does not know the secret of this keyspace")]
+    WrongSecret,
     #[error("its answer cannot be read")]
     Unreadable,
+}
+
+impl PeerError {
+    /// Whether it is part of life: nodes stop, restart and are killed. Everything else is for the operator to look at.
+    pub(crate) fn is_ordinary(&self) -> bool {
+        matches!(
+            self,
+            Self::Silent | Self::Broken(_) | Self::Restarted | Self::Transport(TransportError::Unreachable(_))
+        )
+    }
 }
 
 /// A peer whose identity was checked.
@@ -58,33 +71,52 @@ pub(crate) struct PeerClient {
 
 impl PeerClient {
     /// Connects, and makes sure which node is at the other end.
-    pub(crate) async fn connect(peer: Peer, secret: &Secret) -> Result<Self, PeerError> {
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, Self::handshake(peer, secret)).await.unwrap_or(Err(PeerError::Silent))
+    pub(crate) async fn connect(peer: Peer, own: &LocalNode) -> Result<Self, PeerError> {
+        let connecting = async {
+            let channel = own.transport.connect(&peer.address).await?;
+            Self::handshake(channel, peer, own).await
+        };
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await.unwrap_or(Err(PeerError::Silent))
     }
 
-    async fn handshake(peer: Peer, secret: &Secret) -> Result<Self, PeerError> {
-        let mut client = Self::open(peer).await?;
-        let caller = nonce();
-        let (status, welcome) = client.ask("meet", &Hello { caller }).await?;
-        if status != StatusCode::OK {
-            return Err(PeerError::Refused(status));
+    /// Both ends show each other that they know the secret, and mean each other.
+    async fn handshake(channel: Channel, peer: Peer, own: &LocalNode) -> Result<Self, PeerError> {
+        let binding = channel.binding;
+        let mut client = Self::over(channel, peer).await?;
+        let (session, welcome) = client.hello(own, binding).await?;
+        if welcome.id != client.peer.id {
+            return Err(PeerError::Restarted);
         }
-        let welcome: Welcome = decode(&welcome).map_err(|_| PeerError::Unreadable)?;
-        if welcome.id != client.peer.id || !secret.accepts(&welcome.proof, End::Server, &welcome.server, &caller) {
-            return Err(PeerError::WrongPeer);
+        if !own.secret.accepts(&welcome.proof, End::Server, &session) {
+            return Err(PeerError::WrongSecret);
         }
         client.clock_ms = welcome.clock_ms;
-        let proof = secret.prove(End::Caller, &welcome.server, &caller);
-        match client.ask("enter", &proof).await? {
+        match client.ask("prove", &own.secret.prove(End::Caller, &session)).await? {
             (StatusCode::NO_CONTENT, _) => Ok(client),
             (status, _) => Err(PeerError::Refused(status)),
         }
     }
 
-    /// A connection to whatever process listens there.
-    async fn open(peer: Peer) -> Result<Self, PeerError> {
-        let stream = TcpStream::connect(&peer.address).await?;
-        stream.set_nodelay(true)?;
+    /// What the server says of itself, and our view of the handshake.
+    async fn hello(&self, own: &LocalNode, channel: ChannelBinding) -> Result<(Session, Welcome), PeerError> {
+        let caller_nonce = nonce();
+        let hello = Hello {
+            caller_id: own.peer.id,
+            caller_address: &own.peer.address,
+            caller_nonce,
+            server_address: &self.peer.address,
+        };
+        let (status, welcome) = self.ask("hello", &hello).await?;
+        if status != StatusCode::OK {
+            return Err(PeerError::Refused(status));
+        }
+        let welcome: Welcome = decode(&welcome).map_err(|_| PeerError::Unreadable)?;
+        let (server, caller) = (self.peer.clone(), own.peer.clone());
+        Ok((Session { channel, server, server_nonce: welcome.server_nonce, caller, caller_nonce }, welcome))
+    }
+
+    /// HTTP/2 on a connection to whatever process listens there.
+    async fn over(channel: Channel, peer: Peer) -> Result<Self, PeerError> {
         let (requests, connection) = Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -92,7 +124,7 @@ impl PeerClient {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(channel.stream))
             .await?;
         // It ends when the client is dropped or the server is gone; pending requests then fail.
         tokio::spawn(async move {
@@ -178,101 +210,4 @@ pub(crate) fn millis(time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tavola_core::{EntityKey, EntityOperation, NewEntity, Outcome, PartitionKey, Precondition, Properties, RowKey};
-    use tavola_store::MemoryStore;
-    use tokio::net::TcpListener;
-    use tokio::sync::watch;
-
-    use super::*;
-    use crate::counters::Counters;
-    use crate::server::PeerServer;
-
-    const TIMEOUT: Duration = Duration::from_secs(60);
-
-    fn secret(byte: u8) -> Secret {
-        Secret::new(&[byte; 32]).unwrap()
-    }
-
-    /// A server that has run for an hour, and what ends it.
-    async fn server() -> (Peer, watch::Sender<bool>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let server = PeerServer {
-            id: [1; 16],
-            secret: secret(1),
-            store: Arc::new(MemoryStore::new()),
-            counters: Arc::new(Counters::default()),
-            started: Instant::now().checked_sub(Duration::from_secs(3600)).unwrap(),
-            clock: || Timestamp::from_ticks(1_000).unwrap(),
-        };
-        let (stop, stopped) = watch::channel(false);
-        tokio::spawn(Arc::new(server).run(listener, stopped));
-        (Peer { id: [1; 16], address }, stop)
-    }
-
-    async fn forward(client: &PeerClient) -> String {
-        let delete = EntityOperation::Delete(RowKey::new("r").unwrap(), Precondition::Exists);
-        let transaction = EntityGroupTransaction::single(PartitionKey::new("p").unwrap(), delete);
-        format!("{:?}", client.commit(TableId::new(300), &transaction, Timestamp::MIN, TIMEOUT).await)
-    }
-
-    #[tokio::test]
-    async fn only_a_caller_with_a_proof_is_served() {
-        let (peer, _stop) = server().await;
-        let client = PeerClient::connect(peer.clone(), &secret(1)).await.unwrap();
-        assert!(forward(&client).await.starts_with("Answered(Ok(Err(FailedOperation"), "{}", forward(&client).await);
-        let stranger = PeerClient::open(peer).await.unwrap();
-        assert_eq!(forward(&stranger).await, "Declined(\"403 Forbidden\")");
-        let (status, _) = stranger.ask("enter", &[0u8; 32]).await.unwrap();
-        assert_eq!(status, StatusCode::CONFLICT, "there was no hello");
-        stranger.ask("meet", &Hello { caller: nonce() }).await.unwrap();
-        let (status, _) = stranger.ask("enter", &[0u8; 32]).await.unwrap();
-        assert_eq!(status, StatusCode::FORBIDDEN, "that was a guess");
-        assert_eq!(forward(&stranger).await, "Declined(\"403 Forbidden\")");
-        let (status, _) = stranger.ask("meet", &Hello { caller: nonce() }).await.unwrap();
-        assert_eq!(status, StatusCode::CONFLICT, "one handshake for each connection");
-    }
-
-    #[tokio::test]
-    async fn a_wrong_peer_is_forwarded_nothing() {
-        let (peer, _stop) = server().await;
-        let another = Peer { id: [2; 16], ..peer.clone() };
-        assert!(matches!(PeerClient::connect(another, &secret(1)).await, Err(PeerError::WrongPeer)));
-        assert!(matches!(PeerClient::connect(peer, &secret(2)).await, Err(PeerError::WrongPeer)));
-    }
-
-    /// A server that was stopped finds on its return what its callers have long given up.
-    #[tokio::test]
-    async fn what_comes_too_late_is_not_begun() {
-        let (peer, _stop) = server().await;
-        let mut client = PeerClient::connect(peer, &secret(1)).await.unwrap();
-        client.clock_ms -= 60_000;
-        assert_eq!(forward(&client).await, "Declined(\"it came too late\")");
-    }
-
-    /// One node with a wrong clock would otherwise give its time to the partitions of all others.
-    #[tokio::test]
-    async fn a_caller_from_the_future_gets_our_time() {
-        let (peer, _stop) = server().await;
-        let client = PeerClient::connect(peer, &secret(1)).await.unwrap();
-        let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
-        let (partition_key, new) = NewEntity::new(key, Properties::new(Vec::new()).unwrap()).unwrap();
-        let transaction = EntityGroupTransaction::single(partition_key, EntityOperation::Insert(new));
-        let late = Timestamp::from_ticks(9_000).unwrap();
-        let outcome = client.commit(TableId::new(300), &transaction, late, TIMEOUT).await;
-        let ForwardOutcome::Answered(Ok(Ok(outcomes))) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(outcomes, [Outcome::Written(Timestamp::from_ticks(1_000).unwrap())]);
-    }
-
-    #[tokio::test]
-    async fn what_is_no_message_is_not_begun() {
-        let (peer, _stop) = server().await;
-        let client = PeerClient::connect(peer, &secret(1)).await.unwrap();
-        assert_eq!(client.ask("commit", &[7u8; 3]).await.unwrap().0, StatusCode::BAD_REQUEST);
-        assert_eq!(client.ask("dance", &0u8).await.unwrap().0, StatusCode::NOT_FOUND);
-        assert_eq!(client.ask("meet", &vec![0u8; 2000]).await.unwrap().0, StatusCode::PAYLOAD_TOO_LARGE);
-    }
-}
+mod tests;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::keys::PeerKeys;
+
 /// Counters since the start, and the peers that are connected now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,6 +18,12 @@ pub struct PeerStats {
     pub unanswered: u64,
     /// Writes that we carried out for other nodes.
     pub received: u64,
+    /// Connections to our port that were refused: no node of this store, or without protection.
+    pub refused: u64,
+    /// Until the certificate of this node ends; `None` without one.
+    pub certificate_seconds_left: Option<i64>,
+    /// How often changed keys came into use.
+    pub key_changes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +32,7 @@ pub(crate) struct Counters {
     pub(crate) declined: AtomicU64,
     pub(crate) unanswered: AtomicU64,
     pub(crate) received: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 pub(crate) fn count(counter: &AtomicU64) {
@@ -31,7 +40,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Counters {
-    pub(crate) fn read(&self, present: usize) -> PeerStats {
+    pub(crate) fn read(&self, present: usize, keys: Option<&PeerKeys>) -> PeerStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PeerStats {
             present: present as u64,
@@ -39,6 +48,9 @@ impl Counters {
             declined: read(&self.declined),
             unanswered: read(&self.unanswered),
             received: read(&self.received),
+            refused: read(&self.refused),
+            certificate_seconds_left: keys.map(PeerKeys::seconds_left),
+            key_changes: keys.map_or(0, |keys| *keys.generation().borrow()),
         }
     }
 }

@@ -8,16 +8,22 @@
 //! store's. Deliberately absent: requests of clients, and reads, which conflict with nothing.
 //!
 //! Reading order: `store` (when a write is forwarded), `rendezvous` (to which node), `membership` (which nodes there are),
-//! `client` and `server` (both ends of a connection), `message` and `proof` (what is said on it).
+//! `client` and `server` (both ends of a connection), `transport` (TLS), `message` and `proof` (what is said on it), `keys`
+//! and `authority` (what nodes prove with which nodes they are).
 
+pub mod authority;
 mod client;
 mod counters;
+mod identity;
+pub mod keys;
 mod membership;
 mod message;
+mod node;
 mod proof;
 mod rendezvous;
 mod server;
 mod store;
+mod transport;
 
 pub use counters::PeerStats;
 pub use store::{Affinity, ForwardingStore, OpenError, Settings};

@@ -12,7 +12,7 @@ use tavola_store::{RowRef, StoreError, Verdict};
 use crate::proof::{Nonce, Proof};
 
 /// Of the messages and the handshake; the encoding of entities has its own.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The path of everything that this version says.
 pub(crate) fn path(what: &str) -> String {
@@ -21,8 +21,13 @@ pub(crate) fn path(what: &str) -> String {
 
 /// What a connecting node says first.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Hello {
-    pub(crate) caller: Nonce,
+pub(crate) struct Hello<'a> {
+    /// Which node it is, and at which address it is listed.
+    pub(crate) caller_id: [u8; 16],
+    pub(crate) caller_address: &'a str,
+    pub(crate) caller_nonce: Nonce,
+    /// Which node it means to reach.
+    pub(crate) server_address: &'a str,
 }
 
 /// What the server answers.
@@ -30,7 +35,7 @@ pub(crate) struct Hello {
 pub(crate) struct Welcome {
     /// Which node it is: another process may have taken over the address.
     pub(crate) id: [u8; 16],
-    pub(crate) server: Nonce,
+    pub(crate) server_nonce: Nonce,
     pub(crate) proof: Proof,
     /// Milliseconds on its own clock, which only runs forwards.
     pub(crate) clock_ms: u64,

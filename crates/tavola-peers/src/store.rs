@@ -13,10 +13,13 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::counters::{Counters, PeerStats, count};
+use crate::keys::{KeysError, PeerKeys};
 use crate::membership::Membership;
 use crate::message::ForwardOutcome;
+use crate::node::LocalNode;
 use crate::proof::Secret;
 use crate::server::PeerServer;
+use crate::transport::Transport;
 
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 
@@ -43,13 +46,25 @@ pub struct Settings {
     /// What time it is here. Writes of a peer whose clock is ahead get this time, or it would push the versions of all our
     /// partitions into the future.
     pub clock: fn() -> Timestamp,
+    /// What this node proves with which node it is; without them it connects only within this machine.
+    pub keys: Option<PeerKeys>,
+    /// Also talk to peers without protection beyond this machine, while a cluster is switched over.
+    pub accept_plain: bool,
 }
 
 impl Settings {
     /// What suits most: a list that is a few seconds old, and no forwarding where nothing conflicts.
     #[must_use]
     pub fn new(address: SocketAddr, forward_timeout: Duration, clock: fn() -> Timestamp) -> Self {
-        Self { address, affinity: Affinity::Contended, heartbeat_every: HEARTBEAT_EVERY, forward_timeout, clock }
+        Self {
+            address,
+            affinity: Affinity::Contended,
+            heartbeat_every: HEARTBEAT_EVERY,
+            forward_timeout,
+            clock,
+            keys: None,
+            accept_plain: false,
+        }
     }
 }
 
@@ -64,6 +79,15 @@ pub enum OpenError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Whoever reads the network could read and change what nodes say to each other.
+    #[error(
+        "{0} is beyond this machine, and this node has no keys for its peers; \
+         `tavola store peer-keys init {0} …` makes those of all nodes"
+    )]
+    Unprotected(SocketAddr),
+    /// The keys are another node's.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// The store has no secret, or cannot be asked.
     #[error("cannot read the secret that peers prove themselves with: {0}")]
     Secret(#[from] StoreError),
@@ -89,23 +113,32 @@ impl ForwardingStore {
     /// If the address cannot be had, or the store does not tell its secret.
     pub async fn open(store: Arc<dyn SharedStore>, settings: &Settings) -> Result<Self, OpenError> {
         let address = settings.address;
+        if settings.keys.is_none() && !settings.accept_plain && !address.ip().is_loopback() {
+            return Err(OpenError::Unprotected(address));
+        }
         let cannot_listen = |source| OpenError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
+        if let Some(keys) = &settings.keys {
+            keys.check_owner(address)?;
+        }
         let secret = store.shared_secret().await?;
         let secret = Secret::new(&secret)
             .ok_or_else(|| StoreError::Corrupt("the secret of the nodes cannot be a key".to_owned()))?;
-        let own = Peer { id: *Uuid::new_v4().as_bytes(), address: address.to_string() };
+        let node = Arc::new(LocalNode {
+            peer: Peer { id: *Uuid::new_v4().as_bytes(), address: address.to_string() },
+            secret,
+            transport: Transport::new(settings.keys.clone(), settings.accept_plain),
+        });
         let counters = Arc::new(Counters::default());
         let server = Arc::new(PeerServer {
-            id: own.id,
-            secret: secret.clone(),
+            node: Arc::clone(&node),
             store: Arc::clone(&store) as _,
             counters: Arc::clone(&counters),
             started: Instant::now(),
             clock: settings.clock,
         });
-        let membership = Arc::new(Membership::new(own, secret));
+        let membership = Arc::new(Membership::new(node));
         let (stop, stopped) = watch::channel(false);
         let heartbeat = tokio::spawn(Arc::clone(&membership).run(Arc::clone(&store), settings.heartbeat_every));
         let server = Mutex::new(tokio::spawn(server.run(listener, stopped)));
@@ -122,7 +155,7 @@ impl ForwardingStore {
     /// What nodes have done for each other.
     #[must_use]
     pub fn stats(&self) -> PeerStats {
-        self.counters.read(self.membership.present())
+        self.counters.read(self.membership.present(), self.membership.keys())
     }
 
     /// Leaves the list: peers forward nothing more, and what they have forwarded is finished.
@@ -160,7 +193,9 @@ impl Store for ForwardingStore {
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
         let partition_key = transaction.partition_key();
-        if self.affinity == Affinity::Contended && !self.store.is_contended(table, partition_key) {
+        let is_contended = || self.store.is_contended(table, partition_key);
+        // Tables are made and dropped so rarely that they can conflict; so no node has to take such writes from another.
+        if table.is_system() || self.affinity == Affinity::Contended && !is_contended() {
             return self.store.commit(table, transaction, now).await;
         }
         let Some(writer) = self.membership.writer_of(table, partition_key) else {

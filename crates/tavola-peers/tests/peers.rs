@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Place, open, until, write};
+use common::{Place, SECRET, open, until, write};
 use tavola_peers::Affinity;
 use tavola_store::{Peer, StoreError};
 use tokio::net::TcpListener;
@@ -32,7 +32,7 @@ async fn both_agree_who_writes_a_partition() {
 #[tokio::test]
 async fn writes_without_conflict_stay() {
     let place = Place::default();
-    let view = place.view(b"known to both");
+    let view = place.view(SECRET);
     let one = open(view.clone(), Affinity::Contended).await;
     let other = place.node().await;
     until(|| one.stats().present == 1).await;
@@ -109,7 +109,7 @@ async fn a_node_that_does_not_answer_is_left_out() {
 #[tokio::test]
 async fn trouble_of_the_other_is_told() {
     let place = Place::default();
-    let view = place.view(b"known to both");
+    let view = place.view(SECRET);
     let troubled = open(view.clone(), Affinity::Always).await;
     let one = place.node().await;
     until(|| one.stats().present == 1).await;

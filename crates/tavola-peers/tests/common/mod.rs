@@ -2,20 +2,26 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
+pub(crate) mod keys;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use keys::{ClusterKeys, free_address};
 use tavola_core::{
     DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
     Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
 };
-use tavola_peers::{Affinity, ForwardingStore, Settings};
+use tavola_peers::keys::PeerKeys;
+use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
 use tavola_store::{MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
 
 pub(crate) const TABLE: TableId = TableId::new(300);
+/// What all nodes of the store know.
+pub(crate) const SECRET: &[u8] = b"known to both";
 
 /// One node's view of the shared store.
 #[derive(Debug)]
@@ -47,7 +53,34 @@ impl Place {
     }
 
     pub(crate) async fn node(&self) -> ForwardingStore {
-        open(self.view(b"known to both"), Affinity::Always).await
+        open(self.view(SECRET), Affinity::Always).await
+    }
+
+    /// A node with keys of its own.
+    pub(crate) async fn node_with(&self, keys: &ClusterKeys) -> ForwardingStore {
+        loop {
+            let address = free_address();
+            match self.node_at(address, Some(keys.of(address)), false).await {
+                // Another test took the address meanwhile.
+                Err(OpenError::Listen { .. }) => {}
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
+    pub(crate) async fn node_at(
+        &self,
+        address: SocketAddr,
+        keys: Option<PeerKeys>,
+        accept_plain: bool,
+    ) -> Result<ForwardingStore, OpenError> {
+        let settings = Settings { keys, accept_plain, ..settings(address, Affinity::Always) };
+        ForwardingStore::open(self.view(SECRET), &settings).await
+    }
+
+    /// The same rows, and a list that somebody else may write.
+    pub(crate) fn with_another_list(&self) -> Self {
+        Self { rows: Arc::clone(&self.rows), list: Arc::default() }
     }
 
     /// Two nodes that are connected.
@@ -60,12 +93,15 @@ impl Place {
 
 pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> ForwardingStore {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings {
+    ForwardingStore::open(view, &settings(address, affinity)).await.unwrap()
+}
+
+fn settings(address: SocketAddr, affinity: Affinity) -> Settings {
+    Settings {
         affinity,
         heartbeat_every: Duration::from_millis(10),
         ..Settings::new(address, Duration::from_secs(60), || Timestamp::new(DateTime::MAX))
-    };
-    ForwardingStore::open(view, &settings).await.unwrap()
+    }
 }
 
 /// Waits for a state; longer than it takes on any machine.
