@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
+use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, Settings};
 use tavola_server::Health;
 use tavola_server::config::{ClusterAffinity, ClusterConfig, ClusterReads};
@@ -43,7 +44,7 @@ pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
 
 fn accepted_risks(names: &[String]) -> Result<Vec<Risk>, Failure> {
     let parse = |name: &String| {
-        let known = Risk::ALL.map(Risk::name).join(", ");
+        let known = Risk::ALL.map(Risk::name).join(", ") + ", plain-peers";
         Risk::parse(name)
             .ok_or_else(|| Failure::Usage(format!("store.accept_risks: no risk {name:?}; there are {known}")))
     };
@@ -67,9 +68,10 @@ pub(crate) struct ClusterStore {
 
 impl ClusterStore {
     pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
+        let settings = config.peers.map(|address| forwarding_settings(address, config)).transpose()?;
         let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
-        let forwarding = match config.peers {
-            Some(address) => Some(Arc::new(open_forwarding(&store, address, config).await?)),
+        let forwarding = match settings {
+            Some(settings) => Some(Arc::new(open_forwarding(&store, &settings).await?)),
             None => None,
         };
         Ok(Self { store, forwarding })
@@ -89,20 +91,36 @@ impl ClusterStore {
     }
 }
 
-async fn open_forwarding(
-    store: &Arc<CassandraStore>,
-    address: SocketAddr,
-    config: &ClusterConfig,
-) -> Result<ForwardingStore, Failure> {
+/// How this node takes part; its keys are read before anything is asked of the cluster.
+fn forwarding_settings(address: SocketAddr, config: &ClusterConfig) -> Result<Settings, Failure> {
     let affinity = match config.affinity {
         ClusterAffinity::Contended => Affinity::Contended,
         ClusterAffinity::Always => Affinity::Always,
     };
     let forward_timeout = config.answer_time * FORWARD_TIMEOUT_FACTOR;
-    let settings = Settings { affinity, ..Settings::new(address, forward_timeout, || SystemClock.now()) };
-    let forwarding = ForwardingStore::open(Arc::clone(store) as _, &settings).await;
+    let settings = Settings::new(address, forward_timeout, || SystemClock.now());
+    Ok(Settings { affinity, keys: peer_keys(config)?, accept_plain: config.accept_plain_peers, ..settings })
+}
+
+/// The keys that this node is configured with, if it has peers; checked.
+pub(crate) fn peer_keys(config: &ClusterConfig) -> Result<Option<PeerKeys>, Failure> {
+    let (Some(address), Some(folder)) = (config.peers, &config.peer_keys) else { return Ok(None) };
+    let keys = PeerKeys::open(folder, address);
+    keys.map(Some).map_err(|error| Failure::Usage(format!("store.peer_keys: {error}")))
+}
+
+async fn open_forwarding(store: &Arc<CassandraStore>, settings: &Settings) -> Result<ForwardingStore, Failure> {
+    let forwarding = ForwardingStore::open(Arc::clone(store) as _, settings).await;
     let forwarding = forwarding.map_err(|error| Failure::System(format!("store.peers: {error}")))?;
-    tracing::info!(address = forwarding.address(), "listening for peers");
+    let (address, is_protected) = (forwarding.address(), settings.keys.is_some());
+    tracing::info!(address, is_protected, "listening for peers");
+    if settings.accept_plain {
+        tracing::warn!(
+            address,
+            "peers may connect WITHOUT protection: whoever reaches this port can read what they write, and change it. \
+             Give every node keys (`tavola store peer-keys`), then take plain-peers out of store.accept_risks"
+        );
+    }
     Ok(forwarding)
 }
 
@@ -132,6 +150,7 @@ impl Health for ClusterStore {
                 ("tavola_peers_sent", "Writes that another node carried out for this one", stats.sent),
                 ("tavola_peers_received", "Writes carried out for other nodes", stats.received),
                 ("tavola_peers_declined", "Writes that another node did not begin", stats.declined),
+                ("tavola_peers_refused", "Connections to the port for peers that were refused", stats.refused),
                 ("tavola_peers_unanswered", "Writes whose outcome another node did not tell", stats.unanswered),
             ]);
         }
@@ -142,7 +161,17 @@ impl Health for ClusterStore {
         let stats = self.store.stats();
         let mut text = String::new();
         if let Some(forwarding) = &self.forwarding {
-            gauge(&mut text, "tavola_peers", "Other nodes that can be reached", forwarding.stats().present);
+            let stats = forwarding.stats();
+            gauge(&mut text, "tavola_peers", "Other nodes that can be reached", stats.present);
+            if let Some(left) = stats.certificate_seconds_left {
+                let left = u64::try_from(left).unwrap_or_default();
+                gauge(
+                    &mut text,
+                    "tavola_peers_certificate_seconds",
+                    "Until this node's certificate for peers ends",
+                    left,
+                );
+            }
         }
         gauge(&mut text, "tavola_store_waiting", "Transactions that wait for their partition", stats.waiting);
         let width = "tavola_store_batch_width";

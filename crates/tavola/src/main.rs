@@ -12,6 +12,7 @@ mod http_client;
 mod human_time;
 mod judge;
 mod logging;
+mod new_file;
 mod open_store;
 mod progress_bar;
 mod serve;

@@ -9,6 +9,9 @@ use zeroize::Zeroizing;
 
 use super::{ConfigError, Layers};
 
+/// The risk that peers talk to each other without protection, while a cluster is switched over.
+const PLAIN_PEERS: &str = "plain-peers";
+
 /// What a point read promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterReads {
@@ -62,6 +65,10 @@ pub struct ClusterConfig {
     pub sweep_after: Duration,
     /// Where other nodes reach this one; `None`: they do not.
     pub peers: Option<SocketAddr>,
+    /// What this node and its peers know each other by.
+    pub peer_keys: Option<PathBuf>,
+    /// Talk to peers beyond this machine without protection too.
+    pub accept_plain_peers: bool,
     /// Which writes another node may carry out.
     pub affinity: ClusterAffinity,
     /// Names of findings that do not keep the server from starting.
@@ -113,9 +120,34 @@ impl ClusterConfig {
             lease: Duration::from_millis(layers.parse_in("store.lease_ms", 0, 60_000)?),
             sweep_after: Duration::from_secs(layers.parse_in("store.sweep_seconds", 1, 86_400)?),
             peers: peers(layers)?,
+            peer_keys: optional("store.peer_keys").map(PathBuf::from),
+            accept_plain_peers: layers.list("store.accept_risks").any(|risk| risk == PLAIN_PEERS),
             affinity: affinity(layers)?,
-            accepted_risks: layers.list("store.accept_risks").map(str::to_owned).collect(),
+            accepted_risks: layers
+                .list("store.accept_risks")
+                .filter(|risk| *risk != PLAIN_PEERS)
+                .map(str::to_owned)
+                .collect(),
         })
+    }
+
+    /// Refuses to forward writes over a network where others could read and change them. Only for those who serve: other
+    /// commands have no peers.
+    ///
+    /// # Errors
+    /// What is missing, and the command that makes it.
+    pub fn check_peers(&self, layers: &Layers) -> Result<(), ConfigError> {
+        match self.peers {
+            Some(address) if !address.ip().is_loopback() && self.peer_keys.is_none() && !self.accept_plain_peers => {
+                let problem = format!(
+                    "{address} is beyond this machine, and there are no keys for peers: others could read and forge what \
+                     nodes write for each other. Make keys with `tavola store peer-keys init {address} …` (the addresses of \
+                     all nodes) and set store.peer_keys"
+                );
+                Err(layers.error("store.peers", &problem))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -235,7 +235,11 @@ impl StoreConfig {
                 let compression = Compression::resolve(layers)?;
                 Ok(Self::Embedded { location, cache_bytes, compression, memtable_bytes, reserve_bytes: reserve << 20 })
             }
-            "cassandra" => ClusterConfig::resolve(layers).map(Box::new).map(Self::Cassandra),
+            "cassandra" => {
+                let cluster = ClusterConfig::resolve(layers)?;
+                cluster.check_peers(layers)?;
+                Ok(Self::Cassandra(Box::new(cluster)))
+            }
             other => {
                 let problem = format!("\"{other}\" is not a store; use embedded, cassandra or memory");
                 Err(layers.error("store.kind", &problem))

@@ -313,6 +313,14 @@ pub const SETTINGS: &[Setting] = &[
          empty: each writes by itself",
     ),
     setting(
+        "store.peer_keys",
+        Some("peer-keys"),
+        "FOLDER",
+        "",
+        "Keys of this node, by which its peers and it know each other (`tavola store peer-keys` makes them); needed beyond \
+         loopback, and read again when they change",
+    ),
+    setting(
         "store.affinity",
         None,
         "WORD",
@@ -324,7 +332,7 @@ pub const SETTINGS: &[Setting] = &[
         Some("accept-risks"),
         "NAMES",
         "",
-        "Dangers of the cluster to live with: commitlog, paxos, replication, settings; see `tavola doctor`",
+        "Dangers of the cluster to live with: commitlog, paxos, replication, settings, plain-peers; see `tavola doctor`",
     ),
     setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
     setting(

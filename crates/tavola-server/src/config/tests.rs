@@ -162,6 +162,25 @@ fn the_old_name_of_a_setting_works_and_is_noted() {
     assert!(resolve(cluster, &[]).unwrap().notes.is_empty());
 }
 
+/// What nodes write for each other could be read and forged by whoever is on the way.
+#[test]
+fn beyond_loopback_peers_need_keys() {
+    let store = |more: &str| {
+        let file =
+            format!("[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\npeers = \"10.0.1.7:10010\"\n{more}");
+        resolve(&file, &[])
+    };
+    let refused = store("").unwrap_err().to_string();
+    assert!(refused.starts_with("store.peers (file "), "{refused}");
+    assert!(refused.contains("`tavola store peer-keys init 10.0.1.7:10010"), "{refused}");
+    let StoreConfig::Cassandra(with_keys) = store("peer_keys = \"keys\"").unwrap().store else { panic!("a cluster") };
+    assert_eq!(with_keys.peer_keys, Some("keys".into()));
+    let accepted = "accept_risks = [\"replication\", \"plain-peers\"]";
+    let StoreConfig::Cassandra(accepted) = store(accepted).unwrap().store else { panic!("a cluster") };
+    assert!(accepted.accept_plain_peers && !with_keys.accept_plain_peers);
+    assert_eq!(accepted.accepted_risks, ["replication"], "what the cluster itself is asked about");
+}
+
 #[test]
 fn peers_are_told_an_address_that_they_can_reach() {
     let peers = |address: &str| {
@@ -172,7 +191,7 @@ fn peers_are_told_an_address_that_they_can_reach() {
         }
     };
     assert_eq!(peers("").unwrap(), None);
-    assert_eq!(peers("10.0.1.7:10010").unwrap(), Some(([10, 0, 1, 7], 10010).into()));
+    assert_eq!(peers("127.0.0.1:10010").unwrap(), Some(([127, 0, 0, 1], 10010).into()));
     let words = |address| peers(address).unwrap_err().to_string();
     assert!(words("0.0.0.0:10010").contains("name the one at which they reach this machine"));
     assert!(words("[::]:10010").starts_with("store.peers ("));

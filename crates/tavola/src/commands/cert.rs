@@ -1,9 +1,6 @@
 //! `tavola cert`: certificates for development and tests.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -16,6 +13,7 @@ use time::{Duration, OffsetDateTime};
 use zeroize::Zeroizing;
 
 use crate::exit::Failure;
+use crate::new_file::NewFile;
 
 /// What every certificate is good for: this machine, in both styles of URL.
 const NAMES: [&str; 4] = ["localhost", "127.0.0.1", "::1", "*.table.localhost"];
@@ -68,14 +66,6 @@ pub(crate) fn command() -> Command {
 
 fn switch(name: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue)
-}
-
-/// A file that will be written.
-struct NewFile {
-    path: PathBuf,
-    content: Zeroizing<String>,
-    /// Only for its owner.
-    secret: bool,
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
@@ -166,55 +156,37 @@ fn certificate(der: &[u8]) -> Certificate {
 }
 
 fn public(folder: &Path, name: &str, pem: String) -> NewFile {
-    NewFile { path: folder.join(name), content: Zeroizing::new(pem), secret: false }
+    NewFile::public(folder.join(name), pem)
 }
 
 fn secret(folder: &Path, name: &str, key: &KeyPair) -> NewFile {
-    NewFile { path: folder.join(name), content: Zeroizing::new(key.serialize_pem()), secret: true }
+    NewFile::secret(folder.join(name), Zeroizing::new(key.serialize_pem()))
 }
 
 /// All or, if one exists, none.
 fn write_all(folder: &Path, files: &[NewFile], force: bool) -> Result<(), Failure> {
-    if !force && let Some(standing) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
-        let path = standing.path.display();
+    if !force && let Some(standing) = files.iter().find(|file| file.path().symlink_metadata().is_ok()) {
+        let path = standing.path().display();
         return Err(Failure::Usage(format!("{path} exists; replace it with --force, or choose another --out")));
     }
     let failed = |path: &Path, error| Failure::System(format!("cannot write {}: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    files.iter().try_for_each(|file| write(file).map_err(|error| failed(&file.path, error)))
-}
-
-/// A server that watches the file sees the old content or the new, and a key is never open to others, even for a moment.
-fn write(file: &NewFile) -> std::io::Result<()> {
-    let mut unfinished = file.path.clone().into_os_string();
-    unfinished.push(format!(".{}", std::process::id()));
-    let written = create(Path::new(&unfinished), file.secret)
-        .and_then(|mut created| created.write_all(file.content.as_bytes()))
-        .and_then(|()| std::fs::rename(&unfinished, &file.path));
-    if written.is_err() {
-        let _best_effort = std::fs::remove_file(&unfinished);
-    }
-    written
-}
-
-fn create(path: &Path, secret: bool) -> std::io::Result<File> {
-    let mode = if secret { 0o600 } else { 0o644 };
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    files.iter().try_for_each(|file| file.write().map_err(|error| failed(file.path(), error)))
 }
 
 fn print_advice(files: &[NewFile], certificate: &Certificate) {
-    let path = |wanted: &str| files.iter().map(|file| &file.path).find(|path| path.ends_with(wanted));
+    let path = |wanted: &str| files.iter().map(NewFile::path).find(|path| path.ends_with(wanted));
     let [cert, key, ..] = files else { unreachable!("there are two files at least") };
-    let trusted = path("ca.pem").unwrap_or(&cert.path);
+    let trusted = path("ca.pem").unwrap_or(cert.path());
     // Variables are read in other folders too.
-    let trusted = std::path::absolute(trusted).unwrap_or_else(|_| trusted.clone()).display().to_string();
+    let trusted = std::path::absolute(trusted).unwrap_or_else(|_| trusted.to_owned()).display().to_string();
     for file in files {
-        println!("wrote {}{}", file.path.display(), if file.secret { " (secret, mode 0600)" } else { "" });
+        println!("wrote {}{}", file.path().display(), if file.is_secret() { " (secret, mode 0600)" } else { "" });
     }
     println!("SHA-256 fingerprint: {}", certificate.fingerprint);
     println!("expires: {}", certificate.expires_text());
     println!();
-    println!("Serve with it:  tavola serve --tls-cert {} --tls-key {}", cert.path.display(), key.path.display());
+    println!("Serve with it:  tavola serve --tls-cert {} --tls-key {}", cert.path().display(), key.path().display());
     println!();
     println!("Trust {trusted}:");
     for (system, command) in trust_commands(&trusted) {

@@ -2,9 +2,10 @@
 
 use clap::ArgMatches;
 use tavola_server::Config;
-use tavola_server::config::Personality;
+use tavola_server::config::{Personality, StoreConfig};
 use tavola_server::tls::TlsReloader;
 
+use crate::cluster;
 use crate::exit::Failure;
 use crate::flags;
 
@@ -20,6 +21,9 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
     config.tls.as_ref().map(TlsReloader::open).transpose()?;
+    if let StoreConfig::Cassandra(cluster) = &config.store {
+        cluster::peer_keys(cluster)?;
+    }
     for note in &config.notes {
         println!("note: {note}");
     }

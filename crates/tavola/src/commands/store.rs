@@ -1,7 +1,8 @@
-//! `tavola store`: making the place where entities are kept, and moving them to another.
+//! `tavola store`: making the place where entities are kept, moving them to another, and the keys of its nodes.
 
 mod copy;
 mod init;
+mod peer_keys;
 mod place;
 
 use clap::{ArgMatches, Command};
@@ -9,7 +10,7 @@ use clap::{ArgMatches, Command};
 use crate::commands::described;
 use crate::exit::Failure;
 
-const ABOUT: &str = "Make the place where entities are kept, or move them to another";
+const ABOUT: &str = "Make the place where entities are kept, move them to another, or make keys for nodes";
 const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2
@@ -25,12 +26,14 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(init::command())
         .subcommand(copy::command())
+        .subcommand(peer_keys::command())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("init", matches)) => init::run(matches),
         Some(("copy", matches)) => copy::run(matches),
+        Some(("peer-keys", matches)) => peer_keys::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }

@@ -1,5 +1,7 @@
 //! A cluster that entities are kept in: node by node, what would lose data or linearizability.
 
+use std::net::SocketAddr;
+
 use tavola_cassandra::{Finding, Inspection, NodeSeen, OpenError, Options};
 use tavola_server::config::ClusterConfig;
 
@@ -9,12 +11,51 @@ use crate::exit::Failure;
 
 /// Looks at the cluster that the settings name.
 pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
+    examine_peers(config, report);
     match cluster::options(config) {
         Ok(options) => look(&options, report).await,
         Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
             report.fail("cluster", reason, "`tavola config show --origin` says where each value comes from");
         }
         Err(Failure::Clap(error)) => report.fail("cluster", error.to_string(), ""),
+    }
+}
+
+/// What nodes write for each other is protected by keys of their own.
+fn examine_peers(config: &ClusterConfig, report: &mut Report) {
+    let Some(address) = config.peers else { return };
+    let make = || format!("`tavola store peer-keys init {address} …` makes keys; name their folder in store.peer_keys");
+    match cluster::peer_keys(config) {
+        Ok(Some(keys)) => tell_keys(address, keys.seconds_left(), report),
+        Ok(None) if address.ip().is_loopback() => {
+            report.ok("peers", format!("{address} is reached from this machine alone"))
+        }
+        Ok(None) if config.accept_plain_peers => {
+            report.warn(
+                "peers",
+                format!("what nodes write for each other at {address} is not protected. It is accepted"),
+                make(),
+            );
+        }
+        Ok(None) => report.fail("peers", format!("{address} has no keys. The server does not start so"), make()),
+        Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
+            report.fail("peers", reason, "")
+        }
+        Err(Failure::Clap(error)) => report.fail("peers", error.to_string(), ""),
+    }
+    if config.peer_keys.is_some() && config.accept_plain_peers {
+        let says = "peers without protection are let in too. It is accepted";
+        report.warn("peers", says, "take plain-peers out of store.accept_risks once every node has keys");
+    }
+}
+
+fn tell_keys(address: SocketAddr, seconds_left: i64, report: &mut Report) {
+    const DAY: i64 = 24 * 3600;
+    let says = format!("the certificate of {address} is good for {} days", seconds_left / DAY);
+    if seconds_left < 30 * DAY {
+        report.warn("peers", says, format!("`tavola store peer-keys issue {address}` makes another"));
+    } else {
+        report.ok("peers", says);
     }
 }
 
