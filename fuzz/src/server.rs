@@ -75,13 +75,16 @@ impl Server {
     /// What the handler answers.
     ///
     /// # Panics
-    /// If it takes the connection for broken, which it cannot be.
+    /// If it takes the connection for broken, which it cannot be, or if it had to catch a panic of its own.
     #[must_use]
     pub fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
         let connection = Connection::new(peer, connection::Scheme::Http);
         let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new));
-        RUNTIME.block_on(answer).expect("there is no connection to break")
+        let answer = RUNTIME.block_on(answer).expect("there is no connection to break");
+        // libFuzzer ends the process at a panic, caught or not. This holds too where its hook does not.
+        assert_eq!(self.node.telemetry.panics(), 0, "the handler caught a panic: {answer:?}");
+        answer
     }
 
     /// What a client of ours is told, with the account's key; `None` if the request is too long for a URL.

@@ -114,8 +114,8 @@ pub struct TablesQuery {
     pub filter: Option<Filter>,
     /// At most so many; never above the page's limit.
     pub top: Option<usize>,
-    /// The folded name to go on from, inclusive.
-    pub from: Option<String>,
+    /// The table to go on from, inclusive; there need not be one of that name any more.
+    pub from: Option<TableName>,
 }
 
 /// A page of entities.

@@ -68,6 +68,7 @@ pub async fn handle<B: RequestBody>(
     let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
         Ok(response) => response?,
         Err(_panic) => {
+            node.telemetry.record_panic();
             tracing::error!(
                 request_id = in_hand.request_id,
                 "a request met a defect and was answered with InternalError"

@@ -18,7 +18,7 @@ pub(crate) fn over_catalog(account: &AccountName, query: &TablesQuery) -> (Filte
     conditions.extend(query.filter.as_ref().map(on_row_key));
     let from = query.from.as_ref().map(|name| Continuation {
         partition_key: partition_key(account),
-        row_key: Some(row_key(format!("{TABLE_PREFIX}{name}"))),
+        row_key: Some(row_key(format!("{TABLE_PREFIX}{}", name.folded()))),
     });
     (Filter::And(conditions), from)
 }

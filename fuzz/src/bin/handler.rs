@@ -2,7 +2,7 @@
 //! nobody gets in without the key, and what the server holds is what a plain model of it holds.
 //!
 //! Requests are as HTTP/1.1 writes them, with a line `===` between two. `{etag}` stands for the tag of what was written
-//! last. A request is signed with the account's key, unless it brings credentials of its own, which nobody signed; its
+//! last, and `{token:TEXT}` for the continuation token of any text, legal as a key or not. A request is signed with the account's key, unless it brings credentials of its own, which nobody signed; its
 //! header `sas` has the fields of a signature for a table, which is then made with the key.
 
 #![no_main]
@@ -15,11 +15,12 @@ use tavola_core::{EntityKey, EntityOperation, PartitionKey, Precondition, RowKey
 use tavola_fuzz::{Model, Server, account_key, account_name, check_answer, led_to_account, read_request, sign};
 use tavola_protocol::auth::TableSas;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
-use tavola_protocol::table::{decode_reply, parse_request};
+use tavola_protocol::table::{continuation, decode_reply, parse_request};
 use tavola_protocol::{Address, Presentation, Version};
 
 const SEPARATOR: &[u8] = b"\n===\n";
 const TAG: &[u8] = b"{etag}";
+const TOKEN: &[u8] = b"{token:";
 /// Bounds the time of one input.
 const REQUESTS_MAX: usize = 16;
 
@@ -27,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let (server, mut model) = (Server::new(), Model::default());
     for text in split(data, SEPARATOR).into_iter().take(REQUESTS_MAX) {
         let tag = model.last_tag().map(ToString::to_string).unwrap_or_default();
-        let text = split(text, TAG).join(tag.as_bytes());
+        let text = with_tokens(&split(text, TAG).join(tag.as_bytes()));
         if let Ok((request, address)) = led_to_account(read_request(&text)) {
             check_exchange(&server, &mut model, request, &address);
         }
@@ -43,6 +44,18 @@ fn split<'a>(mut data: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     }
     pieces.push(data);
     pieces
+}
+
+/// Forges what a mutation would not hit on: a well-formed token, of a text that need not be a key or a name.
+fn with_tokens(text: &[u8]) -> Vec<u8> {
+    let pieces = split(text, TOKEN);
+    let mut written = pieces[0].to_vec();
+    for piece in &pieces[1..] {
+        let (content, rest) = piece.split_at(piece.iter().position(|byte| *byte == b'}').unwrap_or(piece.len()));
+        written.extend(continuation::encode(&String::from_utf8_lossy(content)).into_bytes());
+        written.extend(rest.strip_prefix(b"}").unwrap_or(rest));
+    }
+    written
 }
 
 /// Who asks.

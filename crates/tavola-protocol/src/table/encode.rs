@@ -73,7 +73,7 @@ pub fn encode_request(request: &TableRequest, style: &Style<'_>) -> Result<Reque
             Draft::new(Method::POST, "Tables").json(encode_table_body(name)).prefer(style.wish)
         }
         TableRequest::QueryTables(query) => {
-            let from = query.from.as_deref().map(continuation::encode);
+            let from = query.from.as_ref().map(|name| continuation::encode(name.as_str()));
             let page = NextPage { table_name: from, ..NextPage::default() };
             Draft::new(Method::GET, "Tables").page_of(query.filter.as_ref(), query.top, style.page.unwrap_or(&page))
         }

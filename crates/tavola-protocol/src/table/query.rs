@@ -6,7 +6,7 @@ use std::time::Duration;
 use tavola_core::filter::{self, Filter};
 use tavola_core::limits::{PAGE_ENTITIES_MAX, SELECT_NAMES_MAX};
 use tavola_core::request::{Continuation, EntityQuery, Select, TablesQuery};
-use tavola_core::{PartitionKey, RowKey};
+use tavola_core::{PartitionKey, RowKey, TableName};
 
 use super::{continuation, uri};
 use crate::rejection::Rejection;
@@ -148,6 +148,8 @@ impl<'a> Query<'a> {
 
     pub(crate) fn tables_query(&self) -> Result<TablesQuery, Rejection> {
         let from = self.get(Parameter::NextTableName).map(decode_token).transpose()?;
+        // A token is text of the client's: only a legal name may become a key of the catalogue.
+        let from = from.map(|name| TableName::parse(&name)).transpose().map_err(|_| Rejection::InvalidInput)?;
         Ok(TablesQuery { filter: self.filter()?, top: self.top()?, from })
     }
 
@@ -196,6 +198,7 @@ pub(crate) fn decode_form(text: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use std::time::Duration;
 
+    use tavola_core::TableName;
     use tavola_core::request::Select;
 
     use super::{Parameter, Query};
@@ -278,6 +281,21 @@ mod tests {
             format!("NextPartitionKey={slash}"),
         ] {
             assert_eq!(from(&bad), Err(Rejection::InvalidInput), "{bad}");
+        }
+    }
+
+    /// A token whose content was no name became a key of the catalogue, which it cannot be: a panic from a socket.
+    #[test]
+    fn continuations_of_tables() {
+        let from = |text: &str| {
+            let target = format!("NextTableName={}", continuation::encode(text));
+            Query::parse(Some(&target)).tables_query().map(|query| query.from)
+        };
+        assert_eq!(from("abc"), Ok(Some(TableName::parse("ABC").unwrap())));
+        for bad in
+            ["/", "", "ab", "a b c", "mytable2\u{1}01d7ae8288064e13", "Tables", &"a".repeat(64), &"a".repeat(1025)]
+        {
+            assert_eq!(from(bad), Err(Rejection::InvalidInput), "{bad}");
         }
     }
 }

@@ -49,6 +49,7 @@ pub(super) struct Metrics {
     rows_returned: Counter<u64, AtomicU64>,
     request_bytes: Counter<u64, AtomicU64>,
     response_bytes: Counter<u64, AtomicU64>,
+    panics: Counter<u64, AtomicU64>,
 }
 
 impl Metrics {
@@ -65,6 +66,7 @@ impl Metrics {
             rows_returned: Counter::default(),
             request_bytes: Counter::default(),
             response_bytes: Counter::default(),
+            panics: Counter::default(),
         };
         metrics.register();
         metrics
@@ -89,6 +91,15 @@ impl Metrics {
         registry.register("rows_returned", "Rows sent by queries", self.rows_returned.clone());
         registry.register_with_unit("request", "Bytes of bodies received", Unit::Bytes, self.request_bytes.clone());
         registry.register_with_unit("response", "Bytes of bodies sent", Unit::Bytes, self.response_bytes.clone());
+        registry.register("panics", "Requests that met a defect of the server", self.panics.clone());
+    }
+
+    pub(super) fn record_panic(&self) {
+        self.panics.inc();
+    }
+
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.get()
     }
 
     pub(super) fn record(&self, event: &RequestEvent<'_>) {

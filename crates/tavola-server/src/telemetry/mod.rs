@@ -129,6 +129,17 @@ impl Telemetry {
         }
     }
 
+    /// Counts a request whose handler panicked.
+    pub(crate) fn record_panic(&self) {
+        self.metrics.record_panic();
+    }
+
+    /// How many requests met a defect of the server. Each was answered with `InternalError`; there should be none.
+    #[must_use]
+    pub fn panics(&self) -> u64 {
+        self.metrics.panics()
+    }
+
     /// How long the server has been up.
     #[must_use]
     pub fn uptime(&self) -> Duration {

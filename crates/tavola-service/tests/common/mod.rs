@@ -171,6 +171,7 @@ impl Fixture {
         top: Option<usize>,
         from: Option<String>,
     ) -> (Vec<String>, Option<String>) {
+        let from = from.map(|name| TableName::parse(&name).unwrap());
         let query = TablesQuery { filter: parse(filter).unwrap(), top, from };
         let reply = self.ask(TableRequest::QueryTables(query)).await.unwrap();
         let TableReply::Tables { names, next } = reply else { panic!("{reply:?}") };

@@ -192,6 +192,10 @@ fn broken_continuation(endpoint: &Endpoint) -> Outcome {
         "NextPartitionKey=1!4!".to_owned(),
         "NextPartitionKey=1!99999999999999999999!YQ--".to_owned(),
         "NextPartitionKey=%C3%A9".to_owned(),
+        // Well-formed tokens of texts that no key can be: "/", and a control character.
+        "NextPartitionKey=1!4!Lw--".to_owned(),
+        "NextPartitionKey=1!4!AQ--".to_owned(),
+        format!("NextPartitionKey={}&NextRowKey=1!4!Lw--", percent_encode(&partition)),
         format!("NextPartitionKey={}", percent_encode(cut)),
         format!("NextPartitionKey={}", "A".repeat(5_000)),
         format!("NextPartitionKey={}&NextRowKey=garbage", percent_encode(&partition)),
@@ -199,7 +203,9 @@ fn broken_continuation(endpoint: &Endpoint) -> Outcome {
         table.query(&format!("$top=1&{token}")).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
-    for token in ["garbage!", "1!4!", "%C3%A9"] {
+    // The last four are well-formed tokens of "/", "", a control character and a name that is too long for a key.
+    let long = format!("1!1368!{}", "YWFh".repeat(342));
+    for token in ["garbage!", "1!4!", "%C3%A9", "1!4!Lw--", "1!0!", "1!8!YWJjAQ--", &long] {
         client.get(&format!("/Tables?NextTableName={token}")).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }

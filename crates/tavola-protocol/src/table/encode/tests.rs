@@ -208,7 +208,7 @@ fn entity_query() -> impl Strategy<Value = EntityQuery> {
 }
 
 fn tables_query() -> impl Strategy<Value = TablesQuery> {
-    (option::of(filter()), option::of(0..=1000_usize), option::of("[a-z0-9]{1,63}"))
+    (option::of(filter()), option::of(0..=1000_usize), option::of(table_name()))
         .prop_map(|(filter, top, from)| TablesQuery { filter, top, from })
 }
 
