@@ -295,12 +295,11 @@ impl EdmRef<'_> {
     }
 }
 
-fn parse_boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    }
+/// Reads a truth value in any case: exports write `True`, and the service takes it.
+#[must_use]
+pub fn parse_boolean(text: &str) -> Option<bool> {
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    is("true").then_some(true).or_else(|| is("false").then_some(false))
 }
 
 /// Reads a double's text, the names of its special values included.
@@ -332,7 +331,12 @@ mod tests {
         assert_eq!(read(EdmType::Double, "NaN"), Ok(EdmValue::Double(f64::NAN)));
         assert_eq!(read(EdmType::Double, "1e+30"), Ok(EdmValue::Double(1e30)));
         assert_eq!(read(EdmType::Double, "-0.0"), Ok(EdmValue::Double(0.0)));
-        assert_eq!(read(EdmType::Boolean, "True"), Err(EdmTextError::Malformed));
+        for (text, truth) in [("true", true), ("True", true), ("FALSE", false)] {
+            assert_eq!(read(EdmType::Boolean, text), Ok(EdmValue::Boolean(truth)));
+        }
+        for text in ["", "1", "yes", "true ", "ｔrue"] {
+            assert_eq!(read(EdmType::Boolean, text), Err(EdmTextError::Malformed), "{text}");
+        }
         assert_eq!(
             read(EdmType::DateTime, "0001-01-01T00:00:00Z"),
             Err(EdmTextError::DateOutOfRange("01/01/0001 00:00:00".to_owned()))

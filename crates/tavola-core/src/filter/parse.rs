@@ -1,9 +1,9 @@
 //! The text of a `$filter` to its tree.
 //!
 //! A recursive descent over the grammar of the service: `or` binds loosest, then `and`, then `not`, then comparisons.
-//! Keywords are lower case. The recursion is bounded by [`FILTER_DEPTH_MAX`]; chains of `and` and `or` are loops.
+//! Keywords are lower case; `True` as the constant of a comparison may be written in any. The recursion is bounded by [`FILTER_DEPTH_MAX`]; chains of `and` and `or` are loops.
 
-use crate::edm::EdmValue;
+use crate::edm::{EdmValue, parse_boolean};
 use crate::entity::is_identifier;
 use crate::filter::lex::{Kind, Lexer, Token};
 use crate::filter::literal::{LiteralError, from_quoted, from_word};
@@ -238,9 +238,18 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The service takes a property and a constant that is not null, on either side.
+/// The service takes a property and a constant that is not null, on either side. Two properties cannot be compared, so
+/// that of two words `True` is the constant, in whatever case; elsewhere it is a property like any other.
 fn compare(left: Operand<'_>, comparison: Comparison, right: Operand<'_>) -> Result<Filter, Refusal> {
-    let (property, comparison, constant) = match (left, right) {
+    let operands = match (left, right) {
+        (Operand::Property(left), Operand::Property(right)) => match (parse_boolean(left), parse_boolean(right)) {
+            (None, Some(truth)) => (Operand::Property(left), Operand::Constant(EdmValue::Boolean(truth))),
+            (Some(truth), None) => (Operand::Constant(EdmValue::Boolean(truth)), Operand::Property(right)),
+            _ => return Err(Refusal::FilterInvalid),
+        },
+        operands => operands,
+    };
+    let (property, comparison, constant) = match operands {
         (Operand::Property(name), Operand::Constant(constant)) => (name.to_owned(), comparison, constant),
         (Operand::Constant(constant), Operand::Property(name)) => (name.to_owned(), comparison.flipped(), constant),
         _ => return Err(Refusal::FilterInvalid),
@@ -377,6 +386,9 @@ mod tests {
             a eq INF                      | a eq INF
             a eq -INF                     | a eq -INF
             a eq true                     | a eq true
+            a eq True                     | a eq true
+            FALSE ne a                    | a ne false
+            True eq false                 | True eq false
             a eq datetime'2008-07-10T00:00:00Z'         | a eq datetime'2008-07-10T00:00:00Z'
             a eq datetime'2008-07-10T00:00:00.1234567Z' | a eq datetime'2008-07-10T00:00:00.1234567Z'
             a eq datetime'2020-01-01T00:00:00.000000Z'  | a eq datetime'2020-01-01T00:00:00Z'
@@ -397,6 +409,7 @@ mod tests {
             Größe eq 1    | Größe eq 1
             A             | A
             True          | True
+            True eq 1     | True eq 1
             X eq 1        | X eq 1
             datetime eq 1 | datetime eq 1
             mod eq 1      | mod eq 1
@@ -471,7 +484,8 @@ mod tests {
             a ne null                  | invalid
             null eq a                  | invalid
             a eq b                     | invalid
-            a eq TRUE                  | invalid
+            True eq TRUE               | invalid
+            a eq Null                  | invalid
             a eq x'00'                 | invalid
             a eq X '00'                | invalid
             1 eq 1                     | invalid

@@ -161,6 +161,10 @@ fn boolean_operators(endpoint: &Endpoint) -> Outcome {
         ("flag ge false", "f t"),
         ("flag lt true", "f"),
         ("flag le false", "f"),
+        // The service reads the constant in any case (Azure/Azurite#1947), though keywords in lower case only.
+        ("flag eq True", "t"),
+        ("flag eq FALSE", "f"),
+        ("True eq flag", "t"),
     ] {
         table.expect_found(filter, found)?;
     }

@@ -94,7 +94,7 @@ fn properties() -> impl Strategy<Value = Properties> {
 }
 
 fn precondition() -> impl Strategy<Value = Precondition> {
-    let tag = "(W/)?\"[!#-~]{0,20}\"".prop_map(|text| Precondition::Version(ETag::parse(&text).unwrap()));
+    let tag = "[Ww]/\"[!#-~]{0,20}\"".prop_map(|text| Precondition::Version(ETag::parse(&text).unwrap()));
     prop_oneof![Just(Precondition::None), Just(Precondition::Exists), tag]
 }
 
