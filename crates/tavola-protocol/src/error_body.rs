@@ -18,7 +18,7 @@ const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/datas
 /// to people.
 #[must_use]
 pub fn json(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: DateTime) -> Vec<u8> {
-    let detail = authentication_detail(rejection).map(|detail| format!("\n{detail}")).unwrap_or_default();
+    let detail = detail(rejection).map(|detail| format!("\n{detail}")).unwrap_or_default();
     let value = format!("{}{detail}{}", error.text, tail(request_id, now));
     let (code, lang) = (error.code.into(), "en-US".into());
     let body = Body { error: Error { code, message: Message { lang, value } } };
@@ -65,9 +65,10 @@ fn tail(request_id: &str, now: DateTime) -> String {
     format!("\nRequestId:{request_id}\nTime:{}", now.to_text_full())
 }
 
-fn authentication_detail(rejection: &Rejection) -> Option<&str> {
+fn detail(rejection: &Rejection) -> Option<&str> {
     match rejection.innermost() {
         Rejection::AuthenticationFailed { detail, .. } => detail.as_deref(),
+        Rejection::MalformedBody { detail } | Rejection::InvalidKey { detail } => Some(detail),
         _ => None,
     }
 }
@@ -186,6 +187,26 @@ mod tests {
         let header = Rejection::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
         assert!(xml_of(&header).contains("<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"));
         assert!(!json_of(&header).contains("a&b"));
+    }
+
+    /// Behind the service's own text, and behind the index that clients look for.
+    #[test]
+    fn what_is_wrong_with_a_body() {
+        let detail = || "The property 'a' is an array or an object.".to_owned();
+        for (rejection, expected) in [
+            (
+                Rejection::MalformedBody { detail: detail() },
+                "\"value\":\"An error occurred while processing this request.",
+            ),
+            (Rejection::InvalidKey { detail: detail() }, "\"value\":\"One of the request inputs is not valid."),
+            (
+                Rejection::InvalidKey { detail: detail() }.in_operation(3),
+                "\"value\":\"3:One of the request inputs is not valid.",
+            ),
+        ] {
+            let expected = format!("{expected}\\n{}\\nRequestId:{ID}", detail());
+            assert!(json_of(&rejection).contains(&expected), "{}", json_of(&rejection));
+        }
     }
 
     #[test]

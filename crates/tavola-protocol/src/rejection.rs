@@ -84,7 +84,15 @@ pub enum Rejection {
     InvalidInput,
 
     /// A body that is not the JSON it should be.
-    MalformedBody,
+    MalformedBody {
+        /// Which property, and what is wrong with it; nothing secret.
+        detail: String,
+    },
+    /// A key in a body that is no text, or is declared to be something else.
+    InvalidKey {
+        /// Which, and what is wrong with it; nothing secret.
+        detail: String,
+    },
     /// A body that is not a batch.
     MalformedBatch,
     /// A body that is not the XML it should be.
@@ -178,7 +186,8 @@ impl From<FailedOperation> for Rejection {
 impl From<BodyError> for Rejection {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::Malformed => Self::MalformedBody,
+            BodyError::Malformed(detail) => Self::MalformedBody { detail },
+            BodyError::InvalidKey(detail) => Self::InvalidKey { detail },
             BodyError::Refused(refusal) => Self::Refused(refusal),
         }
     }
@@ -264,8 +273,10 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::MissingQueryParameter(_) => {
             error(400, "MissingRequiredQueryParameter", MISSING_REQUIRED_QUERY_PARAMETER)
         }
-        Rejection::InvalidInput | Rejection::MalformedBatch => error(400, "InvalidInput", NOT_VALID),
-        Rejection::MalformedBody => error(400, "InvalidInput", MALFORMED_BODY),
+        Rejection::InvalidInput | Rejection::MalformedBatch | Rejection::InvalidKey { .. } => {
+            error(400, "InvalidInput", NOT_VALID)
+        }
+        Rejection::MalformedBody { .. } => error(400, "InvalidInput", MALFORMED_BODY),
         Rejection::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
         Rejection::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
         Rejection::InvalidAuthenticationInfo => error(400, "InvalidAuthenticationInfo", INVALID_AUTHENTICATION_INFO),
@@ -451,7 +462,7 @@ mod tests {
                 "409 EntityAlreadyExists 3:The specified entity already exists.",
             ),
             (
-                Rejection::MalformedBody.in_operation(0),
+                Rejection::MalformedBody { detail: "d".to_owned() }.in_operation(0),
                 "400 InvalidInput 0:An error occurred while processing this request.",
             ),
             (

@@ -148,7 +148,7 @@ mod tests {
             r#"{"TableName":"a","TableName":"a"}"#,
             r#"{"TableName":"a"}x"#,
         ] {
-            assert_eq!(read_table_name(body.as_bytes()), Err(BodyError::Malformed), "{body}");
+            assert!(matches!(read_table_name(body.as_bytes()), Err(BodyError::Malformed(_))), "{body}");
         }
         assert_eq!(read_table_name(&encode_table_body(&table("abc"))), Ok("abc".to_owned()));
     }

@@ -113,15 +113,14 @@ impl Response {
         self.ensure(found == text, &format!("expected the text {text:?}, got {found:?}"))
     }
 
-    /// The text of a JSON error without its tail.
+    /// The text of a JSON error without its tail, and without what a server adds about the property that is wrong.
     pub(super) fn error_text(&self) -> Result<String, Failure> {
         let json = self.json()?;
         let value = json
             .pointer("/odata.error/message/value")
             .and_then(Value::as_str)
             .ok_or_else(|| self.mismatch("expected an OData error with a message"))?;
-        let text = value.split("\nRequestId:").next().unwrap_or(value);
-        Ok(text.to_owned())
+        Ok(value.lines().next().unwrap_or_default().to_owned())
     }
 
     /// The XML error of ACL, service properties and stats.

@@ -239,7 +239,7 @@ fn missing_keys(endpoint: &Endpoint) -> Outcome {
         )?;
     }
     for body in [r#"{"PartitionKey":5,"RowKey":"r"}"#, r#"{"PartitionKey":"p","RowKey":true}"#] {
-        table.insert(body).send()?.expect_status(400)?;
+        table.insert(body).send()?.expect_error_text(400, "InvalidInput", "One of the request inputs is not valid.")?;
     }
     table.query("").send()?.expect_body(r#"{"value":[]}"#)?;
     Ok(())

@@ -26,13 +26,13 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Stores one entity with these members beside its keys.
-fn store(table: &Table<'_>, row_key: &str, members: &str) -> Result<Response, Failure> {
+pub(super) fn store(table: &Table<'_>, row_key: &str, members: &str) -> Result<Response, Failure> {
     let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row_key}\",{members}}}");
     table.insert(&body).send()
 }
 
 /// Writes members, reads the entity, and compares the bytes of its own properties.
-fn expect_read_back(table: &Table<'_>, row_key: &str, written: &str, read: &str) -> Outcome {
+pub(super) fn expect_read_back(table: &Table<'_>, row_key: &str, written: &str, read: &str) -> Outcome {
     store(table, row_key, written)?.expect_status(201)?;
     table.get("p", row_key)?.expect_own_members(read)?;
     Ok(())
@@ -266,6 +266,8 @@ fn wrong_texts(endpoint: &Endpoint) -> Outcome {
         ("Edm.Int64", r#""""#),
         ("Edm.Double", r#""abc""#),
         ("Edm.Boolean", r#""maybe""#),
+        ("Edm.Boolean", r#""True ""#),
+        ("Edm.Boolean", "1"),
         ("Edm.DateTime", r#""yesterday""#),
         ("Edm.DateTime", r#""2024-02-30T00:00:00Z""#),
         ("Edm.DateTime", r#""2024-01-01T25:00:00Z""#),

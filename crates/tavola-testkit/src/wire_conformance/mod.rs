@@ -46,6 +46,7 @@ mod errors;
 mod filters;
 mod framing;
 mod headers;
+mod imports;
 mod queries;
 mod representations;
 mod sas_account;
@@ -167,6 +168,7 @@ pub fn cases() -> Vec<Case> {
         tables::CASES,
         data_types::CASES,
         data_model::CASES,
+        imports::CASES,
         representations::CASES,
         writes::CASES,
         queries::CASES,

@@ -1,13 +1,14 @@
 //! One JSON object as its members, before anything is known about their types.
 //!
 //! A visitor of our own, because a map would forget what the service's rules are about: a name given twice, the order of
-//! properties, and whether a number had a decimal point. Values are scalars or an error, so nothing here recurses.
+//! properties, and whether a number had a decimal point. Of arrays and objects nothing is kept, so nothing here recurses.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr2;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use tavola_core::EdmType;
 use tavola_core::entity::is_system_property;
 
 use super::seed::{Scalar, ScalarSeed, TextSeed};
@@ -38,6 +39,8 @@ pub(super) struct Members<'a> {
     pub(super) properties: Vec<(Cow<'a, str>, Scalar<'a>)>,
     /// What the `@odata.type` of each property says.
     pub(super) types: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    /// The key that an annotation of the client's declares to be something else than a text.
+    pub(super) key_of_other_type: Option<&'static str>,
     /// One of the system's members was given twice.
     pub(super) repeated: bool,
     /// There were more members than are kept.
@@ -90,6 +93,10 @@ impl<'a> Members<'a> {
             Kind::Timestamp => &mut self.timestamp,
             Kind::ETag => &mut self.etag,
             Kind::Property => return self.properties.push((name, value)),
+            Kind::TypeOfKey(key) => {
+                let is_string = matches!(value, Scalar::Text(edm) if edm == EdmType::String.name());
+                return self.key_of_other_type = self.key_of_other_type.or((!is_string).then_some(key));
+            }
             Kind::TypeOf { name_bytes } => return self.types.push((prefix(name, name_bytes), value)),
             Kind::Ignored => return,
         };
@@ -120,6 +127,8 @@ enum Kind {
     TypeOf {
         name_bytes: usize,
     },
+    /// The type of the key of this name.
+    TypeOfKey(&'static str),
     /// Annotations that mean nothing here: they have an `@` or a dot, which no property's name can have.
     Ignored,
 }
@@ -134,6 +143,9 @@ impl Kind {
             ("Timestamp", Sender::Client) => Self::Ignored,
             _ if memchr2(b'@', b'.', name.as_bytes()).is_none() => Self::Property,
             _ => match name.split_once('@') {
+                // What the service says of its keys is nobody's concern.
+                Some(("PartitionKey", "odata.type")) if sender == Sender::Client => Self::TypeOfKey("PartitionKey"),
+                Some(("RowKey", "odata.type")) if sender == Sender::Client => Self::TypeOfKey("RowKey"),
                 Some((property, "odata.type")) if !is_system_property(property) => {
                     Self::TypeOf { name_bytes: property.len() }
                 }

@@ -13,7 +13,7 @@ use tavola_core::{DateTime, ETag, EdmType, EdmValue, PartitionKey, Refusal, RowK
 
 use super::members::{Members, MembersSeed, Sender};
 use super::seed::{ArraySeed, MemberSeed, Scalar};
-use super::{BodyError, DecodedEntity, EntityBody};
+use super::{BodyError, DecodedEntity, EntityBody, fault};
 
 /// Reads the body of an insert, replace or merge.
 ///
@@ -48,12 +48,14 @@ pub fn decode_entity_set(body: &[u8]) -> Result<Vec<DecodedEntity>, BodyError> {
 
 fn decoded(mut members: Members<'_>) -> Result<DecodedEntity, BodyError> {
     members.check()?;
-    let timestamp = match text(members.timestamp.take())? {
-        Some(text) => Some(Timestamp::new(DateTime::parse(&text).map_err(|_| BodyError::Malformed)?)),
+    let not_a_time = || fault::wrong_value("Timestamp", Some(EdmType::DateTime));
+    let not_a_tag = || BodyError::Malformed("The entity tag is not one.".to_owned());
+    let timestamp = match text(members.timestamp.take(), not_a_time)? {
+        Some(text) => Some(Timestamp::new(DateTime::parse(&text).map_err(|_| not_a_time())?)),
         None => None,
     };
-    let etag = match text(members.etag.take())? {
-        Some(text) => Some(ETag::parse(&text).ok_or(BodyError::Malformed)?),
+    let etag = match text(members.etag.take(), not_a_tag)? {
+        Some(text) => Some(ETag::parse(&text).ok_or_else(not_a_tag)?),
         None => None,
     };
     Ok(DecodedEntity {
@@ -67,19 +69,22 @@ fn decoded(mut members: Members<'_>) -> Result<DecodedEntity, BodyError> {
 
 /// Reads the whole of a body; what follows the value is an error like any other.
 pub(in crate::table) fn parse<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Value, BodyError> {
-    let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
+    let text = std::str::from_utf8(body).map_err(|_| fault::not_utf8())?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = seed.deserialize(&mut deserializer).map_err(|_| BodyError::Malformed)?;
-    deserializer.end().map_err(|_| BodyError::Malformed)?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| fault::not_json(&error))?;
+    deserializer.end().map_err(|error| fault::not_json(&error))?;
     Ok(value)
 }
 
 impl Members<'_> {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), BodyError> {
         if self.too_many {
-            return Err(Refusal::TooManyProperties);
+            return Err(Refusal::TooManyProperties.into());
         }
-        if self.repeated { Err(Refusal::DuplicateProperty) } else { Ok(()) }
+        if self.repeated {
+            return Err(Refusal::DuplicateProperty.into());
+        }
+        self.key_of_other_type.map_or(Ok(()), |name| Err(fault::key_of_other_type(name)))
     }
 
     fn into_properties(mut self) -> Result<Properties, BodyError> {
@@ -93,7 +98,13 @@ impl Members<'_> {
         let mut properties = Vec::with_capacity(self.properties.len());
         for (name, scalar) in self.properties {
             if scalar != Scalar::Null {
-                let value = value(&name, declared_type(&self.types, &name)?, scalar)?;
+                let edm = declared_type(&self.types, &name)?;
+                let value = value(edm, scalar).map_err(|error| match error {
+                    EdmTextError::DateOutOfRange(value) => {
+                        Refusal::ParameterOutOfRange { name: name.as_ref().to_owned(), value }.into()
+                    }
+                    EdmTextError::Malformed => fault::wrong_value(&name, edm),
+                })?;
                 properties.push((PropertyName::new(name)?, value));
             }
         }
@@ -110,16 +121,16 @@ fn repeats(members: &[(Cow<'_, str>, Scalar<'_>)]) -> bool {
 fn declared_type(types: &[(Cow<'_, str>, Scalar<'_>)], name: &str) -> Result<Option<EdmType>, BodyError> {
     let Ok(at) = types.binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name)) else { return Ok(None) };
     match &types[at].1 {
-        Scalar::Text(edm) => EdmType::from_name(edm).map(Some).ok_or(BodyError::Malformed),
-        _ => Err(BodyError::Malformed),
+        Scalar::Text(edm) => EdmType::from_name(edm).map(Some).ok_or_else(|| fault::unknown_type(name, edm)),
+        _ => Err(fault::type_is_no_text(name)),
     }
 }
 
-fn text(scalar: Option<Scalar<'_>>) -> Result<Option<Cow<'_, str>>, BodyError> {
+fn text(scalar: Option<Scalar<'_>>, fault: impl FnOnce() -> BodyError) -> Result<Option<Cow<'_, str>>, BodyError> {
     match scalar {
         None | Some(Scalar::Null) => Ok(None),
         Some(Scalar::Text(text)) => Ok(Some(text)),
-        Some(_) => Err(BodyError::Malformed),
+        Some(_) => Err(fault()),
     }
 }
 
@@ -128,7 +139,7 @@ fn key<K>(
     scalar: Option<Scalar<'_>>,
     new: impl FnOnce(&str) -> Result<K, KeyError>,
 ) -> Result<Option<K>, BodyError> {
-    let Some(text) = text(scalar)? else { return Ok(None) };
+    let Some(text) = text(scalar, || fault::key_is_no_text(name))? else { return Ok(None) };
     new(&text).map(Some).map_err(|error| match error {
         // The refusal repeats the key, so an endless one has to be refused for its length.
         KeyError::Forbidden(_) if utf16_units(&text) <= KEY_UTF16_UNITS_MAX => {
@@ -139,7 +150,7 @@ fn key<K>(
 }
 
 /// The value of a property: by its declared type, else by its looks.
-fn value(name: &str, edm: Option<EdmType>, scalar: Scalar<'_>) -> Result<EdmValue, BodyError> {
+fn value(edm: Option<EdmType>, scalar: Scalar<'_>) -> Result<EdmValue, EdmTextError> {
     Ok(match (edm, scalar) {
         (None | Some(EdmType::String), Scalar::Text(text)) => EdmValue::String(text.into_owned()),
         (None | Some(EdmType::Boolean), Scalar::Boolean(truth)) => EdmValue::Boolean(truth),
@@ -149,17 +160,14 @@ fn value(name: &str, edm: Option<EdmType>, scalar: Scalar<'_>) -> Result<EdmValu
             i32::try_from(number).map_or_else(|_| EdmValue::double(number as f64), EdmValue::Int32)
         }
         (Some(EdmType::Int32), Scalar::Integer(number)) => {
-            EdmValue::Int32(i32::try_from(number).map_err(|_| BodyError::Malformed)?)
+            EdmValue::Int32(i32::try_from(number).map_err(|_| EdmTextError::Malformed)?)
         }
         (Some(EdmType::Int64), Scalar::Integer(number)) => EdmValue::Int64(number),
         (Some(EdmType::Double), Scalar::Integer(number)) => EdmValue::double(number as f64),
         (Some(EdmType::Binary), Scalar::Text(text)) => {
-            EdmValue::Binary(STANDARD.decode(text.as_bytes()).map_err(|_| BodyError::Malformed)?)
+            EdmValue::Binary(STANDARD.decode(text.as_bytes()).map_err(|_| EdmTextError::Malformed)?)
         }
-        (Some(edm), Scalar::Text(text)) => EdmValue::from_text(edm, &text).map_err(|error| match error {
-            EdmTextError::DateOutOfRange(value) => Refusal::ParameterOutOfRange { name: name.to_owned(), value }.into(),
-            EdmTextError::Malformed => BodyError::Malformed,
-        })?,
-        _ => return Err(BodyError::Malformed),
+        (Some(edm), Scalar::Text(text)) => EdmValue::from_text(edm, &text)?,
+        _ => return Err(EdmTextError::Malformed),
     })
 }

@@ -102,9 +102,11 @@ pub(super) enum Scalar<'a> {
     Integer(i64),
     Decimal(f64),
     Text(Cow<'a, str>),
+    /// An array or an object, which no property can be. Its content is not kept.
+    Nested,
 }
 
-/// Reads any value but an array or an object.
+/// Reads any value; of an array or an object nothing but that it is one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScalarSeed;
 
@@ -120,7 +122,17 @@ impl<'de> Visitor<'de> for ScalarSeed {
     type Value = Scalar<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, number, truth value or null")
+        f.write_str("a value")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        while array.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Nested)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Nested)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
