@@ -89,6 +89,7 @@ impl Model {
             | TableRequest::GetServiceProperties
             | TableRequest::GetServiceStats
             | TableRequest::GetMetadata => true,
+            TableRequest::Misaddressed(..) => false,
         };
         assert!(done.is_none() || is_possible, "{request:?} was done on {self:?}");
         assert!(done.is_some() || !is_possible || may_fail, "{request:?} was refused on {self:?}");

@@ -46,6 +46,8 @@ pub enum Refusal {
         /// Its value as the service prints it.
         value: String,
     },
+    /// An entity's URL with another number of keys than two.
+    KeyCount,
     /// A forbidden character of a key in an entity's URL.
     KeyOutOfRange,
 

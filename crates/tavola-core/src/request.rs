@@ -6,6 +6,7 @@ use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::operation::EntityOperation;
 use crate::policy::AccessPolicy;
 use crate::properties::ServicePropertiesChange;
+use crate::refusal::Refusal;
 use crate::table::TableName;
 use crate::transaction::EntityGroupTransaction;
 
@@ -40,6 +41,29 @@ pub enum TableRequest {
     GetServiceStats,
     /// The schema of all tables.
     GetMetadata,
+    /// What is not there: a path that goes on behind a table's name.
+    Misaddressed(TableName, Misaddressed),
+}
+
+/// What a client asks for whose endpoint names the table already, so that its paths go on behind the table. None of it
+/// can be done; the service looks for the table before it says why, and clients tell their users by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misaddressed {
+    /// `POST /T/Tables`: understood as the insert of an entity that has no keys.
+    CreateTable,
+    /// `DELETE /T/Tables('T')`: understood as an entity with one key.
+    DeleteTable,
+}
+
+impl Misaddressed {
+    /// Why it cannot be done, if there is such a table.
+    #[must_use]
+    pub const fn refusal(self) -> Refusal {
+        match self {
+            Self::CreateTable => Refusal::PropertiesNeedValue,
+            Self::DeleteTable => Refusal::KeyCount,
+        }
+    }
 }
 
 impl TableRequest {
@@ -52,7 +76,8 @@ impl TableRequest {
             | Self::SetPolicies(..)
             | Self::Write(..)
             | Self::Transaction(..)
-            | Self::SetServiceProperties(_) => true,
+            | Self::SetServiceProperties(_)
+            | Self::Misaddressed(..) => true,
             Self::QueryTables(_)
             | Self::GetTable(_)
             | Self::GetPolicies(_)
@@ -82,6 +107,8 @@ impl TableRequest {
             Self::SetServiceProperties(_) => "SetTableServiceProperties",
             Self::GetServiceStats => "GetTableServiceStats",
             Self::GetMetadata => "GetMetadata",
+            Self::Misaddressed(_, Misaddressed::CreateTable) => "InsertEntity",
+            Self::Misaddressed(_, Misaddressed::DeleteTable) => "DeleteEntity",
         }
     }
 
@@ -97,7 +124,8 @@ impl TableRequest {
             | Self::GetEntity(table, _)
             | Self::QueryEntities(table, _)
             | Self::Write(table, _, _)
-            | Self::Transaction(table, _) => Some(table),
+            | Self::Transaction(table, _)
+            | Self::Misaddressed(table, _) => Some(table),
             Self::QueryTables(_)
             | Self::GetServiceProperties
             | Self::SetServiceProperties(_)

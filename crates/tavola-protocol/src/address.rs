@@ -102,7 +102,7 @@ fn without_repeated_account<'a>(rest: &'a str, account: &AccountName, query: Opt
 }
 
 /// Takes the account from the path of a request inside a batch. Such a path may have it or not, whatever the style of
-/// the batch's own URL: proxies rewrite the latter only. No resource has two segments, so there is no ambiguity.
+/// the batch's own URL: proxies rewrite the latter only. Nothing that a batch can hold has two segments, so there is no ambiguity.
 pub(crate) fn resource_path_in_batch<'a>(path: &'a str, account: &str) -> &'a str {
     let (segment, rest) = first_segment(path);
     let is_account = segment.strip_suffix(SECONDARY).unwrap_or(segment) == account;

@@ -324,6 +324,7 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
         Refusal::ParameterOutOfRange { name, value } => {
             error(400, "OutOfRangeInput", format!("The '{name}' parameter of value '{value}' is out of range."))
         }
+        Refusal::KeyCount => error(400, "InvalidInput", KEY_COUNT),
         Refusal::KeyOutOfRange => error(400, "OutOfRangeInput", OUT_OF_RANGE),
         Refusal::TooManyOperations => error(400, "InvalidInput", TOO_MANY_OPERATIONS),
         Refusal::DifferentPartitions => {
@@ -405,6 +406,8 @@ const PROPERTY_VALUE_TOO_LARGE: &str = "The property value exceeds the maximum a
     value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
 const PROPERTIES_NEED_VALUE: &str = "The values are not specified for all properties in the entity.";
 const KEY_VALUE_TOO_LARGE: &str = "The key value exceeds the maximum allowed size (1KB).";
+const KEY_COUNT: &str =
+    "The number of keys specified in the URI does not match number of key properties for the resource.";
 const OUT_OF_RANGE: &str = "One of the request inputs is out of range.";
 const COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS: &str =
     "All commands in a batch must operate on same entity group.";

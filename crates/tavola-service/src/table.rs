@@ -146,6 +146,9 @@ impl TableService {
             TableRequest::SetServiceProperties(change) => self.set_properties(account, &change).await,
             TableRequest::GetServiceStats => Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time()))),
             TableRequest::GetMetadata => self.get_metadata(account).await,
+            TableRequest::Misaddressed(table, what) => {
+                self.open(account, &table).await.and_then(|_| Err(what.refusal().into()))
+            }
         }
     }
 

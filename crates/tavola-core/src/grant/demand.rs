@@ -2,7 +2,7 @@
 
 use super::Permissions;
 use crate::operation::{EntityOperation, Precondition};
-use crate::request::TableRequest;
+use crate::request::{Misaddressed, TableRequest};
 use crate::table::TableName;
 
 /// What a request is about, as far as credentials are concerned.
@@ -73,6 +73,13 @@ impl<'a> Demand<'a> {
             TableRequest::Transaction(table, _) => (Subject::Entities(table), Wanted::Any("aud")),
             TableRequest::GetServiceProperties | TableRequest::GetServiceStats => (Subject::Service, Wanted::All("r")),
             TableRequest::SetServiceProperties(_) => (Subject::Service, Wanted::All("w")),
+            // What it would be below a table that had such entities.
+            TableRequest::Misaddressed(table, Misaddressed::CreateTable) => {
+                (Subject::Entities(table), Wanted::All("a"))
+            }
+            TableRequest::Misaddressed(table, Misaddressed::DeleteTable) => {
+                (Subject::Entities(table), Wanted::All("d"))
+            }
         };
         Self { subject, letters, writes: request.is_write() }
     }

@@ -76,7 +76,8 @@ pub fn decode_reply(request: &TableRequest, response: &Response<Bytes>) -> Resul
         | TableRequest::DeleteTable(_)
         | TableRequest::SetPolicies(..)
         | TableRequest::Write(..)
-        | TableRequest::SetServiceProperties(_) => Decoded::Done(etag(headers)),
+        | TableRequest::SetServiceProperties(_)
+        | TableRequest::Misaddressed(..) => Decoded::Done(etag(headers)),
         TableRequest::QueryTables(_) => Decoded::Tables(json(decode_table_set(body))?, next_page(headers)),
         TableRequest::GetTable(_) => Decoded::Table(json(read_table_name(body))?),
         TableRequest::GetPolicies(_) => Decoded::Policies(read_policies(body).map_err(|_| DecodeError::Malformed)?),

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tavola_core::filter::Filter;
 use tavola_core::properties::ServicePropertiesChange;
-use tavola_core::request::Select;
+use tavola_core::request::{Misaddressed, Select};
 use tavola_core::{
     EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey, Precondition, RowKey, ServiceProperties,
     TableName, TableRequest,
@@ -105,6 +105,12 @@ pub fn encode_request(request: &TableRequest, style: &Style<'_>) -> Result<Reque
         TableRequest::SetServiceProperties(change) => service(Method::PUT, "properties", properties_body(change)),
         TableRequest::GetServiceStats => service(Method::GET, "stats", Vec::new()),
         TableRequest::GetMetadata => Draft::new(Method::GET, "$metadata"),
+        TableRequest::Misaddressed(table, Misaddressed::CreateTable) => {
+            Draft::new(Method::POST, format!("{table}/Tables")).json(encode_table_body(table))
+        }
+        TableRequest::Misaddressed(table, Misaddressed::DeleteTable) => {
+            Draft::new(Method::DELETE, format!("{table}/{}", table_path(table)))
+        }
     };
     draft.finish(style)
 }

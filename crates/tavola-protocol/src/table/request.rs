@@ -5,6 +5,7 @@ use http::Method;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::request::Parts;
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
+use tavola_core::request::Misaddressed;
 use tavola_core::{
     ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition, Refusal,
     TableName, TableRequest,
@@ -14,7 +15,7 @@ use super::batch::{BatchRequest, BatchedRequest, read_batch};
 use super::entity_json::read_entity;
 use super::query::{Parameter, Query};
 use super::tables_json::read_table_name;
-use super::uri::Resource;
+use super::uri::{Below, Resource};
 use crate::address::{Address, resource_path_in_batch};
 use crate::headers::{Envelope, Fields, Presentation, Wish, name};
 use crate::rejection::Rejection;
@@ -91,7 +92,26 @@ impl Operation<'_> {
             (Resource::Entity(..), _) => Err(allowed("GET, HEAD, PUT, PATCH, MERGE, DELETE")),
             (Resource::Metadata, Verb::Get) => Ok(TableRequest::GetMetadata),
             (Resource::Metadata, _) => Err(allowed("GET, HEAD")),
+            (Resource::BelowTable(table, below), verb) => self.below_table(table, below, verb),
             (Resource::Service | Resource::Batch, _) => Err(Rejection::InvalidUri),
+        }
+    }
+
+    /// A path with a segment behind the table's, as clients make it whose endpoint names the table already. The service
+    /// goes by the table and takes the rest for part of an entity's address.
+    fn below_table(&self, table: TableName, below: Below, verb: Verb) -> Result<TableRequest, Rejection> {
+        match (below, verb) {
+            (Below::Itself, Verb::Post) => self.insert(table),
+            (Below::Tables, Verb::Post) => match self.insert(table.clone()) {
+                Err(Rejection::Refused(Refusal::PropertiesNeedValue)) => {
+                    Ok(TableRequest::Misaddressed(table, Misaddressed::CreateTable))
+                }
+                inserted => inserted,
+            },
+            (Below::Table, Verb::Delete) => Ok(TableRequest::Misaddressed(table, Misaddressed::DeleteTable)),
+            // An insert whose body is not JSON.
+            (Below::Batch, Verb::Post) => Err(Rejection::MediaTypeNotSupported),
+            _ => Err(Rejection::InvalidUri),
         }
     }
 

@@ -26,6 +26,21 @@ pub enum Resource {
     Batch,
     /// `/$metadata`
     Metadata,
+    /// `/T/…`: what a client writes whose endpoint names the table already.
+    BelowTable(TableName, Below),
+}
+
+/// What follows a table's name as a segment of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Below {
+    /// The same name again.
+    Itself,
+    /// `Tables`
+    Tables,
+    /// `Tables('T')`
+    Table,
+    /// `$batch`
+    Batch,
 }
 
 impl Resource {
@@ -34,9 +49,12 @@ impl Resource {
     /// # Errors
     /// If the path names nothing, or breaks a rule of names or keys.
     pub fn parse(path: &str) -> Result<Self, Rejection> {
-        // Decoded once and whole: a quote may be raw or escaped, and `+` is a plus.
+        let path = without_slash_at_end(path.strip_prefix('/').unwrap_or(path));
+        if let Some((table, below)) = split_table(path)? {
+            return Self::below_table(&table, below);
+        }
+        // Decoded once and whole: a quote may be raw or escaped, `+` is a plus, and an escaped slash is one of a name.
         let path = decode(path).ok_or(Rejection::UrlUnparsable)?;
-        let path = path.strip_prefix('/').unwrap_or(&path);
         let (name, predicate) = path.split_at(path.find('(').unwrap_or(path.len()));
         match (name, predicate) {
             ("", "") => Ok(Self::Service),
@@ -47,7 +65,7 @@ impl Resource {
                 let name = Reader { rest: predicate }.unnamed_key().ok_or(Rejection::KeyPredicate)?;
                 Ok(Self::Table(TableName::parse(&name)?))
             }
-            (name, _) if name.is_empty() || name.contains('/') => Err(Rejection::InvalidUri),
+            ("", _) => Err(Rejection::InvalidUri),
             (name, "" | "()") => Ok(Self::EntitySet(TableName::parse(name)?)),
             (name, predicate) => {
                 let table = TableName::parse(name)?;
@@ -57,6 +75,31 @@ impl Resource {
             }
         }
     }
+
+    fn below_table(table: &str, below: &str) -> Result<Self, Rejection> {
+        let table = TableName::parse(table).map_err(|_| Rejection::InvalidUri)?;
+        let below = decode(below).ok_or(Rejection::UrlUnparsable)?;
+        let below = match below.split_at(below.find('(').unwrap_or(below.len())) {
+            ("$batch", "") => Below::Batch,
+            ("Tables", "" | "()") => Below::Tables,
+            ("Tables", predicate) if (Reader { rest: predicate }).unnamed_key().is_some() => Below::Table,
+            (name, "" | "()") if name.eq_ignore_ascii_case(table.as_str()) => Below::Itself,
+            _ => return Err(Rejection::InvalidUri),
+        };
+        Ok(Self::BelowTable(table, below))
+    }
+}
+
+/// One slash behind a resource means nothing.
+fn without_slash_at_end(path: &str) -> &str {
+    path.strip_suffix('/').filter(|rest| !rest.is_empty() && !rest.ends_with('/')).unwrap_or(path)
+}
+
+/// A name, decoded, and what follows the slash behind it; `None` if no slash comes before a predicate.
+fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, Rejection> {
+    let Some((name, below)) = path.split_once('/') else { return Ok(None) };
+    let name = decode(name).ok_or(Rejection::UrlUnparsable)?;
+    Ok(Some((name, below)).filter(|(name, _)| !name.contains('(')))
 }
 
 /// Percent-decodes once, as UTF-8; `None` if an escape is broken or the bytes are not UTF-8.
@@ -157,7 +200,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
 
-    use super::Resource;
+    use super::{Below, Resource};
     use crate::rejection::Rejection;
 
     fn entity(partition_key: &str, row_key: &str) -> Result<Resource, Rejection> {
@@ -180,6 +223,19 @@ mod tests {
             ("/$batch", Resource::Batch),
             ("/%24batch", Resource::Batch),
             ("/$metadata", Resource::Metadata),
+            ("/Tables/", Resource::Tables),
+            ("/Tables()/", Resource::Tables),
+            ("/Tables('Tab')/", Resource::Table(name())),
+            ("/Tab/", Resource::EntitySet(name())),
+            ("/Tab()/", Resource::EntitySet(name())),
+            ("/$batch/", Resource::Batch),
+            ("/Tab/Tab", Resource::BelowTable(name(), Below::Itself)),
+            ("/Tab/TAB()", Resource::BelowTable(name(), Below::Itself)),
+            ("/Tab/Tables", Resource::BelowTable(name(), Below::Tables)),
+            ("/Tab/Tables/", Resource::BelowTable(name(), Below::Tables)),
+            ("/Tab/Tables('other')", Resource::BelowTable(name(), Below::Table)),
+            ("/Tab/Tables(%27Tab%27)", Resource::BelowTable(name(), Below::Table)),
+            ("/Tab/%24batch", Resource::BelowTable(name(), Below::Batch)),
         ] {
             assert_eq!(Resource::parse(path), Ok(resource), "{path}");
         }
@@ -190,6 +246,7 @@ mod tests {
     fn key_predicates() {
         for (predicate, partition_key, row_key) in [
             ("(PartitionKey='p',RowKey='r')", "p", "r"),
+            ("(PartitionKey='p',RowKey='r')/", "p", "r"),
             ("(PartitionKey=%27p%27,RowKey=%27r%27)", "p", "r"),
             ("(PartitionKey='p', RowKey='r')", "p", "r"),
             ("(PartitionKey='p'%2C%20RowKey='r')", "p", "r"),
@@ -212,6 +269,20 @@ mod tests {
         for (path, rejection) in [
             ("/a/b", Rejection::InvalidUri),
             ("//", Rejection::InvalidUri),
+            ("///", Rejection::InvalidUri),
+            ("/Tab//", Rejection::InvalidUri),
+            ("/Tab/other", Rejection::InvalidUri),
+            ("/Tab/tables", Rejection::InvalidUri),
+            ("/Tab/Tables(Tab)", Rejection::InvalidUri),
+            ("/Tab/Tab(PartitionKey='x',RowKey='y')", Rejection::InvalidUri),
+            ("/Tab/Tab/Tab", Rejection::InvalidUri),
+            ("/Tables/Tab", Rejection::InvalidUri),
+            ("/Tab/%", Rejection::UrlUnparsable),
+            ("/Tab%/Tab", Rejection::UrlUnparsable),
+            ("/a%2F%2F", Refusal::TableNameCharacters.into()),
+            ("/Tab%2F", Refusal::TableNameCharacters.into()),
+            ("/Tab%2FTab", Refusal::TableNameCharacters.into()),
+            ("/Tab%2F(PartitionKey='x',RowKey='y')", Refusal::TableNameCharacters.into()),
             ("/()", Rejection::InvalidUri),
             ("/Tab%", Rejection::UrlUnparsable),
             ("/Tab%4", Rejection::UrlUnparsable),

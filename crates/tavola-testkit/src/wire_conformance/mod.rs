@@ -47,6 +47,7 @@ mod filters;
 mod framing;
 mod headers;
 mod imports;
+mod misaddressed;
 mod queries;
 mod representations;
 mod sas_account;
@@ -154,6 +155,7 @@ impl Case {
 pub fn cases() -> Vec<Case> {
     [
         addressing::CASES,
+        misaddressed::CASES,
         headers::CASES,
         errors::CASES,
         shared_key::CASES,

@@ -11,7 +11,7 @@ use tavola_core::cors::CorsRule;
 use tavola_core::filter::Comparison;
 use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChange};
 use tavola_core::reply::{BoxedEntity, OperationReply};
-use tavola_core::request::{Continuation, EntityQuery, Select, TablesQuery};
+use tavola_core::request::{Continuation, EntityQuery, Misaddressed, Select, TablesQuery};
 use tavola_core::{
     AccessPolicy, AccountName, DateTime, ETag, EdmValue, Entity, EntityGroupTransaction, EntityKey, EntityOperation,
     FailedOperation, Filter, Guid, NewEntity, PartitionKey, Precondition, Properties, PropertyName, Refusal, RowKey,
@@ -233,6 +233,8 @@ fn request() -> impl Strategy<Value = TableRequest> {
         Just(TableRequest::GetServiceProperties),
         change().prop_map(TableRequest::SetServiceProperties),
         Just(TableRequest::GetServiceStats),
+        (table_name(), prop::sample::select(vec![Misaddressed::CreateTable, Misaddressed::DeleteTable]))
+            .prop_map(|(table, what)| TableRequest::Misaddressed(table, what)),
         Just(TableRequest::GetMetadata),
     ]
 }
