@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use tavola_core::AccountName;
 use tavola_protocol::auth::{AccountKey, AccountKeys, AccountSas, Scheme, TableSas, sign_request};
-use tavola_protocol::{Address, AddressRules, Caller, Gate, authenticate, locate};
+use tavola_protocol::{Address, AddressRules, Caller, Gate, Precedence, authenticate, locate};
 use tavola_server::config::{Layers, Origin, TokenConfig};
 use tavola_server::tokens::TokenAuthority;
 use tavola_testkit::tokens::{SigningKey, key_set};
@@ -129,7 +129,8 @@ impl Bench {
 
     fn authenticates(&self) -> bool {
         let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
-        let gate = Gate { keys: &self.keys, challenge: "", caller, now: SystemTime::now() };
+        let (now, precedence) = (SystemTime::now(), Precedence::Header);
+        let gate = Gate { keys: &self.keys, challenge: "", caller, now, precedence };
         authenticate(black_box(&self.parts), &self.address, &gate).is_ok()
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use tavola_core::Grant;
-use tavola_protocol::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, PolicySignature};
+use tavola_protocol::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, PolicySignature, Precedence};
 use tavola_protocol::{Address, Presentation, Rejection};
 
 use crate::requests::check_refusal;
@@ -55,7 +55,7 @@ pub enum Opened {
 /// What the service answers to credentials that do not hold.
 pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, Rejection> {
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: true };
-    let gate = Gate { keys: &KEYS, challenge: "Bearer", caller, now: SystemTime::UNIX_EPOCH + NOW };
+    let gate = Gate { keys: &KEYS, challenge: "Bearer", caller, now: SystemTime::UNIX_EPOCH + NOW, precedence: Precedence::Header };
     tavola_protocol::authenticate(parts, address, &gate).map(|credential| match credential {
         Credential::Complete(grant) => Some(Opened::Grant(grant)),
         Credential::NeedsPolicies(signature) => Some(Opened::ByPolicy(signature)),

@@ -18,7 +18,7 @@ pub mod version;
 pub mod xml;
 
 pub use address::{Address, AddressRules, locate};
-pub use auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
+pub use auth::{AccountKey, AccountKeys, Caller, Credential, Gate, Precedence, authenticate};
 pub use connection_string::ConnectionString;
 pub use deny_reason::DenyReason;
 pub use headers::{Exchange, Presentation};

@@ -241,7 +241,8 @@ impl<'a> RequestInHand<'a> {
     async fn authorize(&self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
         let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
         let tokens = self.node.tokens();
-        let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now: self.arrived };
+        let (now, precedence) = (self.arrived, self.node.credential_precedence);
+        let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
         let grant = match authenticate(&self.parts, address, &gate)? {
             Credential::Complete(grant) => grant,
             Credential::NeedsPolicies(signature) => {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tavola_fair::Pool;
+use tavola_protocol::Precedence;
 use tavola_service::TableService;
 
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
@@ -70,6 +71,8 @@ pub struct Node {
     pub tables: TableService,
     /// Never look for the account in the host name.
     pub path_style_only: bool,
+    /// What counts of two credentials in one request.
+    pub credential_precedence: Precedence,
     /// Proxies whose word about their clients counts.
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Bounds.
@@ -109,6 +112,7 @@ impl Node {
             tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
             tables,
             path_style_only: config.path_style_only,
+            credential_precedence: config.personality.credential_precedence(),
             trusted_proxies: config.trusted_proxies.clone(),
             limits: config.limits,
             telemetry,

@@ -4,7 +4,9 @@
 use http::Request;
 use http::header::HOST;
 use tavola_core::{AccountName, DateTime};
-use tavola_protocol::{AccountKeys, AddressRules, Caller, Credential, Gate, Rejection, authenticate, locate};
+use tavola_protocol::{
+    AccountKeys, AddressRules, Caller, Credential, Gate, Precedence, Rejection, authenticate, locate,
+};
 
 use crate::human_time::system_time;
 
@@ -20,7 +22,7 @@ pub(crate) fn judge(
     let (parts, ()) = request.map_err(|_| Rejection::UrlUnparsable)?.into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == account.as_str())?;
-    let gate = Gate { keys, challenge: "", caller, now: system_time(now) };
+    let gate = Gate { keys, challenge: "", caller, now: system_time(now), precedence: Precedence::Header };
     match authenticate(&parts, &address, &gate)? {
         Credential::Complete(grant) => Ok(Credential::Complete(grant)),
         Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),

@@ -10,7 +10,7 @@ use tavola_core::request::Continuation;
 use tavola_core::{DateTime, Entity, PartitionKey, RowKey, TableReply};
 use tavola_protocol::auth::{AccountKeys, TableSas};
 use tavola_protocol::table::render_reply;
-use tavola_protocol::{Caller, Exchange, Gate, Presentation, authenticate};
+use tavola_protocol::{Caller, Exchange, Gate, Precedence, Presentation, authenticate};
 
 use super::input;
 use crate::counted::Run;
@@ -42,7 +42,7 @@ fn count_authentication(run: &Run<'_>, request: Request<Bytes>) -> Result {
     let address = input::locate_account(&parts)?;
     let keys = AccountKeys::parse(input::KEY, Some(input::OTHER_KEY))?;
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
-    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now: input::now() };
+    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now: input::now(), precedence: Precedence::Header };
     let check = || authenticate(black_box(&parts), &address, &gate);
     check().map_err(|rejection| refused("a credential")(&rejection))?;
     run.count(check)

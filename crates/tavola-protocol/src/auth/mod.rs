@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tavola_core::{AccountName, Grant};
 
 use crate::address::Address;
@@ -56,6 +56,18 @@ pub struct Gate<'a> {
     pub caller: Caller,
     /// When.
     pub now: SystemTime,
+    /// What counts when a request brings a header and a signature in its URL.
+    pub precedence: Precedence,
+}
+
+/// What counts of two credentials in one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precedence {
+    /// The header, whether or not it holds: the service's rule.
+    Header,
+    /// The header if it holds, else the signature in the URL: an emulator's rule, because scripts that were written for
+    /// Azurite send headers that never held.
+    WhicheverHolds,
 }
 
 /// A credential that holds, as far as the request and the account's keys can tell.
@@ -79,19 +91,35 @@ impl fmt::Debug for Credential<'_> {
     }
 }
 
-/// Checks a request's credentials. A header counts more than a signature in the URL.
+/// Checks a request's credentials. A header counts more than a signature in the URL; whether it stands alone is
+/// [`Gate::precedence`].
 ///
 /// # Errors
 /// What the service answers to missing, malformed or wrong credentials.
 pub fn authenticate<'a>(parts: &'a Parts, address: &Address, gate: &Gate<'_>) -> Result<Credential<'a>, Rejection> {
     // The version decides by which rules credentials are read, so it comes first.
     let version = Version::of(parts)?;
-    let Some(authorization) = parts.headers.get(AUTHORIZATION) else {
-        return match parts.uri.query() {
-            Some(query) if SasFields::are_in(Some(query)) => sas::check(query, &address.account, gate),
-            _ => Err(without_credentials(version, gate.challenge, DenyReason::Missing)),
-        };
+    let signed_query = || parts.uri.query().filter(|query| SasFields::are_in(Some(query)));
+    let by_signature = |query| sas::check(query, &address.account, gate);
+    let Some(header) = parts.headers.get(AUTHORIZATION) else {
+        let nothing = || Err(without_credentials(version, gate.challenge, DenyReason::Missing));
+        return signed_query().map_or_else(nothing, by_signature);
     };
+    by_header(header, parts, address, gate).or_else(|rejection| match gate.precedence {
+        Precedence::Header => Err(rejection),
+        Precedence::WhicheverHolds => match signed_query() {
+            Some(query) => by_signature(query).map_err(|_| rejection),
+            None => Err(rejection),
+        },
+    })
+}
+
+fn by_header<'a>(
+    authorization: &'a HeaderValue,
+    parts: &Parts,
+    address: &Address,
+    gate: &Gate<'_>,
+) -> Result<Credential<'a>, Rejection> {
     let authorization = authorization.to_str().map_err(|_| Rejection::InvalidAuthenticationInfo)?;
     if let Some(token) = bearer(authorization) {
         // Whoever listens on the way would be as good as the bearer.

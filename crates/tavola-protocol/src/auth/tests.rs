@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 use http::Request;
 use http::request::Parts;
 use proptest::prelude::*;
+use tavola_core::AccountName;
 
 use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
-use super::{Caller, Gate, authenticate};
+use super::{Caller, Gate, Precedence, TableSas, authenticate};
 use crate::address::{Address, AddressRules, locate};
 use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
@@ -36,9 +37,13 @@ fn address(parts: &Parts) -> Address {
 }
 
 fn check(parts: &Parts, now: SystemTime) -> Result<(), Rejection> {
+    check_with(parts, now, Precedence::Header)
+}
+
+fn check_with(parts: &Parts, now: SystemTime, precedence: Precedence) -> Result<(), Rejection> {
     let keys = AccountKeys::parse(KEY, Some(SECOND_KEY)).unwrap();
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now };
+    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now, precedence };
     authenticate(parts, &address(parts), &gate).map(|_| ())
 }
 
@@ -188,6 +193,31 @@ fn other_credentials() {
     let mut good = recorded(&[]);
     good.uri = "/devstoreaccount1/PyTab1()?sv=2019-02-02&sig=x".parse().unwrap();
     assert_eq!(failure(&good, at(0)), "granted");
+}
+
+#[test]
+fn an_emulator_takes_whichever_holds() {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let signature = TableSas::read("tn=Tab&sp=r&sv=2019-02-02&se=2030-01-01T00:00:00Z").unwrap();
+    let good = signature.signed(&account, &AccountKey::parse(KEY).unwrap());
+    let bad = signature.signed(&account, &AccountKey::parse("YQ==").unwrap());
+    let undated = ("authorization", "SharedKey devstoreaccount1:AAAA");
+    let granted = |query: &str, headers: &[(&str, &str)], precedence| {
+        check_with(&parts("GET", &format!("/devstoreaccount1/Tab()?{query}"), headers), at(0), precedence)
+    };
+    for precedence in [Precedence::Header, Precedence::WhicheverHolds] {
+        assert_eq!(granted(&good, &[], precedence), Ok(()));
+        assert!(granted(&bad, &[], precedence).is_err());
+        // What the header lacks is told, not what is wrong with the signature.
+        assert_eq!(granted(&bad, &[undated], precedence), granted("", &[undated], precedence));
+        assert!(granted("", &[undated], precedence).is_err());
+    }
+    assert_eq!(granted(&good, &[undated], Precedence::WhicheverHolds), Ok(()));
+    assert_eq!(granted(&good, &[("authorization", "rubbish")], Precedence::WhicheverHolds), Ok(()));
+    assert!(granted(&good, &[undated], Precedence::Header).is_err());
+    let mut signed = recorded(&[]);
+    signed.uri = format!("/devstoreaccount1/PyTab1()?{bad}").parse().unwrap();
+    assert_eq!(check_with(&signed, at(0), Precedence::WhicheverHolds), Ok(()));
 }
 
 proptest! {

@@ -25,6 +25,7 @@ use ipnet::IpNet;
 pub use layers::{Layers, Origin};
 pub use proxies::ip_range;
 pub use settings::{OLD_NAMES, SETTINGS, Setting};
+use tavola_protocol::Precedence;
 pub use tls::TlsConfig;
 pub use tokens::TokenConfig;
 
@@ -37,6 +38,16 @@ pub enum Personality {
     Server,
     /// Called as `azurite…`: the development account on any address, and Azurite's start-up lines.
     Emulator,
+}
+
+impl Personality {
+    /// What counts when a request brings a header and a signature in its URL.
+    pub(crate) const fn credential_precedence(self) -> Precedence {
+        match self {
+            Self::Server => Precedence::Header,
+            Self::Emulator => Precedence::WhicheverHolds,
+        }
+    }
 }
 
 /// Everything that the server needs to know, checked.

@@ -12,7 +12,7 @@ use tavola_core::{
 
 use super::{AccountSas, FieldsError, TableSas};
 use crate::address::{Address, AddressRules, locate};
-use crate::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, authenticate};
+use crate::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, Precedence, authenticate};
 use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
 use crate::version::Version;
@@ -43,7 +43,11 @@ fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant
     let (parts, address) = request(query);
     let keys = AccountKeys::parse("c2Vjb25kIGtleQ==", Some(KEY)).unwrap();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    match authenticate(&parts, &address, &Gate { keys: &keys, challenge: "", caller, now })? {
+    match authenticate(
+        &parts,
+        &address,
+        &Gate { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header },
+    )? {
         Credential::Complete(grant) => Ok(grant),
         Credential::NeedsPolicies(signature) => signature.with_policies(policies),
         Credential::Token(_) => unreachable!("no token was sent"),

@@ -20,7 +20,7 @@ use tavola_core::{
 
 use super::{NextPage, Style, encode_request};
 use crate::address::{AddressRules, locate};
-use crate::auth::{AccountKey, AccountKeys, Caller, Gate, Scheme, authenticate, sign_request};
+use crate::auth::{AccountKey, AccountKeys, Caller, Gate, Precedence, Scheme, authenticate, sign_request};
 use crate::headers::{Exchange, Prefer, Presentation, Wish};
 use crate::table::decode::{DecodeError, Decoded, decode_reply};
 use crate::table::entity_json::MetadataLevel;
@@ -262,7 +262,7 @@ proptest! {
         let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
         let keys = AccountKeys::parse(KEY, None).unwrap();
         let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-        let gate = Gate { keys: &keys, challenge: "", caller, now };
+        let gate = Gate { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header };
         prop_assert!(authenticate(&parts, &address, &gate).is_ok());
     }
 
