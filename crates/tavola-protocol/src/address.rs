@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use http::Version;
 use http::header::HOST;
 use http::request::Parts;
 use tavola_core::AccountName;
@@ -56,14 +57,27 @@ pub fn locate(parts: &Parts, rules: &AddressRules, is_account: &dyn Fn(&str) -> 
 
 /// The host as the client wrote it, with its port. It returns to the client in URLs, so it must be one.
 fn host(parts: &Parts) -> Result<&str, Rejection> {
-    let header = || parts.headers.get(HOST).map(|value| value.to_str().unwrap_or_default().trim());
-    let host = parts.uri.authority().map(|authority| authority.as_str()).or_else(header).unwrap_or_default();
+    let invalid = |host: &str| Rejection::InvalidHeaderValue { name: "Host", value: host.to_owned() };
+    let mut headers = parts.headers.get_all(HOST).iter().map(|value| value.to_str().unwrap_or_default().trim());
+    let (header, second) = (headers.next(), headers.next());
+    // A proxy before us may have decided by the other one.
+    if let Some(second) = second {
+        return Err(invalid(second));
+    }
+    let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    if parts.version == Version::HTTP_2
+        && let (Some(authority), Some(header)) = (authority, header)
+        && !authority.eq_ignore_ascii_case(header)
+    {
+        return Err(invalid(header));
+    }
+    let host = authority.or(header).unwrap_or_default();
     if host.is_empty() {
         return Err(Rejection::HostMissing);
     }
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     if !host.bytes().all(legal) {
-        return Err(Rejection::InvalidHeaderValue { name: "Host", value: host.to_owned() });
+        return Err(invalid(host));
     }
     Ok(host)
 }
@@ -184,6 +198,30 @@ mod tests {
         assert_eq!(found(RULES, "/nobody/T", Some("localhost")), Err(Rejection::AccountNotFound));
         assert_eq!(found(RULES, "/nobody-secondary/T", Some("localhost")), Err(Rejection::AccountNotFound));
         assert!(matches!(found(RULES, "/acct/T", Some("a\"b")), Err(Rejection::InvalidHeaderValue { .. })));
+    }
+
+    /// Whoever stands before us may have decided by the other name.
+    #[test]
+    fn one_host_only() {
+        let located = |request: http::request::Builder| {
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            locate(&parts, &RULES, &is_account).map(|address| address.base)
+        };
+        let base = || Ok("http://localhost/acct".to_owned());
+        let refused = |answer| matches!(answer, Err(Rejection::InvalidHeaderValue { name: "Host", .. }));
+        let http2 = || Request::builder().version(http::Version::HTTP_2).uri("http://localhost/acct/T");
+        assert!(refused(located(
+            Request::builder().uri("/acct/T").header("host", "localhost").header("host", "localhost")
+        )));
+        assert!(refused(located(
+            Request::builder().uri("http://localhost/acct/T").header("host", "a").header("host", "b")
+        )));
+        assert!(refused(located(http2().header("host", "localhost").header("host", "localhost"))));
+        assert!(refused(located(http2().header("host", "other"))));
+        assert_eq!(located(http2()), base());
+        assert_eq!(located(http2().header("host", "LOCALHOST")), base());
+        // In HTTP/1 the target of a request to a proxy counts, whatever the header says.
+        assert_eq!(located(Request::builder().uri("http://localhost/acct/T").header("host", "other")), base());
     }
 
     #[test]

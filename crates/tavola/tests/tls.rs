@@ -231,6 +231,27 @@ async fn answers_without_a_body_have_none() {
     use_tables(&client.clone()).await;
 }
 
+/// A proxy before us may have gone by the other name.
+#[tokio::test]
+async fn two_hosts_are_refused_over_http2_too() {
+    let server = SecureServer::start();
+    let client = server.connect().await;
+    let (own, uri) = (&server.server.table, format!("https://{}/{ACCOUNT}/Tables", server.server.table));
+    for (hosts, expected) in [
+        (&[][..], StatusCode::UNAUTHORIZED),
+        (&[own.as_str()], StatusCode::UNAUTHORIZED),
+        (&["other.example"], StatusCode::BAD_REQUEST),
+        (&[own.as_str(), own.as_str()], StatusCode::BAD_REQUEST),
+    ] {
+        let mut request = Request::get(&uri);
+        for host in hosts {
+            request = request.header("host", *host);
+        }
+        let response = client.send(request.body(whole(Bytes::new())).unwrap()).await.unwrap();
+        assert_eq!((response.version(), response.status()), (Version::HTTP_2, expected), "{hosts:?}");
+    }
+}
+
 /// Requests one after the other on an open connection, until told to stop.
 struct Traffic {
     stop: Arc<AtomicBool>,

@@ -70,6 +70,9 @@ async fn serve_connection(stream: TcpStream, node: &Arc<Node>, peer: IpAddr, lis
 }
 
 async fn answer(node: &Node, visitor: Visitor, parts: &Parts) -> Response<Bytes> {
+    if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return text(StatusCode::BAD_REQUEST, "more than one Host header\n".to_owned());
+    }
     let door = Door { listens_on: visitor.listens_on, names: &node.admin_names };
     if let Err(stranger) = door.check(&parts.uri, &parts.headers) {
         return text(StatusCode::FORBIDDEN, stranger.text().to_owned());

@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::shared("huge_request_line", &[], huge_request_line),
     Case::shared("bytes_that_are_no_http", &[], no_http),
     Case::shared("request_without_a_host", &[], missing_host),
+    Case::shared("request_with_two_hosts", &[], two_hosts),
     Case::shared("client_that_goes_away", &[], client_goes_away),
 ];
 
@@ -260,6 +261,16 @@ fn no_http(endpoint: &Endpoint) -> Outcome {
 fn missing_host(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     client.get("/Tables").without("Host").send()?.expect_status(400)?;
+    Ok(())
+}
+
+/// Whoever stands between may have gone by the other one; also if both say the same.
+fn two_hosts(endpoint: &Endpoint) -> Outcome {
+    let client = endpoint.client();
+    for host in [endpoint.authority(), "other.example"] {
+        client.get("/Tables").header_again("Host", host).send()?.expect_status(400)?;
+        client.get("/Tables").header_again("host", host).anonymous().send()?.expect_status(400)?;
+    }
     Ok(())
 }
 
