@@ -32,6 +32,7 @@ pub use edm::{EdmRef, EdmType, EdmValue, Guid};
 pub use entity::{Entity, EntityView, Properties, PropertyName};
 pub use etag::{ETag, Timestamp};
 pub use filter::Filter;
+pub use filter::compile::CompiledFilter;
 pub use grant::{Denial, Grant};
 pub use key::{EntityKey, PartitionKey, RowKey};
 pub use operation::{EntityOperation, NewEntity, Precondition};

@@ -1,4 +1,5 @@
-//! Whether an entity satisfies a filter.
+//! Whether an entity satisfies a filter: the definition, as plain as it can be said. Stores ask the same of many rows in
+//! compiled form ([`super::compile`]).
 //!
 //! The rules of the service that one would not guess:
 //! - The constant is widened to the stored type (Int32 to Int64 and Double, Int64 to Double), never narrowed. What the
@@ -43,12 +44,12 @@ fn holds(stored: EdmRef<'_>, comparison: Comparison, constant: EdmRef<'_>) -> bo
     }
     match stored.compare(&constant) {
         Some(order) => comparison.accepts(order),
-        // A NaN: by IEEE rules it differs from everything and has no order.
-        None => comparison == Comparison::NotEqual,
+        None => comparison.accepts_unordered(),
     }
 }
 
-fn widened(constant: EdmRef<'_>, stored: EdmType) -> EdmRef<'_> {
+/// The constant as a value of the stored type, if it widens to that.
+pub(super) fn widened(constant: EdmRef<'_>, stored: EdmType) -> EdmRef<'_> {
     match (constant, stored) {
         (EdmRef::Int32(number), EdmType::Int64) => EdmRef::Int64(i64::from(number)),
         (EdmRef::Int32(number), EdmType::Double) => EdmRef::Double(f64::from(number)),

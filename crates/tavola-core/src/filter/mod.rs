@@ -1,9 +1,11 @@
-//! The filter language of `$filter`: its tree, and the three things done with it.
+//! The filter language of `$filter`: its tree, and the things done with it.
 //!
-//! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be checked, [`eval`] checks one
-//! entity. A tree prints as canonical text (`Display`), which parses to the same tree again.
+//! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be checked, [`eval`] says what it
+//! means for one entity, and [`compile`] makes it fast for many. A tree prints as canonical text (`Display`), which parses
+//! to the same tree again.
 
 mod axis;
+pub mod compile;
 pub mod eval;
 mod grid;
 mod lex;
@@ -102,6 +104,12 @@ impl Comparison {
     #[must_use]
     pub const fn accepts_foreign_type(self) -> bool {
         self.accepts(Ordering::Less)
+    }
+
+    /// What the operator says when one of the values is NaN: by IEEE rules it differs from everything and has no order.
+    #[must_use]
+    pub const fn accepts_unordered(self) -> bool {
+        matches!(self, Self::NotEqual)
     }
 }
 
