@@ -15,7 +15,7 @@ pub mod shared;
 pub mod store;
 pub mod waiting;
 
-pub use encoding::{Row, RowRef};
+pub use encoding::{Row, RowFilter, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};
 pub use memory::MemoryStore;

@@ -3,6 +3,7 @@
 //! The bytes of a row are checked once, when a [`RowRef`] or [`Row`] is made; after that every read walks them and
 //! builds no map. `docs/format.md` draws the layout; `value.rs` is the only code that knows it.
 
+mod select;
 mod value;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use tavola_core::{EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKe
 use crate::error::StoreError;
 use value::ValueRef;
 
+pub use select::RowFilter;
 pub use value::{FORMAT_VERSION, encode_value, encode_value_into};
 
 /// An entity whose bytes lie elsewhere: in an engine's block, or in a [`Row`].
@@ -28,10 +30,12 @@ impl<'a> RowRef<'a> {
     /// # Errors
     /// [`StoreError::Corrupt`] if the bytes are not what [`encode_value`] writes.
     pub fn new(partition_key: &'a str, row_key: &'a str, value: &'a [u8]) -> Result<Self, StoreError> {
-        let value = ValueRef::new(value).map_err(|damage| {
-            StoreError::Corrupt(format!("row of PartitionKey {partition_key:?}, RowKey {row_key:?}: {damage}"))
-        })?;
+        let value = ValueRef::new(value).map_err(|damage| Self::damaged(partition_key, row_key, damage))?;
         Ok(Self { partition_key: partition_key.into(), row_key: row_key.into(), value })
+    }
+
+    fn damaged(partition_key: &str, row_key: &str, damage: &str) -> StoreError {
+        StoreError::Corrupt(format!("row of PartitionKey {partition_key:?}, RowKey {row_key:?}: {damage}"))
     }
 
     /// Copies the entity out, in one allocation.

@@ -12,6 +12,8 @@
 //!
 //! Every value has exactly one encoding: lengths are minimal LEB128, and nothing follows the last property.
 
+use std::num::NonZeroU32;
+
 use tavola_core::limits::PROPERTIES_MAX;
 use tavola_core::{DateTime, EdmRef, Guid, Properties, Text, Timestamp};
 
@@ -98,7 +100,8 @@ fn put_value(out: &mut Vec<u8>, value: EdmRef<'_>) {
     }
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// A length and the bytes.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut length = bytes.len();
     while length >= 0x80 {
         out.push((length & 0x7f) as u8 | 0x80);
@@ -108,6 +111,22 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Where a property's value is within an encoded value, and of which type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Never zero, as the head comes first: an absent place takes no more memory than one.
+    at: NonZeroU32,
+    tag: u8,
+}
+
+impl Place {
+    /// Where `reader` stands within the encoded value that it reads.
+    #[inline]
+    pub(super) fn of(bytes: &[u8], reader: &Reader<'_>, tag: u8) -> Option<Self> {
+        NonZeroU32::new((bytes.len() - reader.rest.len()) as u32).map(|at| Self { at, tag })
+    }
+}
+
 /// A value whose bytes were checked whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueRef<'a>(&'a [u8]);
@@ -115,6 +134,16 @@ pub(super) struct ValueRef<'a>(&'a [u8]);
 impl<'a> ValueRef<'a> {
     /// Checks bounds, texts, tags and ranges; says what is wrong.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        Self::checked(bytes, |reader, _tag| Text::from_utf8(reader.bytes()?).map(|_| ()))
+    }
+
+    /// The same for a caller that looks at the properties on the way: `check_name` takes each name from the reader, which
+    /// then stands before a value with this tag, and says `None` if the name is no text.
+    #[inline]
+    pub(super) fn checked(
+        bytes: &'a [u8],
+        mut check_name: impl FnMut(&mut Reader<'a>, u8) -> Option<()>,
+    ) -> Result<Self, &'static str> {
         match bytes.first() {
             None => return Err("the value is empty"),
             Some(&FORMAT_VERSION) => {}
@@ -128,7 +157,12 @@ impl<'a> ValueRef<'a> {
         }
         let mut reader = Reader { rest: &bytes[PROPERTIES_AT..] };
         for _ in 0..count {
-            reader.check_property().ok_or("a property is malformed")?;
+            let mut check = || {
+                let tag = reader.byte()?;
+                check_name(&mut reader, tag)?;
+                reader.check_value(tag)
+            };
+            check().ok_or("a property is malformed")?;
         }
         if reader.rest.is_empty() { Ok(Self(bytes)) } else { Err("bytes follow the last property") }
     }
@@ -141,6 +175,13 @@ impl<'a> ValueRef<'a> {
 
     pub(super) fn as_bytes(&self) -> &'a [u8] {
         self.0
+    }
+
+    /// The value at a place that was noted while this value was checked.
+    #[inline]
+    pub(super) fn at(&self, place: Place) -> EdmRef<'a> {
+        let mut reader = Reader { rest: &self.0[place.at.get() as usize..] };
+        reader.value(place.tag).expect("the value was checked")
     }
 
     pub(super) fn timestamp(&self) -> Timestamp {
@@ -170,16 +211,48 @@ fn u64_from(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("the caller takes eight bytes"))
 }
 
+/// How many bytes are compared at once.
+const HEAD_BYTES: usize = 16;
+
+/// The first bytes of a text that is expected.
+#[derive(Debug)]
+pub(super) struct Head {
+    bits: u128,
+    mask: u128,
+    /// Of the whole text.
+    bytes: usize,
+}
+
+impl Head {
+    pub(super) fn of(text: &[u8]) -> Self {
+        let (mut bits, mut mask) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
+        for ((bits, mask), byte) in bits.iter_mut().zip(&mut mask).zip(text) {
+            (*bits, *mask) = (*byte, u8::MAX);
+        }
+        Self { bits: u128::from_le_bytes(bits), mask: u128::from_le_bytes(mask), bytes: text.len() }
+    }
+}
+
+/// How long a value is, if its tag says so.
+const fn fixed_bytes(tag: u8) -> Option<usize> {
+    match tag {
+        tag::INT32 => Some(4),
+        tag::INT64 | tag::DOUBLE | tag::DATE_TIME => Some(8),
+        tag::GUID => Some(16),
+        tag::FALSE | tag::TRUE => Some(0),
+        _ => None,
+    }
+}
+
 /// Takes a value apart from its front; `None` as soon as something is not as it was written.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Walks over a property that nobody has looked at before: beside its place, its texts and its time must be right.
-    fn check_property(&mut self) -> Option<()> {
-        let tag = self.byte()?;
-        Text::from_utf8(self.bytes()?)?;
+    /// Walks over a value that nobody has looked at before: beside its place, its text or its time must be right.
+    #[inline]
+    fn check_value(&mut self, tag: u8) -> Option<()> {
         match tag {
             tag::STRING => Text::from_utf8(self.bytes()?).map(|_| ()),
             tag::DATE_TIME => self.value(tag).map(|_| ()),
@@ -209,16 +282,37 @@ impl<'a> Reader<'a> {
         })
     }
 
+    #[inline]
     fn skip_value(&mut self, tag: u8) -> Option<()> {
-        match tag {
-            tag::STRING | tag::BINARY => self.bytes(),
-            tag::INT32 => self.take(4),
-            tag::INT64 | tag::DOUBLE | tag::DATE_TIME => self.take(8),
-            tag::GUID => self.take(16),
-            tag::FALSE | tag::TRUE => self.take(0),
-            _ => None,
+        let skipped = match fixed_bytes(tag) {
+            Some(count) => self.take(count),
+            None if matches!(tag, tag::STRING | tag::BINARY) => self.bytes(),
+            None => None,
+        };
+        skipped.map(|_| ())
+    }
+
+    /// Walks over a short text if it is next; `None` if that cannot be told this way.
+    #[inline]
+    pub(super) fn skip_head(&mut self, expected: &Head) -> Option<bool> {
+        let next = self.rest.first_chunk().filter(|_| expected.bytes <= HEAD_BYTES)?;
+        if (u128::from_le_bytes(*next) ^ expected.bits) & expected.mask != 0 {
+            return Some(false);
         }
-        .map(|_| ())
+        self.rest = &self.rest[expected.bytes..];
+        Some(true)
+    }
+
+    /// Walks over these bytes if they are next.
+    #[inline]
+    pub(super) fn skip_prefix(&mut self, expected: &[u8]) -> bool {
+        match self.rest.strip_prefix(expected) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -239,7 +333,7 @@ impl<'a> Reader<'a> {
         Some(*taken)
     }
 
-    fn bytes(&mut self) -> Option<&'a [u8]> {
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.length()?;
         self.take(length)
     }
