@@ -341,7 +341,7 @@ async fn get(store: &dyn Store, table: TableId, key: &PartitionKey, row: &str) -
 
 async fn page(store: &dyn Store, table: TableId, range: KeyRange) -> Result<u64, String> {
     let (rows_max, bytes_max, read_max) = (PAGE_ROWS, 4 << 20, PAGE_ROWS);
-    let scan = Scan { table, range, residual: None, rows_max, bytes_max, read_max };
+    let scan = Scan { rows_max, bytes_max, read_max, ..Scan::all(table, range) };
     let page = store.scan(&scan).await.map_err(|error| error.to_string())?;
     Ok(page.rows.len() as u64)
 }

@@ -11,7 +11,6 @@ use futures::stream::FuturesOrdered;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::statement::prepared::PreparedStatement;
 use tavola_core::{Cut, KeyRange};
-use tavola_store::encoding::RowRef;
 use tavola_store::keys::{decode_text, encode_text, entity_key};
 use tavola_store::page::PageBuilder;
 use tavola_store::{Scan, ScanPage, StoreError};
@@ -160,8 +159,8 @@ impl Scanner {
             }
             read.row_bytes = self.expected(table);
             partitions += 1;
-            // The caller watches its clock; partitions without rows take time too.
-            if partitions >= scan.read_max.max(1) {
+            // Partitions without rows take time too.
+            if partitions >= scan.read_max.max(1) || page.is_stopped() {
                 let (partition_key, ended) = (decode_text(&slice.key)?, walked && ahead.is_empty());
                 let cut = Cut::AfterPartition(entity_key(&partition_key, "")?.partition_key);
                 return Ok(if ended { page.exhausted() } else { page.next_is(cut) });
@@ -185,7 +184,7 @@ impl Scanner {
             if page.is_full() {
                 return Ok(Some(Cut::Before(entity_key(&partition_key, &row_key)?)));
             }
-            page.offer_row(&RowRef::new(&partition_key, &row_key, document)?);
+            page.offer_row(&partition_key, &row_key, document)?;
             bytes += key.len() + document.len();
             last = Some(row_key);
         }

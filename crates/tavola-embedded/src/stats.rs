@@ -29,6 +29,8 @@ pub struct Stats {
     pub gets_in_place: u64,
     /// Scans of a few rows that were done in place.
     pub scans_in_place: u64,
+    /// Rows that scans looked at, whether or not somebody still wanted them.
+    pub rows_scanned: u64,
     /// Bytes in the cache of rows.
     pub row_cache_bytes: u64,
     /// Bytes in the block cache.
@@ -51,6 +53,7 @@ pub(crate) struct Counters {
     pub(crate) gets_from_disk: AtomicU64,
     pub(crate) gets_in_place: AtomicU64,
     pub(crate) scans_in_place: AtomicU64,
+    pub(crate) rows_scanned: AtomicU64,
     group_sizes: [AtomicU64; GROUP_SIZE_BUCKETS],
 }
 
@@ -79,6 +82,7 @@ impl Counters {
             gets_from_disk: get(&self.gets_from_disk),
             gets_in_place: get(&self.gets_in_place),
             scans_in_place: get(&self.scans_in_place),
+            rows_scanned: get(&self.rows_scanned),
             ..Stats::default()
         }
     }

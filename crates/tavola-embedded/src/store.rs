@@ -140,10 +140,10 @@ impl Store for EmbeddedStore {
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         let running = self.scans.begin().await?;
         if this_thread_may_wait() {
-            return Ok(page(&self.engine, scan, walk(scan))?);
+            return Ok(page(&self.engine, &self.counters, scan, walk(scan))?);
         }
         if scan.is_short() && self.engine.manner.is_in_place() {
-            match self.engine.manner.watch(|| page(&self.engine, scan, walk(scan).nearby())) {
+            match self.engine.manner.watch(|| page(&self.engine, &self.counters, scan, walk(scan).nearby())) {
                 Err(ReadError::TakesLonger) => {}
                 Ok(page) => {
                     count(&self.counters.scans_in_place, 1);
@@ -152,11 +152,11 @@ impl Store for EmbeddedStore {
                 Err(ReadError::Failed(error)) => return Err(error),
             }
         }
-        let (engine, scan) = (Arc::clone(&self.engine), scan.clone());
+        let (engine, counters, scan) = (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
         blocking(move || {
             // Ended when the work is, not when whoever asked has gone.
             let _running = running;
-            Ok(page(&engine, &scan, walk(&scan))?)
+            Ok(page(&engine, &counters, &scan, walk(&scan))?)
         })
         .await
     }
@@ -203,7 +203,7 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
 }
 
 /// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
-fn page(engine: &Engine, scan: &Scan, walk: Walk) -> Result<ScanPage, ReadError> {
+fn page(engine: &Engine, counters: &Counters, scan: &Scan, walk: Walk) -> Result<ScanPage, ReadError> {
     let start = encode_cut(scan.table, &scan.range.start);
     let end = encode_cut(scan.table, &scan.range.end);
     let mut page = PageBuilder::new(scan);
@@ -216,10 +216,12 @@ fn page(engine: &Engine, scan: &Scan, walk: Walk) -> Result<ScanPage, ReadError>
         page.offer(key, value)?;
         Ok(true)
     })?;
-    match next {
-        Some(next) => Ok(page.continued_at(&next)?),
-        None => Ok(page.exhausted()),
-    }
+    let page = match next {
+        Some(next) => page.continued_at(&next)?,
+        None => page.exhausted(),
+    };
+    count(&counters.rows_scanned, page.rows_read);
+    Ok(page)
 }
 
 /// A row is a few hundred bytes; of a scan that leaves rows out nobody knows how many it will read.

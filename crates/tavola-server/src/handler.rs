@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -21,8 +21,7 @@ use tavola_protocol::{
     locate,
 };
 use tavola_service::{Answer, Rate, ServiceError};
-use tavola_store::StoreError;
-use tokio::time::error::Elapsed;
+use tavola_store::{StopToken, StoreError};
 
 use crate::admission::{Admitted, Place, admit, busy, work};
 use crate::body::{self, BodyError, RequestBody};
@@ -36,6 +35,8 @@ use crate::tokens::{TokenAuthority, TokenRefusal};
 
 /// Health on the data port: `-` cannot begin an account's name.
 const READY_PATH: &str = "/-/ready";
+/// A query that is at work ends by itself so soon after its time is over.
+const STOP_GRACE: Duration = Duration::from_millis(50);
 /// What a client is told to wait when the server is over a limit.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -214,16 +215,23 @@ impl<'a> RequestInHand<'a> {
         memory: BodyMemory,
     ) -> Result<Response<Bytes>, Failure> {
         let (node, time) = (Arc::clone(self.node), self.time());
+        // Dropped with this future, which hyper drops when the client leaves.
+        let (stop, _until_answered) = StopToken::at(Instant::now() + time).guarded();
         let entities = self.partition_entities();
         let (request_id, presentation, now) =
             (self.request_id.clone(), self.presentation.clone(), date_time(self.arrived));
         let page = async move {
-            let answer = tokio::time::timeout(time, node.tables.execute_within(&grant, entities, request)).await?;
+            let answer = node.tables.execute_within(&grant, entities, request, &stop).await;
             let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
-            Ok::<_, Elapsed>(answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange))))
+            answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange)))
         };
-        let page = self.node.query_lane.run(turn, page).await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        // The query itself says when its time is over, and what it has cost; but not while it waits for something.
+        let page = tokio::time::timeout(time + STOP_GRACE, self.node.query_lane.run(turn, page)).await;
         let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
+        let page = page.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        if let Err(ServiceError::Stopped { rows_read }) = page {
+            self.subject.cost.rows_read = rows_read;
+        }
         let (cost, response) = page.map_err(|error| self.rejection_of(error))?;
         self.subject.cost = cost;
         Ok(held(response, &memory)?)
@@ -272,7 +280,8 @@ impl<'a> RequestInHand<'a> {
     }
 
     async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {
-        let executed = self.node.tables.execute_within(grant, self.partition_entities(), request);
+        let never = StopToken::default();
+        let executed = self.node.tables.execute_within(grant, self.partition_entities(), request, &never);
         match tokio::time::timeout(self.time(), executed).await {
             Ok(result) => result.map_err(|error| self.rejection_of(error)),
             Err(_elapsed) => Err(Rejection::OperationTimedOut),
@@ -294,6 +303,7 @@ impl<'a> RequestInHand<'a> {
         match error {
             ServiceError::Refused(refusal) => refusal.into(),
             ServiceError::OperationRefused(failed) => failed.into(),
+            ServiceError::Stopped { .. } => Rejection::OperationTimedOut,
             ServiceError::PartitionOverBudget => Rejection::OverBudget(Budget::PartitionEntities),
             ServiceError::Store(StoreError::Contended) => busy(),
             ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,

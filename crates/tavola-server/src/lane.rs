@@ -8,7 +8,7 @@ use std::future::Future;
 use tavola_fair::{InTurns, Turn};
 use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 
 /// A third of the weight of a thread that serves sockets, while both want the processor; all of it otherwise. More would
 /// also put queries behind everything else that the machine does: with 10 a busy one served 29 and 45 a second, with 5
@@ -37,17 +37,28 @@ impl QueryLane {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs `query` to its end, even if nobody waits for it any more. Whenever it yields, other accounts may go first.
+    /// Runs `query`. Whenever it yields, other accounts may go first. When nobody waits for it any more it is dropped where
+    /// it next waits itself; what it does in between has to watch its own [`StopToken`](tavola_store::StopToken).
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         turn: Turn,
         query: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {
         let query = InTurns::new(turn, query);
-        match &self.runtime {
-            Some(runtime) => runtime.spawn(query).await,
-            None => Handle::current().spawn(query).await,
-        }
+        let mut running = AbortOnDrop(match &self.runtime {
+            Some(runtime) => runtime.spawn(query),
+            None => Handle::current().spawn(query),
+        });
+        (&mut running.0).await
+    }
+}
+
+/// A query that ends with whoever waits for it.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

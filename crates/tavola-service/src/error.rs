@@ -16,6 +16,12 @@ pub enum ServiceError {
     /// More entities of the partition were asked for than its budget has; nothing was read or written.
     #[error("the partition is over its budget")]
     PartitionOverBudget,
+    /// The request's time is over, or nobody waits for its answer any more; it only read.
+    #[error("stopped after {rows_read} rows were read")]
+    Stopped {
+        /// How many rows were looked at for nothing.
+        rows_read: u64,
+    },
     /// The store could not answer.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_core::filter::eval::matches;
 use tavola_core::filter::plan::{AccessClass, Plan};
 use tavola_core::limits::{PAGE_BYTES_MAX, PAGE_ENTITIES_MAX, PAGE_SECONDS_MAX};
 use tavola_core::reply::Cost;
 use tavola_core::request::Continuation;
-use tavola_core::{Cut, EntityAddress, EntityKey, Filter, KeyRange, TableId};
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError};
+use tavola_core::{CompiledFilter, Cut, EntityAddress, EntityKey, KeyRange, TableId};
+use tavola_store::{Row, RowFilter, Scan, ScanPage, StopToken, Store, StoreError};
 use tokio::time::Instant;
 
-/// How many rows a store looks at before the page's clock is read again.
+use crate::error::ServiceError;
+
+/// How many rows a store looks at before other queries get the thread. Deadlines do not wait for that
+/// ([`Scan::stop`]).
 const ROWS_PER_SCAN: usize = 20_000;
 
 /// What a page found.
@@ -23,22 +25,29 @@ pub(crate) struct Page {
     pub(crate) cost: Cost,
 }
 
-/// Reads one page of `plan`, at most `top` rows, from the continuation on.
+/// Reads one page of `plan`, at most `top` rows, from the continuation on. A page whose own time is over ends where it is;
+/// one whose request has to stop is given up.
 pub(crate) async fn read_page(
     store: &dyn Store,
     table: TableId,
     plan: Plan,
     top: Option<usize>,
     from: Option<&Continuation>,
-) -> Result<Page, StoreError> {
+    stop: &StopToken,
+) -> Result<Page, ServiceError> {
     let rows_max = top.unwrap_or(PAGE_ENTITIES_MAX).min(PAGE_ENTITIES_MAX);
+    let deadline = Instant::now() + Duration::from_secs(PAGE_SECONDS_MAX);
+    let residual = plan.residual.map(|residual| Arc::new(CompiledFilter::new(&residual)));
     let mut reader = PageReader {
         store,
         table,
-        residual: plan.residual.map(Arc::new),
+        point_filter: residual.clone().map(RowFilter::new),
+        residual,
         rows_max,
         bytes_left: PAGE_BYTES_MAX,
-        deadline: Instant::now() + Duration::from_secs(PAGE_SECONDS_MAX),
+        deadline,
+        stop,
+        stop_scan: stop.or_at(deadline.into_std()),
         page: Page { rows: Vec::new(), next: None, cost: cost_of(plan.class) },
     };
     // A page of none has no continuation either: a client that follows it would never arrive.
@@ -65,15 +74,22 @@ fn remaining(ranges: Vec<KeyRange>, from: Option<&Continuation>) -> Vec<KeyRange
 struct PageReader<'a> {
     store: &'a dyn Store,
     table: TableId,
-    residual: Option<Arc<Filter>>,
+    residual: Option<Arc<CompiledFilter>>,
+    /// The same, for rows that are not found by a scan.
+    point_filter: Option<RowFilter>,
     rows_max: usize,
     bytes_left: usize,
+    /// When the page ends with what it has.
     deadline: Instant,
+    /// When the request ends without an answer.
+    stop: &'a StopToken,
+    /// The earlier of both.
+    stop_scan: StopToken,
     page: Page,
 }
 
 impl PageReader<'_> {
-    async fn read(&mut self, ranges: Vec<KeyRange>) -> Result<(), StoreError> {
+    async fn read(&mut self, ranges: Vec<KeyRange>) -> Result<(), ServiceError> {
         let mut ranges = ranges.into_iter();
         while let Some(mut range) = ranges.next() {
             if self.is_full() {
@@ -90,7 +106,7 @@ impl PageReader<'_> {
                     };
                     return Ok(());
                 }
-                // Between two steps others may go first.
+                // Between two steps others may go first, and whoever waits for this query may end it.
                 tokio::task::yield_now().await;
             }
         }
@@ -102,7 +118,8 @@ impl PageReader<'_> {
     }
 
     /// Reads into the page; where to go on in the range, if it is not exhausted.
-    async fn read_some(&mut self, range: &KeyRange) -> Result<Option<Cut>, StoreError> {
+    async fn read_some(&mut self, range: &KeyRange) -> Result<Option<Cut>, ServiceError> {
+        self.check_stop()?;
         let found = match as_point(range) {
             Some(key) => self.read_point(key).await?,
             None => self.store.scan(&self.scan(range)).await?,
@@ -114,12 +131,19 @@ impl PageReader<'_> {
         Ok(found.next)
     }
 
+    fn check_stop(&self) -> Result<(), ServiceError> {
+        match self.stop.is_due() {
+            true => Err(ServiceError::Stopped { rows_read: self.page.cost.rows_read }),
+            false => Ok(()),
+        }
+    }
+
     /// A point needs no iterator: the engine's filters answer for keys that do not exist.
-    async fn read_point(&self, key: &EntityKey) -> Result<ScanPage, StoreError> {
+    async fn read_point(&mut self, key: &EntityKey) -> Result<ScanPage, StoreError> {
         let address = EntityAddress { table: self.table, key: key.clone() };
         let row = self.store.get(&address).await?;
         let rows_read = u64::from(row.is_some());
-        let wanted = |row: &Row| self.residual.as_ref().is_none_or(|filter| matches(filter, row));
+        let wanted = |row: &Row| self.point_filter.as_mut().is_none_or(|filter| filter.accepts(row));
         Ok(ScanPage { rows: row.into_iter().filter(wanted).collect(), rows_read, next: None })
     }
 
@@ -131,19 +155,20 @@ impl PageReader<'_> {
             rows_max: self.rows_max - self.page.rows.len(),
             bytes_max: self.bytes_left,
             read_max: ROWS_PER_SCAN,
+            stop: self.stop_scan.clone(),
         }
     }
 
     /// The key of the first row that is left, whether or not it will match: the token names an entity, and a page that
     /// ends where nothing is left has none.
-    async fn first_key(&self, ranges: impl Iterator<Item = KeyRange>) -> Result<Option<EntityKey>, StoreError> {
+    async fn first_key(&self, ranges: impl Iterator<Item = KeyRange>) -> Result<Option<EntityKey>, ServiceError> {
         for mut range in ranges {
             loop {
-                let (table, residual) = (self.table, None);
-                let probe = Scan { table, range: range.clone(), residual, rows_max: 1, bytes_max: 1, read_max: 1 };
+                self.check_stop()?;
+                let probe = Scan { rows_max: 1, read_max: 1, ..Scan::all(self.table, range.clone()) };
                 let found = self.store.scan(&probe).await?;
                 if let Some(row) = found.rows.first() {
-                    return row.key().map(Some);
+                    return Ok(Some(row.key()?));
                 }
                 match found.next {
                     Some(next) => range.start = next,

@@ -117,8 +117,7 @@ impl Reclaimer {
     }
 
     async fn catalog_rows(&self, range: KeyRange, rows_max: usize) -> Result<Vec<Row>, StoreError> {
-        let (table, residual) = (TableId::CATALOG, None);
-        let scan = Scan { table, range, residual, rows_max, bytes_max: usize::MAX, read_max: rows_max };
+        let scan = Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) };
         Ok(self.store.scan(&scan).await?.rows)
     }
 }

@@ -11,7 +11,7 @@ use tavola_core::{
     AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Grant,
     Outcome, Refusal, ServiceProperties, TableId, TableName, TableReply, TableRequest, Timestamp,
 };
-use tavola_store::{Store, StoreError};
+use tavola_store::{StopToken, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::budget::Rate;
@@ -109,7 +109,7 @@ impl TableService {
     /// # Errors
     /// The domain's refusal, or the store's trouble.
     pub async fn execute(&self, grant: &Grant, request: TableRequest) -> Result<Answer, ServiceError> {
-        self.execute_within(grant, Rate::UNBOUNDED, request).await
+        self.execute_within(grant, Rate::UNBOUNDED, request, &StopToken::default()).await
     }
 
     /// The same, as long as no partition of the account is asked for more entities than `entities` allows. A point
@@ -117,24 +117,30 @@ impl TableService {
     /// what it returned and one at least. A query of several partitions is not held up, because where it will read is
     /// not known before; what it returned counts in each of them that is not over its budget already.
     ///
+    /// A query ends soon after `stop` is due, also within the store. Other requests are bounded by what they name.
+    ///
     /// # Errors
-    /// [`ServiceError::PartitionOverBudget`] before any entity is read or written, and those of [`Self::execute`].
+    /// [`ServiceError::PartitionOverBudget`] before any entity is read or written, [`ServiceError::Stopped`], and those
+    /// of [`Self::execute`].
     pub async fn execute_within(
         &self,
         grant: &Grant,
         entities: Rate,
         request: TableRequest,
+        stop: &StopToken,
     ) -> Result<Answer, ServiceError> {
         let account = grant.account();
         match request {
             TableRequest::CreateTable(name) => self.create_table(account, name).await,
-            TableRequest::QueryTables(query) => self.query_tables(account, &query).await,
+            TableRequest::QueryTables(query) => self.query_tables(account, &query, stop).await,
             TableRequest::GetTable(name) => self.get_table(account, &name).await,
             TableRequest::DeleteTable(name) => self.delete_table(account, &name).await,
             TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
             TableRequest::SetPolicies(name, policies) => self.set_policies(account, &name, &policies).await,
             TableRequest::GetEntity(table, key) => self.get_entity(account, entities, &table, key).await,
-            TableRequest::QueryEntities(table, query) => self.query_entities(grant, entities, &table, &query).await,
+            TableRequest::QueryEntities(table, query) => {
+                self.query_entities(grant, entities, &table, &query, stop).await
+            }
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
                 self.write(account, entities, &table, transaction).await
@@ -145,7 +151,7 @@ impl TableService {
             TableRequest::GetServiceProperties => self.get_properties(account).await,
             TableRequest::SetServiceProperties(change) => self.set_properties(account, &change).await,
             TableRequest::GetServiceStats => Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time()))),
-            TableRequest::GetMetadata => self.get_metadata(account).await,
+            TableRequest::GetMetadata => self.get_metadata(account, stop).await,
             TableRequest::Misaddressed(table, what) => {
                 self.open(account, &table).await.and_then(|_| Err(what.refusal().into()))
             }
@@ -157,9 +163,14 @@ impl TableService {
         Ok(Answer::free(TableReply::TableCreated(name)))
     }
 
-    async fn query_tables(&self, account: &AccountName, query: &TablesQuery) -> Result<Answer, ServiceError> {
+    async fn query_tables(
+        &self,
+        account: &AccountName,
+        query: &TablesQuery,
+        stop: &StopToken,
+    ) -> Result<Answer, ServiceError> {
         let (filter, from) = tables_query::over_catalog(account, query);
-        let page = self.read_catalog(&filter, query.top, from.as_ref()).await?;
+        let page = self.read_catalog(&filter, query.top, from.as_ref(), stop).await?;
         let names = page.rows.iter().map(|row| Ok(read_table(row)?.name)).collect::<Result<_, StoreError>>()?;
         let next = page.next.and_then(|key| tables_query::name_of(&key));
         Ok(Answer { reply: TableReply::Tables { names, next }, cost: page.cost })
@@ -170,8 +181,9 @@ impl TableService {
         filter: &tavola_core::Filter,
         top: Option<usize>,
         from: Option<&Continuation>,
-    ) -> Result<Page, StoreError> {
-        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from).await
+        stop: &StopToken,
+    ) -> Result<Page, ServiceError> {
+        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from, stop).await
     }
 
     async fn get_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
@@ -228,6 +240,7 @@ impl TableService {
         entities: Rate,
         name: &TableName,
         query: &EntityQuery,
+        stop: &StopToken,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(grant.account(), name).await?;
         let plan = plan(query.filter.as_ref()).within(grant.key_range());
@@ -235,7 +248,7 @@ impl TableService {
         if let Some(partition_key) = &sole_partition {
             self.partition_budgets.take(entities, table.id, partition_key, 1)?;
         }
-        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref()).await?;
+        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), stop).await?;
         self.partition_budgets.charge(entities, table.id, &page.rows, usize::from(sole_partition.is_some()));
         let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
@@ -308,8 +321,8 @@ impl TableService {
     }
 
     /// The schema of the first page of tables: the document has no continuation.
-    async fn get_metadata(&self, account: &AccountName) -> Result<Answer, ServiceError> {
-        let Answer { reply, cost } = self.query_tables(account, &TablesQuery::default()).await?;
+    async fn get_metadata(&self, account: &AccountName, stop: &StopToken) -> Result<Answer, ServiceError> {
+        let Answer { reply, cost } = self.query_tables(account, &TablesQuery::default(), stop).await?;
         let TableReply::Tables { names, .. } = reply else { unreachable!("query_tables answers with tables") };
         Ok(Answer { reply: TableReply::Metadata(names), cost })
     }

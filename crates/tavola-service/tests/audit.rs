@@ -46,7 +46,7 @@ async fn audited(store: &MemoryStore, with_rows: &[u64]) -> Audited {
     let mut audit = Audit::default();
     for table in SYSTEM {
         let range = KeyRange { start: Cut::Start, end: Cut::End };
-        let scan = Scan { table, range, residual: None, rows_max: 100, bytes_max: usize::MAX, read_max: 100 };
+        let scan = Scan { rows_max: 100, read_max: 100, ..Scan::all(table, range) };
         for row in store.scan(&scan).await.unwrap().rows {
             audit.offer(table, &row.as_row_ref());
         }

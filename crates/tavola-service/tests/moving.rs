@@ -87,7 +87,7 @@ async fn moved(from: &dyn Store, to: &dyn Import) -> Result<Moved, MoveError> {
 
 async fn rows(store: &dyn Store, table: TableId) -> Vec<Row> {
     let (rows_max, bytes_max, read_max) = (usize::MAX, usize::MAX, usize::MAX);
-    let scan = Scan { table, range: KeyRange::ALL, residual: None, rows_max, bytes_max, read_max };
+    let scan = Scan { rows_max, bytes_max, read_max, ..Scan::all(table, KeyRange::ALL) };
     store.scan(&scan).await.unwrap().rows
 }
 

@@ -15,7 +15,7 @@ use tavola_core::{
     EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, Refusal, TableId, TableReply, TableRequest,
 };
 use tavola_service::{Rate, ServiceError};
-use tavola_store::MemoryStore;
+use tavola_store::{MemoryStore, StopToken};
 use tavola_testkit::watched_store::{Watch, WatchedStore};
 
 /// Entities that each partition has for every second.
@@ -47,7 +47,11 @@ impl Server {
 
     async fn ask_as(&self, grant: &Grant, request: TableRequest) -> Result<TableReply, ServiceError> {
         let _before = self.watch.take();
-        let answer = self.fixture.service.execute_within(grant, Rate::per_second(ENTITIES), request).await;
+        let answer = self
+            .fixture
+            .service
+            .execute_within(grant, Rate::per_second(ENTITIES), request, &StopToken::default())
+            .await;
         if matches!(answer, Err(ServiceError::PartitionOverBudget)) {
             let tables = self.watch.take();
             let asked: Vec<_> = tables.keys().filter(|table| **table != TableId::CATALOG).collect();

@@ -316,8 +316,7 @@ async fn rows_of(fixture: &Fixture, table: TableId) -> usize {
 }
 
 async fn all_rows(fixture: &Fixture, table: TableId) -> Vec<Row> {
-    let (range, residual) = (KeyRange::ALL, None);
-    let scan = Scan { table, range, residual, rows_max: 1000, bytes_max: usize::MAX, read_max: 1000 };
+    let scan = Scan { rows_max: 1000, read_max: 1000, ..Scan::all(table, KeyRange::ALL) };
     loop {
         if let Ok(page) = fixture.store.scan(&scan).await {
             return page.rows;

@@ -12,6 +12,7 @@ pub mod keys;
 pub mod memory;
 pub mod page;
 pub mod shared;
+pub mod stop;
 pub mod store;
 pub mod waiting;
 
@@ -20,4 +21,5 @@ pub use error::StoreError;
 pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
 pub use shared::{Peer, SharedStore};
+pub use stop::{StopOnDrop, StopToken};
 pub use store::{SHORT_SCAN_ROWS, Scan, ScanPage, Store, Verdict};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tavola_core::{
-    Cut, EntityAddress, EntityGroupTransaction, FailedOperation, Filter, KeyRange, Outcome, TableId, Timestamp,
+    CompiledFilter, Cut, EntityAddress, EntityGroupTransaction, FailedOperation, KeyRange, Outcome, TableId, Timestamp,
 };
 
 use crate::encoding::Row;
 use crate::error::StoreError;
+use crate::stop::StopToken;
 
 /// What a commit came to: every operation's outcome, or the refusal of the first that failed. A refusal is an answer,
 /// not trouble: nothing was written, and asking again would give the same.
@@ -72,21 +73,31 @@ pub struct Scan {
     pub table: TableId,
     /// Which keys.
     pub range: KeyRange,
-    /// Rows that do not satisfy it are left out. It is [`tavola_core::filter::eval`] that says so; the store only calls
-    /// it where the row's bytes lie, so that rows nobody wants are never copied.
-    pub residual: Option<Arc<Filter>>,
+    /// Rows that do not satisfy it are left out, where their bytes lie ([`crate::RowFilter`]), so that rows nobody wants
+    /// are never copied.
+    pub residual: Option<Arc<CompiledFilter>>,
     /// Return at most so many rows; at least one.
     pub rows_max: usize,
     /// Stop once the returned rows' bytes reach this; a single row may exceed it.
     pub bytes_max: usize,
-    /// Look at no more than so many rows, so that the caller can watch its clock.
+    /// Look at no more than so many rows.
     pub read_max: usize,
+    /// Once it is due, end after the row at hand: the page has what was found so far and says where to go on, as one that
+    /// looked at `read_max` rows. It may then be empty, but it has looked at one row, so that scans get on.
+    pub stop: StopToken,
 }
 
 /// To look at so many rows takes hardly longer than to look at one.
 pub const SHORT_SCAN_ROWS: usize = 20;
 
 impl Scan {
+    /// All rows of a range, without any bound.
+    #[must_use]
+    pub fn all(table: TableId, range: KeyRange) -> Self {
+        let (rows_max, bytes_max, read_max) = (usize::MAX, usize::MAX, usize::MAX);
+        Self { table, range, residual: None, rows_max, bytes_max, read_max, stop: StopToken::default() }
+    }
+
     /// True if it looks at a few rows only, however many there are.
     #[must_use]
     pub fn is_short(&self) -> bool {

@@ -3,6 +3,8 @@
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "stores")]
+pub mod endless_store;
+#[cfg(feature = "stores")]
 pub mod faulty_store;
 #[cfg(feature = "oidc")]
 pub mod oidc_issuer;
@@ -17,4 +19,5 @@ pub mod tokens;
 pub mod torture;
 #[cfg(feature = "stores")]
 pub mod watched_store;
+pub mod wide;
 pub mod wire_conformance;

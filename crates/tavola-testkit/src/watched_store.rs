@@ -176,14 +176,7 @@ mod tests {
         let (store, watch) = with_two_rows().await;
         store.get(&address("1")).await.unwrap();
         store.get(&address("3")).await.unwrap();
-        let scan = Scan {
-            table: TABLE,
-            range: KeyRange::ALL,
-            residual: None,
-            rows_max: 1,
-            bytes_max: usize::MAX,
-            read_max: usize::MAX,
-        };
+        let scan = Scan { rows_max: 1, ..Scan::all(TABLE, KeyRange::ALL) };
         store.scan(&scan).await.unwrap();
         let seen = watch.take().remove(&TABLE).unwrap();
         assert_eq!((seen.reads, seen.rows_read, seen.commits), (3, 2, 0));

@@ -118,6 +118,7 @@ impl Health for EmbeddedHealth {
             ("tavola_store_gets_from_disk", "Point reads that had to ask the disk", stats.gets_from_disk),
             ("tavola_store_gets_in_place", "Point reads while files are in memory", stats.gets_in_place),
             ("tavola_store_scans_in_place", "Scans of a few rows while files are in memory", stats.scans_in_place),
+            ("tavola_store_rows_scanned", "Rows that scans looked at, for whomever", stats.rows_scanned),
         ]
     }
 }

@@ -4,6 +4,7 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tavola_core::filter::eval::matches;
@@ -12,10 +13,10 @@ use tavola_core::filter::plan::{AccessClass, Plan, plan};
 use tavola_core::key::is_forbidden;
 use tavola_core::limits::PLAN_RANGES_MAX;
 use tavola_core::{
-    DateTime, EdmValue, Entity, EntityKey, Filter, KeyRange, PartitionKey, Properties, PropertyName, Refusal, RowKey,
+    CompiledFilter, DateTime, EdmValue, Entity, EntityKey, Filter, KeyRange, PartitionKey, Properties, PropertyName, Refusal, RowKey,
     Timestamp,
 };
-use tavola_store::Row;
+use tavola_store::{Row, RowFilter};
 
 /// Bounds the table.
 const PARTITIONS_MAX: usize = 12;
@@ -41,14 +42,16 @@ fn check_plan(filter: &Filter) {
     let granted = KeyRange::partition(table[table.len() / 2].key.partition_key.clone());
     let within = plan.clone().within(&granted);
     check_shape(&within);
+    let mut compiled = RowFilter::new(Arc::new(CompiledFilter::new(filter)));
     for entity in table {
         let key = &entity.key;
         let wanted = matches(filter, &entity);
         assert_eq!(finds(&plan, &entity), wanted, "{entity:?} with {filter} planned as {plan}");
         assert_eq!(finds(&within, &entity), wanted && granted.contains(key), "{entity:?} with {filter} in {within}");
-        // Stores evaluate on bytes in place.
+        // Stores evaluate on bytes in place, and compile the filter first.
         let row = Row::encode(&key.partition_key, &key.row_key, &entity.properties, entity.timestamp);
         assert_eq!(matches(filter, &row), wanted, "{row:?} with {filter}");
+        assert_eq!(compiled.accepts(&row), wanted, "{row:?} with {filter}, compiled");
     }
 }
 

@@ -1,10 +1,13 @@
-//! `$filter`: from its text to a plan, and one row against it.
+//! `$filter`: from its text to a plan, and rows against it.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use tavola_core::filter::eval::matches;
 use tavola_core::filter::parse::parse;
 use tavola_core::filter::plan as planner;
+use tavola_core::{CompiledFilter, EntityView, Filter};
+use tavola_store::{Row, RowFilter};
 
 use super::input;
 use crate::counted::Run;
@@ -33,4 +36,37 @@ pub(super) fn evaluate(run: &Run<'_>) -> Result {
         return Err("the row does not satisfy the filter".into());
     }
     run.count(|| matches(black_box(&residual), black_box(&row)))
+}
+
+/// What a scan does with one row of many: checks it and holds it against the compiled filter.
+pub(super) fn select(run: &Run<'_>) -> Result {
+    select_row(run, &planned()?.residual.ok_or("the plan asks nothing of its rows")?, &input::row(1_500)?, true)
+}
+
+/// Properties of the wide row, and terms of the filter over it: all of them are asked, and none holds.
+const WIDE_PROPERTIES: usize = 250;
+const WIDE_TERMS: usize = 50;
+
+/// The same with many terms over many properties, the last of them first.
+pub(super) fn select_wide(run: &Run<'_>) -> Result {
+    let term = |number: usize| {
+        format!("P{:03} eq {number}", WIDE_PROPERTIES - 1 - (number - 1) * WIDE_PROPERTIES / WIDE_TERMS)
+    };
+    let text = (1..=WIDE_TERMS).map(term).collect::<Vec<_>>().join(" or ");
+    let filter = parse(&text).map_err(|refusal| refused("a filter")(&refusal))?.ok_or("the text is not empty")?;
+    select_row(run, &filter, &input::wide_row(WIDE_PROPERTIES)?, false)
+}
+
+fn select_row(run: &Run<'_>, filter: &Filter, row: &Row, expected: bool) -> Result {
+    let mut compiled = RowFilter::new(Arc::new(CompiledFilter::new(filter)));
+    let (partition_key, row_key) = (row.partition_key().as_str(), row.row_key().as_str());
+    let mut is_selected = || {
+        let selected = compiled.select(black_box(partition_key), black_box(row_key), black_box(row.value()));
+        selected.map(|selected| selected.is_some())
+    };
+    // The first row of a scan teaches the filter what rows look like.
+    if is_selected()? != expected {
+        return Err("the row is selected, or not, against the filter".into());
+    }
+    run.count(is_selected)
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request};
 use tavola_core::{
-    AccountName, DateTime, EntityOperation, NewEntity, PartitionKey, TableName, TableRequest, Timestamp,
+    AccountName, DateTime, EdmValue, EntityOperation, NewEntity, PartitionKey, Properties, PropertyName, TableName,
+    TableRequest, Timestamp,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::table::parse_request;
@@ -195,4 +196,16 @@ pub(super) fn timestamp() -> Timestamp {
 pub(super) fn row(index: usize) -> Result<Row> {
     let (partition_key, new) = new_entity(index)?;
     Ok(Row::encode(&partition_key, new.row_key(), new.properties(), timestamp()))
+}
+
+/// A row with so many numbers, `P000`, `P001` and so on, each 0.
+pub(super) fn wide_row(properties: usize) -> Result<Row> {
+    let property = |number| {
+        let name = PropertyName::new(format!("P{number:03}")).map_err(|refusal| refused("a name")(&refusal))?;
+        Ok((name, EdmValue::Int32(0)))
+    };
+    let properties = Properties::new((0..properties).map(property).collect::<Result<_>>()?);
+    let properties = properties.map_err(|refusal| refused("properties")(&refusal))?;
+    let (partition_key, new) = new_entity(0)?;
+    Ok(Row::encode(&partition_key, new.row_key(), &properties, timestamp()))
 }

@@ -54,6 +54,8 @@ pub(crate) const CASES: &[Case] = &[
     inside("render-minimal-metadata", protocol::render_minimal_metadata),
     inside("render-no-metadata", protocol::render_no_metadata),
     inside("render-page-of-100", protocol::render_page),
+    inside("select-row", filters::select),
+    inside("select-wide-row", filters::select_wide),
     inside(WHOLE_GET, whole::get),
     Case { name: "whole-insert", way: Way::Between { few: 200, many: whole::INSERTS_MAX }, run: whole::insert },
 ];

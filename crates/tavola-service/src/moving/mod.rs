@@ -192,7 +192,7 @@ async fn survey(from: &dyn Store) -> Result<Vec<MovedTable>, MoveError> {
 async fn read_page(store: &dyn Store, table: TableId, start: Cut) -> Result<ScanPage, StoreError> {
     let range = KeyRange { start, end: Cut::End };
     let (rows_max, bytes_max, read_max) = (PAGE_ROWS, PAGE_BYTES, PAGE_ROWS);
-    store.scan(&Scan { table, range, residual: None, rows_max, bytes_max, read_max }).await
+    store.scan(&Scan { rows_max, bytes_max, read_max, ..Scan::all(table, range) }).await
 }
 
 struct Mover<'a> {
@@ -240,14 +240,7 @@ impl Mover<'_> {
 
     async fn first_occupied(&self) -> Result<Option<String>, MoveError> {
         for table in &self.tables {
-            let scan = Scan {
-                table: table.id,
-                range: KeyRange::ALL,
-                residual: None,
-                rows_max: 1,
-                bytes_max: usize::MAX,
-                read_max: 1,
-            };
+            let scan = Scan { rows_max: 1, read_max: 1, ..Scan::all(table.id, KeyRange::ALL) };
             if !self.to.scan(&scan).await?.rows.is_empty() {
                 return Ok(Some(table.to_string()));
             }

@@ -154,14 +154,7 @@ impl Subject {
 
 /// Every row of the usual table.
 pub fn scan_all() -> Scan {
-    Scan {
-        table: TABLE,
-        range: KeyRange::ALL,
-        residual: None,
-        rows_max: usize::MAX,
-        bytes_max: usize::MAX,
-        read_max: usize::MAX,
-    }
+    Scan::all(TABLE, KeyRange::ALL)
 }
 
 /// What is left of a range behind a cut.

@@ -38,8 +38,8 @@ macro_rules! store_conformance {
                 a_scan_is_in_the_order_of_code_units a_scan_returns_exactly_its_range a_scan_stays_in_its_table
                 pages_bounded_by_rows_go_on_exactly pages_bounded_by_bytes_go_on_exactly
                 pages_bounded_by_reading_go_on_exactly bounds_of_zero_still_get_on
-                a_page_goes_on_whatever_happened_between a_residual_leaves_rows_out the_cost_of_a_page_is_the_page
-                a_scan_sees_what_was_committed_before
+                a_page_goes_on_whatever_happened_between a_residual_leaves_rows_out a_scan_that_has_to_stop_does
+                the_cost_of_a_page_is_the_page a_scan_sees_what_was_committed_before
             ]
             purges: [
                 a_purge_removes_its_table_only a_purge_may_be_repeated a_purge_forgets_no_version

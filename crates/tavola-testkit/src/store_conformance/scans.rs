@@ -1,10 +1,11 @@
 //! Order, ranges, bounds, and going on where a page ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tavola_core::filter::Comparison;
-use tavola_core::{Cut, EdmValue, EntityKey, Filter, KeyRange, Precondition, TableId};
-use tavola_store::Scan;
+use tavola_core::{CompiledFilter, Cut, EdmValue, EntityKey, Filter, KeyRange, Precondition, TableId};
+use tavola_store::{Scan, StopToken};
 
 use super::fixture::{
     Subject, TABLE, delete, insert, key, key_of, number, number_of, partition, properties, rest, scan_all,
@@ -98,7 +99,7 @@ pub async fn pages_bounded_by_reading_go_on_exactly(store: Subject) {
         assert_eq!(follow(&store, Scan { read_max, ..scan_all() }).await.0, expected, "{read_max}");
     }
     // Rows that nobody wants count as read too: a page may be empty and still say where to go on.
-    let nothing = Some(Arc::new(Filter::Constant(false)));
+    let nothing = Some(Arc::new(CompiledFilter::new(&Filter::Constant(false))));
     let page = store.page(&Scan { residual: nothing.clone(), read_max: 5, ..scan_all() }).await;
     assert_eq!((page.rows.len(), page.rows_read), (0, 5));
     assert!(page.next.is_some());
@@ -146,13 +147,31 @@ pub async fn a_residual_leaves_rows_out(store: Subject) {
         |property: &str, comparison, constant| Filter::Compare { property: property.to_owned(), comparison, constant };
     let late = compare("N", Comparison::GreaterOrEqual, EdmValue::Int32(15));
     let by_key = compare("RowKey", Comparison::Less, EdmValue::String("18".to_owned()));
-    let residual = Some(Arc::new(Filter::And(vec![late, by_key])));
+    let residual = Some(Arc::new(CompiledFilter::new(&Filter::And(vec![late, by_key]))));
     let page = store.page(&Scan { residual: residual.clone(), ..scan_all() }).await;
     assert_eq!(page.rows.iter().map(number_of).collect::<Vec<i32>>(), [15, 16, 17]);
     assert_eq!(page.rows_read, 21);
     // Bounds count what is returned, not what is left out.
     let page = store.page(&Scan { residual, rows_max: 2, ..scan_all() }).await;
     assert_eq!(page.rows.iter().map(number_of).collect::<Vec<i32>>(), [15, 16]);
+}
+
+/// A scan that has to stop looks at one row more and no further, whatever it was asked for, and goes on exactly there.
+pub async fn a_scan_that_has_to_stop_does(store: Subject) {
+    let expected = store_tricky_keys(&store).await;
+    let (abandoned, guard) = StopToken::default().guarded();
+    drop(guard);
+    for stop in [StopToken::at(Instant::now()), abandoned] {
+        let residual = Some(Arc::new(CompiledFilter::new(&Filter::Constant(false))));
+        let page = store.page(&Scan { residual, stop: stop.clone(), ..scan_all() }).await;
+        assert_eq!((page.rows.len(), page.rows_read), (0, 1));
+        assert!(page.next.is_some(), "more rows are left");
+        let (keys, pages) = follow(&store, Scan { stop, ..scan_all() }).await;
+        assert_eq!(keys, expected);
+        assert!(pages >= expected.len(), "one row each");
+    }
+    let (stop, _guard) = StopToken::default().guarded();
+    assert_eq!(follow(&store, Scan { stop, ..scan_all() }).await, (expected, 1));
 }
 
 pub async fn the_cost_of_a_page_is_the_page(store: Subject) {
