@@ -122,6 +122,8 @@ impl Scanner {
         sweeper: &Sweeper,
         scan: &Scan,
     ) -> Result<ScanPage, StoreError> {
+        // Whoever waits for the cluster holds no thread, and what was read ahead would be lost.
+        let scan = &Scan { yield_at: None, ..scan.clone() };
         let (bounds, table) = (Bounds::of(&scan.range), table_number(scan.table));
         let mut page = PageBuilder::new(scan);
         if bounds.is_empty() {

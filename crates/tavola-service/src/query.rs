@@ -13,8 +13,9 @@ use tokio::time::Instant;
 
 use crate::error::ServiceError;
 
-/// How many rows a store looks at before other queries get the thread. Deadlines do not wait for that
-/// ([`Scan::stop`]).
+/// How long a store scans before other queries get the thread.
+const SCAN_TIME: Duration = Duration::from_millis(10);
+/// How many rows it looks at meanwhile at most.
 const ROWS_PER_SCAN: usize = 20_000;
 
 /// What a page found.
@@ -156,6 +157,7 @@ impl PageReader<'_> {
             bytes_max: self.bytes_left,
             read_max: ROWS_PER_SCAN,
             stop: self.stop_scan.clone(),
+            yield_at: Some(std::time::Instant::now() + SCAN_TIME),
         }
     }
 

@@ -7,6 +7,7 @@ use tavola_core::Cut;
 use crate::encoding::{RowFilter, RowRef};
 use crate::error::StoreError;
 use crate::keys::{decode_key, entity_key};
+use crate::stop::StopToken;
 use crate::store::{Scan, ScanPage};
 
 /// Work between two looks at the scan's [`crate::StopToken`]. A unit is a few nanoseconds: a look is a thousandth of what
@@ -25,6 +26,7 @@ pub struct PageBuilder<'a> {
     filter: Option<RowFilter>,
     page: ScanPage,
     bytes: usize,
+    stop: StopToken,
     /// What a row costs beside its own bytes.
     row_work: usize,
     work_until_look: usize,
@@ -37,8 +39,10 @@ impl<'a> PageBuilder<'a> {
     pub fn new(scan: &'a Scan) -> Self {
         let filter = scan.residual.as_ref().map(|residual| RowFilter::new(Arc::clone(residual)));
         let row_work = WORK_PER_ROW + scan.residual.as_ref().map_or(0, |residual| residual.tests());
+        let stop = scan.yield_at.map_or_else(|| scan.stop.clone(), |at| scan.stop.or_at(at));
         // The first row is followed by a look: short scans may come in thousands.
-        Self { scan, filter, page: ScanPage::default(), bytes: 0, row_work, work_until_look: 0, is_stopped: false }
+        let work_until_look = 0;
+        Self { scan, filter, page: ScanPage::default(), bytes: 0, stop, row_work, work_until_look, is_stopped: false }
     }
 
     /// Looks at one more row, given as key bytes ([`crate::keys`]) and value, and copies it if it belongs to the page.
@@ -74,7 +78,7 @@ impl<'a> PageBuilder<'a> {
             Some(left) => self.work_until_look = left,
             None => {
                 self.work_until_look = WORK_PER_LOOK;
-                self.is_stopped = self.scan.stop.is_due();
+                self.is_stopped = self.stop.is_due();
             }
         }
     }
@@ -83,7 +87,7 @@ impl<'a> PageBuilder<'a> {
     /// this in between.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.is_stopped || self.scan.stop.is_due()
+        self.is_stopped || self.stop.is_due()
     }
 
     /// How far it is: rows it has, rows it looked at, bytes it has.

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use tavola_core::{
@@ -85,6 +86,9 @@ pub struct Scan {
     /// Once it is due, end after the row at hand: the page has what was found so far and says where to go on, as one that
     /// looked at `read_max` rows. It may then be empty, but it has looked at one row, so that scans get on.
     pub stop: StopToken,
+    /// The same, so that others get the thread: the caller goes on at once. A store that waits for answers from elsewhere
+    /// holds no thread and need not heed it.
+    pub yield_at: Option<Instant>,
 }
 
 /// To look at so many rows takes hardly longer than to look at one.
@@ -95,7 +99,7 @@ impl Scan {
     #[must_use]
     pub fn all(table: TableId, range: KeyRange) -> Self {
         let (rows_max, bytes_max, read_max) = (usize::MAX, usize::MAX, usize::MAX);
-        Self { table, range, residual: None, rows_max, bytes_max, read_max, stop: StopToken::default() }
+        Self { table, range, residual: None, rows_max, bytes_max, read_max, stop: StopToken::default(), yield_at: None }
     }
 
     /// True if it looks at a few rows only, however many there are.

@@ -170,6 +170,8 @@ pub async fn a_scan_that_has_to_stop_does(store: Subject) {
         assert_eq!(keys, expected);
         assert!(pages >= expected.len(), "one row each");
     }
+    let (keys, _) = follow(&store, Scan { yield_at: Some(Instant::now()), ..scan_all() }).await;
+    assert_eq!(keys, expected, "whether or not the store heeds it");
     let (stop, _guard) = StopToken::default().guarded();
     assert_eq!(follow(&store, Scan { stop, ..scan_all() }).await, (expected, 1));
 }
