@@ -168,6 +168,8 @@ fn the_admin_port_is_not_a_side_door() {
     assert_eq!(ask("POST", "/metrics", &[]), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(ask("GET", "/metrics", &[]), StatusCode::OK);
     assert_eq!(ask("GET", "/metrics", &[("Host", "rebound.example")]), StatusCode::FORBIDDEN);
+    // "host" is a second one beside that of every request.
+    assert_eq!(ask("GET", "/metrics", &[("host", &server.admin)]), StatusCode::BAD_REQUEST);
     assert_eq!(ask("GET", "/ready", &[("Origin", "https://evil.example")]), StatusCode::FORBIDDEN);
     assert_eq!(ask("POST", "/reload", &[("Origin", "null")]), StatusCode::FORBIDDEN);
     assert_eq!(create(&server, "shop", &shop, "table"), "ok", "nothing was changed by all that");

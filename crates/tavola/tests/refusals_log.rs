@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -167,4 +169,32 @@ fn a_date_in_the_future_is_not_too_old() {
         assert!(response.status() == 403 && body.contains(words), "{body}");
     }
     server.finish(folder.path(), 2);
+}
+
+/// Some readers take U+0085, U+2028 and U+2029 for the end of a line, so that a target could write lines of its own.
+#[test]
+fn no_target_begins_a_line_of_its_own() {
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Logged::start(folder.path(), &["--log-format", format]);
+        let separators = ['\u{85}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{9b}'];
+        for separator in separators {
+            let target = format!("/{ACCOUNT}/T{separator}forged?x={separator}");
+            let status = raw(&server.table, &format!("GET {target} HTTP/1.1\r\nHost: x\r\n"));
+            assert!((400..500).contains(&status), "{status}");
+        }
+        let lines = server.finish(folder.path(), separators.len());
+        let forged: Vec<_> = lines.iter().filter(|line| line.contains("forged")).collect();
+        assert_eq!(forged.len(), separators.len(), "{lines:#?}");
+        assert!(forged.iter().all(|line| line.bytes().all(|byte| matches!(byte, b' '..=b'~'))), "{forged:#?}");
+    }
+}
+
+/// The status of what is answered to a head.
+fn raw(address: &str, head: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
 }
