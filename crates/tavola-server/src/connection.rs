@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tavola_fair::Member;
 
+use crate::tls::ClientCertificate;
+
 /// The scheme of a URL that reaches us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -32,6 +34,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// What the socket speaks.
     pub scheme: Scheme,
+    /// The certificate that the client showed, if it was asked for one and has one.
+    pub client_certificate: Option<ClientCertificate>,
     /// Where bodies are counted, if it carries many requests at a time.
     pub(crate) bodies: Option<Arc<Member>>,
 }
@@ -40,6 +44,6 @@ impl Connection {
     /// A connection with one request at a time.
     #[must_use]
     pub fn new(peer: SocketAddr, scheme: Scheme) -> Self {
-        Self { peer, scheme, bodies: None }
+        Self { peer, scheme, client_certificate: None, bodies: None }
     }
 }

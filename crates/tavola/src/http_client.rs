@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: proxies, redirects, retries, connections kept for later.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,8 @@ pub(crate) enum HttpError {
     IsTls(String),
     #[error("{0} does not speak HTTP: {1}")]
     NotHttp(String, hyper::Error),
+    #[error("{0} asks clients for a certificate")]
+    ClientCertificateNeeded(String),
     #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     #[error("{0}")]
@@ -209,7 +212,10 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     authority: &Authority,
 ) -> Result<Response<Bytes>, HttpError> {
-    let not_http = |error| HttpError::NotHttp(authority.to_string(), error);
+    let not_http = |error| match is_certificate_required(&error) {
+        true => HttpError::ClientCertificateNeeded(authority.to_string()),
+        false => HttpError::NotHttp(authority.to_string(), error),
+    };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(not_http)?;
     let connection = tokio::spawn(connection);
     let (parts, body) = sender.send_request(request).await.map_err(not_http)?.into_parts();
@@ -221,6 +227,20 @@ async fn exchange(
     })?;
     connection.abort();
     Ok(Response::from_parts(parts, body.to_bytes()))
+}
+
+/// In TLS 1.3 a server says so after the client took the handshake for done.
+fn is_certificate_required(error: &(dyn Error + 'static)) -> bool {
+    const REQUIRED: rustls::Error = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) == Some(&REQUIRED) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn tls_error(at: String, error: io::Error) -> HttpError {

@@ -26,7 +26,7 @@ pub use layers::{Layers, Origin};
 pub use proxies::ip_range;
 pub use settings::{OLD_NAMES, SETTINGS, Setting};
 use tavola_protocol::Precedence;
-pub use tls::TlsConfig;
+pub use tls::{ClientCertificates, TlsConfig};
 pub use tokens::TokenConfig;
 
 use crate::connection::Scheme;

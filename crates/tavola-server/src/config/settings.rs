@@ -204,6 +204,20 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("tls.password", None, "PASSWORD", "", "Password of a PFX file"),
     setting(
+        "tls.client_ca",
+        Some("tls-client-ca"),
+        "FILE",
+        "",
+        "Ask clients for a certificate that an authority in this PEM file issued; it may hold revocation lists too",
+    ),
+    setting(
+        "tls.client_auth",
+        None,
+        "WORD",
+        "required",
+        "With tls.client_ca: required (refuse clients without a certificate) or optional (refuse wrong ones only)",
+    ),
+    setting(
         "store.kind",
         Some("store"),
         "KIND",

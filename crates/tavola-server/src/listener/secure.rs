@@ -16,6 +16,7 @@ use super::patient::Patient;
 use super::{ended, http2, serve_http1};
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
+use crate::tls::ClientCertificate;
 
 /// For those who forgot the `s`.
 const SPEAK_HTTPS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
@@ -42,7 +43,8 @@ pub(super) async fn serve(
         },
         _ = stop.wait_for(|stop| *stop) => return,
     };
-    let connection = Connection::new(peer, Scheme::Https);
+    let client_certificate = ClientCertificate::of(stream.get_ref().1);
+    let connection = Connection { client_certificate, ..Connection::new(peer, Scheme::Https) };
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         http2::serve(stream, connection, node, stop).await;
         drop(graceful);

@@ -60,6 +60,14 @@ pub enum TlsError {
         /// What was found.
         reason: String,
     },
+    /// The file with the authorities of clients has none in it, or cannot be used.
+    #[error("{} cannot tell which certificates of clients hold: {reason}", file.display())]
+    ClientAuthorities {
+        /// Which.
+        file: PathBuf,
+        /// What was found.
+        reason: String,
+    },
     /// The TLS library itself refused.
     #[error("TLS cannot be set up: {0}")]
     Setup(#[from] rustls::Error),

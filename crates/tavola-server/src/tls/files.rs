@@ -69,17 +69,26 @@ pub(super) struct Contents {
     cert: Zeroizing<Vec<u8>>,
     /// `None`: the key is where the certificate is.
     key: Option<Zeroizing<Vec<u8>>>,
+    /// `None`: clients are not asked for a certificate.
+    client_authorities: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Contents {
     pub(super) fn read(config: &TlsConfig) -> Result<Self, TlsError> {
         let key = config.key.as_deref().map(read).transpose()?;
-        Ok(Self { cert: read(&config.cert)?, key })
+        let client_authorities = config.clients.as_ref().map(|clients| read(&clients.authorities)).transpose()?;
+        Ok(Self { cert: read(&config.cert)?, key, client_authorities })
     }
 
     /// For telling whether anything changed.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        [Some(&self.cert), self.key.as_ref()].into_iter().flatten().map(|bytes| bytes.as_slice())
+        let parts = [Some(&self.cert), self.key.as_ref(), self.client_authorities.as_ref()];
+        parts.into_iter().flatten().map(|bytes| bytes.as_slice())
+    }
+
+    /// The PEM text with the authorities of clients; `None`: clients are not asked for a certificate.
+    pub(super) fn client_authorities(&self) -> Option<&[u8]> {
+        self.client_authorities.as_ref().map(|bytes| bytes.as_slice())
     }
 
     /// The certificate, its chain and its key, checked to belong together.
@@ -148,7 +157,7 @@ fn is_encrypted(pem: &[u8]) -> bool {
     pem.windows(b"ENCRYPTED".len()).any(|word| word == b"ENCRYPTED")
 }
 
-fn pem_problem(error: &PemError) -> String {
+pub(super) fn pem_problem(error: &PemError) -> String {
     match error {
         PemError::NoItemsFound => "it has no PEM block of that kind".to_owned(),
         PemError::MissingSectionEnd { .. } => "a PEM block has no end".to_owned(),

@@ -8,11 +8,12 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::sync::watch;
 
 use super::files::Contents;
-use super::{Certificate, TlsError};
+use super::{Certificate, TlsError, clients};
 use crate::config::TlsConfig;
 
 /// How often the files are looked at.
@@ -147,19 +148,20 @@ fn load(source: &TlsConfig, contents: &Contents) -> Result<Served, TlsError> {
         || TlsError::Certificate { file: source.cert.clone(), reason: "it is not an X.509 certificate".to_owned() };
     let certificate = certified.cert.first().and_then(|der| Certificate::parse(der)).ok_or_else(unparsed)?;
     report(source, &certificate);
-    let any_http = server_config(certified)?;
+    let any_http = server_config(certified, clients::verifier(source, contents)?)?;
     let mut http1_only = any_http.clone();
     http1_only.alpn_protocols.retain(|protocol| protocol == b"http/1.1");
     Ok(Served { any_http: Arc::new(any_http), http1_only: Arc::new(http1_only), certificate })
 }
 
-fn server_config(certified: CertifiedKey) -> Result<ServerConfig, TlsError> {
+fn server_config(certified: CertifiedKey, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsError> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
-    // Sessions are kept by the clients, so that many of them cost no memory here.
+    // Sessions are kept by the clients, so that many of them cost no memory here. A resumed session is not asked for its
+    // certificate again: each load has keys of its own for them, so that none outlives its authority.
     config.ticketer = Ticketer::new()?;
     Ok(config)
 }

@@ -37,7 +37,7 @@ impl Folder {
 
     fn config(&self, cert: &str, key: Option<&str>) -> TlsConfig {
         let file = |name| self.0.path().join(name);
-        TlsConfig { cert: file(cert), key: key.map(file), password: Zeroizing::default() }
+        TlsConfig { cert: file(cert), key: key.map(file), password: Zeroizing::default(), clients: None }
     }
 
     fn write_pair(&self, pair: &Pair) -> TlsConfig {

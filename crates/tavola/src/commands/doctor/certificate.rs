@@ -31,7 +31,7 @@ pub(super) fn examine(
     report: &mut Report,
 ) {
     let password = Zeroizing::new(password.to_owned());
-    let source = TlsConfig { cert: cert.to_owned(), key: key.map(Path::to_owned), password };
+    let source = TlsConfig { cert: cert.to_owned(), key: key.map(Path::to_owned), password, clients: None };
     let material = match Material::read(&source) {
         Ok(material) => material,
         Err(error) => {

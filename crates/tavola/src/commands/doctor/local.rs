@@ -70,7 +70,7 @@ async fn check_port(
             Ok(_) => report.ok(subject, format!("{address} is free; `tavola serve` would listen there")),
             Err(error) => report.fail(subject, format!("cannot listen on {address}: {error}"), "choose another"),
         },
-        Err(error @ HttpError::Certificate(..)) => report.warn(subject, error.to_string(), server::advice_on(&error)),
+        Err(error @ (HttpError::Certificate(..) | HttpError::ClientCertificateNeeded(_))) => report.warn(subject, error.to_string(), server::advice_on(&error)),
         Err(error) => taken(subject, at, &error.to_string(), report),
     }
 }

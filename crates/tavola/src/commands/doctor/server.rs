@@ -105,6 +105,9 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
         HttpError::Certificate(..) => {
             "look at it with `tavola doctor --cert`; trust an issuer of your own with --ca-file"
         }
+        HttpError::ClientCertificateNeeded(_) => {
+            "this command has none to show; ask the admin port for health, and test with a client that has a certificate"
+        }
         HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => "is this the port of a Table service?",
         HttpError::Roots(_) => "",
     }
