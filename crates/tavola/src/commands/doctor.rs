@@ -1,5 +1,6 @@
 //! `tavola doctor`: says in words what is wrong. It changes nothing: servers are only asked what can be read.
 
+mod at_rest;
 mod certificate;
 pub(super) mod cluster;
 mod connection;

@@ -10,7 +10,7 @@ use tavola_server::config::{Layers, Origin, StoreConfig};
 use super::home::Home;
 use super::report::Report;
 use super::server::{self, Readiness};
-use super::{certificate, cluster};
+use super::{at_rest, certificate, cluster};
 use crate::account_access::{self, optional_setting, reachable};
 use crate::http_client::{HttpClient, HttpError};
 
@@ -35,8 +35,10 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_modes(layers, config, report);
     check_certificate(layers, config, report);
-    if let StoreConfig::Cassandra(store) = &config.store {
-        cluster::examine(store, report).await;
+    match &config.store {
+        StoreConfig::Memory => {}
+        StoreConfig::Embedded { location, .. } => at_rest::examine(location, report),
+        StoreConfig::Cassandra(store) => cluster::examine(store, report).await,
     }
 }
 
@@ -70,7 +72,9 @@ async fn check_port(
             Ok(_) => report.ok(subject, format!("{address} is free; `tavola serve` would listen there")),
             Err(error) => report.fail(subject, format!("cannot listen on {address}: {error}"), "choose another"),
         },
-        Err(error @ (HttpError::Certificate(..) | HttpError::ClientCertificateNeeded(_))) => report.warn(subject, error.to_string(), server::advice_on(&error)),
+        Err(error @ (HttpError::Certificate(..) | HttpError::ClientCertificateNeeded(_))) => {
+            report.warn(subject, error.to_string(), server::advice_on(&error))
+        }
         Err(error) => taken(subject, at, &error.to_string(), report),
     }
 }
