@@ -252,7 +252,7 @@ impl<'a> RequestInHand<'a> {
         let (now, precedence) = (self.arrived, self.node.credential_precedence);
         let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
         let grant = match authenticate(&self.parts, address, &gate)? {
-            Credential::Complete(grant) => grant,
+            Credential::Complete(grant, _) => grant,
             Credential::NeedsPolicies(signature) => {
                 let policies = self.node.tables.policies(&address.account, signature.table()).await;
                 signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?

@@ -24,7 +24,7 @@ pub(crate) fn judge(
     let address = locate(&parts, &rules, &|name| name == account.as_str())?;
     let gate = Gate { keys, challenge: "", caller, now: system_time(now), precedence: Precedence::Header };
     match authenticate(&parts, &address, &gate)? {
-        Credential::Complete(grant) => Ok(Credential::Complete(grant)),
+        Credential::Complete(grant, signer) => Ok(Credential::Complete(grant, signer)),
         Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),
         // Only a header brings a token, and there is none.
         Credential::Token(_) => Err(Rejection::InvalidAuthenticationInfo),

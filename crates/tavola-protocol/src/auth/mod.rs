@@ -3,8 +3,10 @@
 //! Three kinds of credential: an account's key ([`shared_key`]), a signature in the URL that such a key made ([`sas`]),
 //! and a token of somebody whom the server trusts. What each may do is the core's to decide.
 
+mod presented;
 pub mod sas;
 pub mod shared_key;
+mod signer;
 pub mod token;
 
 use std::fmt;
@@ -23,8 +25,10 @@ use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
+pub use presented::{Presented, PresentedSas};
 pub use sas::{AccountSas, FieldsError, PolicySignature, SasFields, TableSas};
 pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
+pub use signer::{KeyNumber, SignatureKind, Signer};
 
 use shared_key::Credentials;
 
@@ -72,8 +76,8 @@ pub enum Precedence {
 
 /// A credential that holds, as far as the request and the account's keys can tell.
 pub enum Credential<'a> {
-    /// All is said.
-    Complete(Grant),
+    /// All is said: what it opens, and who signed.
+    Complete(Grant, Signer),
     /// A good signature whose rest stands in the access policies of a table.
     NeedsPolicies(PolicySignature),
     /// A token, of which only its issuer's keys can tell anything.
@@ -84,7 +88,7 @@ pub enum Credential<'a> {
 impl fmt::Debug for Credential<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Complete(grant) => f.debug_tuple("Complete").field(grant).finish(),
+            Self::Complete(grant, signer) => f.debug_tuple("Complete").field(grant).field(signer).finish(),
             Self::NeedsPolicies(signature) => f.debug_tuple("NeedsPolicies").field(signature).finish(),
             Self::Token(_) => f.write_str("Token"),
         }
@@ -125,11 +129,11 @@ fn by_header<'a>(
         // Whoever listens on the way would be as good as the bearer.
         return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(token_needs_https()) };
     }
-    check_shared_key(parts, &address.account, gate.keys, gate.now)?;
-    Ok(Credential::Complete(Grant::owner(address.account.clone())))
+    let signer = check_shared_key(parts, &address.account, gate.keys, gate.now)?;
+    Ok(Credential::Complete(Grant::owner(address.account.clone()), signer))
 }
 
-/// Checks that a request is signed with a key of the account.
+/// Checks that a request is signed with a key of the account, and says with which.
 ///
 /// # Errors
 /// What the service answers to a header that is malformed, of another account, or does not hold.
@@ -138,15 +142,16 @@ pub fn check_shared_key(
     account: &AccountName,
     keys: &AccountKeys,
     now: SystemTime,
-) -> Result<(), Rejection> {
+) -> Result<Signer, Rejection> {
     let authorization = text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
     let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
     if credentials.account != account.as_str() {
         let detail = "The account of the Authorization header is not the account of the request's URL.";
         return Err(failed(DenyReason::OtherAccount, detail));
     }
-    check_signature(&credentials, parts, account, keys)?;
-    check_date(&parts.headers, now)
+    let key = check_signature(&credentials, parts, account, keys)?;
+    check_date(&parts.headers, now)?;
+    Ok(Signer { key, kind: SignatureKind::Request(credentials.scheme) })
 }
 
 /// The account that an `Authorization` header with a signature names, whether or not it holds.
@@ -189,7 +194,7 @@ fn check_signature(
     parts: &Parts,
     account: &AccountName,
     keys: &AccountKeys,
-) -> Result<(), Rejection> {
+) -> Result<KeyNumber, Rejection> {
     let query = Query::parse(parts.uri.query());
     let signed = SignedParts {
         method: parts.method.as_str(),
@@ -202,13 +207,13 @@ fn check_signature(
     };
     let text = string_to_sign(credentials.scheme, &signed);
     let verifies = |text: &str| keys.verify(text, &credentials.signature);
-    if verifies(&text) {
-        return Ok(());
+    if let Some(key) = verifies(&text) {
+        return Ok(key);
     }
     if let Some(path) = path_before_rewriting(parts.uri.path(), account)
-        && verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
+        && let Some(key) = verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
     {
-        return Ok(());
+        return Ok(key);
     }
     // Not the whole of it: it may be right for another request.
     let given = credentials.signature_text.get(..SIGNATURE_CHARS_SHOWN).unwrap_or_default();

@@ -12,6 +12,7 @@ use sha2::Sha256;
 use tavola_core::AccountName;
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
+use super::signer::KeyNumber;
 use crate::headers::text_value;
 use crate::table::query::{Parameter, Query};
 
@@ -192,12 +193,12 @@ impl AccountKeys {
         Ok(Self { first: AccountKey::parse(first)?, second: second.map(AccountKey::parse).transpose()? })
     }
 
-    /// True if `signature` is the text's by one of the keys. Both are always tried, so that the time tells nothing.
+    /// Which of the keys made `signature` of the text. Both are always tried, so that the time tells nothing.
     #[must_use]
-    pub fn verify(&self, string_to_sign: &str, signature: &[u8]) -> bool {
+    pub fn verify(&self, string_to_sign: &str, signature: &[u8]) -> Option<KeyNumber> {
         let first = self.first.verifies(string_to_sign, signature);
         let second = self.second.as_ref().is_some_and(|key| key.verifies(string_to_sign, signature));
-        first | second
+        if first { Some(KeyNumber::First) } else { second.then_some(KeyNumber::Second) }
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_core::AccountName;
+pub use tavola_protocol::auth::KeyNumber;
 use zeroize::Zeroizing;
 
 use super::{ConfigError, Layers, Origin};
@@ -17,36 +18,6 @@ use super::{ConfigError, Layers, Origin};
 const KEY_BYTES: usize = 64;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-
-/// One of the two keys of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyNumber {
-    /// `key1`
-    First,
-    /// `key2`
-    Second,
-}
-
-impl KeyNumber {
-    /// Reads `1` or `2`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "1" => Some(Self::First),
-            "2" => Some(Self::Second),
-            _ => None,
-        }
-    }
-
-    /// The key's name in the file.
-    #[must_use]
-    pub const fn field(self) -> &'static str {
-        match self {
-            Self::First => "key1",
-            Self::Second => "key2",
-        }
-    }
-}
 
 /// The text of a new key. It is shown once and cleared from memory when dropped.
 pub type KeyText = Zeroizing<String>;

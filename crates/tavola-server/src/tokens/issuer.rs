@@ -16,7 +16,7 @@ use crate::config::tokens::{IssuerConfig, KeySource};
 
 use super::fetch::Fetcher;
 use super::refresh::FetchedKeys;
-use super::{Generation, TokenRefusal};
+use super::{Generation, TokenRefusal, TokenSubject};
 
 /// One identity provider.
 #[derive(Debug)]
@@ -57,6 +57,12 @@ impl Issuer {
     /// What the operator calls it.
     pub(super) fn name(&self) -> &str {
         &self.trusted.name
+    }
+
+    /// Whom its claims are about.
+    pub(super) fn subject(&self, claims: &Claims) -> TokenSubject {
+        let subject = claims.subject().map(str::to_owned);
+        TokenSubject { issuer: self.trusted.issuer.clone(), subject }
     }
 
     /// Whether it is who a token claims to be from.

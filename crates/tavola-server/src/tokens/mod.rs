@@ -28,6 +28,9 @@ const DEFAULT_AUTHORIZATION_URI: &str = "https://login.microsoftonline.com/commo
 /// What clients shall ask a token for.
 const RESOURCE_ID: &str = "https://storage.azure.com";
 
+/// The issuer of a token that nobody signed.
+const UNSIGNED: &str = "unsigned";
+
 /// Counts the changes of key sets, so that what was checked with other keys is checked again.
 type Generation = Arc<AtomicU64>;
 
@@ -41,6 +44,24 @@ pub struct TokenAuthority {
     generation: Generation,
     verified: VerifiedTokens,
     verifications: AtomicU64,
+}
+
+/// The bearer of a token that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bearer {
+    /// What the bearer may do in an account; nothing, if the token earns no role there.
+    pub roles: Vec<RoleAssignment>,
+    /// Who it is.
+    pub subject: Arc<TokenSubject>,
+}
+
+/// Whom a token is about, for logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenSubject {
+    /// `iss`
+    pub issuer: String,
+    /// `sub`, in the issuer's words.
+    pub subject: Option<String>,
 }
 
 /// Why a token earns nothing. No reason repeats the token.
@@ -135,35 +156,47 @@ impl TokenAuthority {
         account: &AccountName,
         now: SystemTime,
     ) -> Result<Vec<RoleAssignment>, TokenRefusal> {
+        self.bearer(token, account, now).await.map(|bearer| bearer.roles)
+    }
+
+    /// Who bears a token, and what that earns in an account.
+    ///
+    /// # Errors
+    /// Why the token does not hold.
+    pub async fn bearer(&self, token: &str, account: &AccountName, now: SystemTime) -> Result<Bearer, TokenRefusal> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLong.into());
         }
         let digest = Digest::of(token, account);
-        if let Some(roles) = self.verified.get(&digest, self.generation.load(Ordering::Acquire), now) {
-            return Ok(roles);
+        if let Some(bearer) = self.verified.get(&digest, self.generation.load(Ordering::Acquire), now) {
+            return Ok(bearer);
         }
         let peeked = peek(token);
         let issuer =
             peeked.as_ref().ok().and_then(|peeked| self.issuers.iter().find(|issuer| issuer.is(&peeked.issuer)));
-        let Some(issuer) = issuer else { return self.roles_without_issuer(token, account, peeked.err(), now) };
+        let Some(issuer) = issuer else { return self.without_issuer(token, account, peeked.err(), now) };
         self.verifications.fetch_add(1, Ordering::Relaxed);
         let Verified { claims, generation } = issuer.verify(token, account, now).await?;
-        let roles = self.earned(issuer, &claims, account);
-        self.verified.insert(digest, generation, &roles, claims.expires(), now);
-        Ok(roles)
+        let subject = issuer.subject(&claims);
+        let bearer = Bearer { roles: self.earned(issuer, &claims, account), subject: Arc::new(subject) };
+        self.verified.insert(digest, generation, bearer.clone(), claims.expires(), now);
+        Ok(bearer)
     }
 
     /// An emulator takes everybody's word, and lets everybody do what the service's widest role for data may do.
-    fn roles_without_issuer(
+    fn without_issuer(
         &self,
         token: &str,
         account: &AccountName,
         problem: Option<TokenError>,
         now: SystemTime,
-    ) -> Result<Vec<RoleAssignment>, TokenRefusal> {
+    ) -> Result<Bearer, TokenRefusal> {
         if self.unsigned {
             check_unsigned(token, account.as_str(), now)?;
-            return Ok(vec![RoleAssignment { role: Role::Contributor, tables: None }]);
+            let roles = vec![RoleAssignment { role: Role::Contributor, tables: None }];
+            // Nobody vouches for what such a token says.
+            let subject = TokenSubject { issuer: UNSIGNED.to_owned(), subject: None };
+            return Ok(Bearer { roles, subject: Arc::new(subject) });
         }
         Err(problem.map_or(TokenRefusal::IssuerNotTrusted, TokenRefusal::Invalid))
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use tavola_core::AccountName;
-use tavola_core::grant::RoleAssignment;
+
+use super::Bearer;
 
 /// Tokens of so many clients; beyond them some are checked again.
 const ENTRIES_MAX: usize = 4096;
@@ -28,7 +29,7 @@ impl Digest {
 
 #[derive(Debug)]
 struct Entry {
-    roles: Vec<RoleAssignment>,
+    bearer: Bearer,
     generation: u64,
     until: SystemTime,
 }
@@ -46,20 +47,13 @@ pub(super) struct VerifiedTokens {
 }
 
 impl VerifiedTokens {
-    /// The roles of a token that was checked with the keys of this generation.
-    pub(super) fn get(&self, digest: &Digest, generation: u64, now: SystemTime) -> Option<Vec<RoleAssignment>> {
+    /// The bearer of a token that was checked with the keys of this generation.
+    pub(super) fn get(&self, digest: &Digest, generation: u64, now: SystemTime) -> Option<Bearer> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries.get(digest).filter(|entry| entry.holds(generation, now)).map(|entry| entry.roles.clone())
+        entries.get(digest).filter(|entry| entry.holds(generation, now)).map(|entry| entry.bearer.clone())
     }
 
-    pub(super) fn insert(
-        &self,
-        digest: Digest,
-        generation: u64,
-        roles: &[RoleAssignment],
-        expires: SystemTime,
-        now: SystemTime,
-    ) {
+    pub(super) fn insert(&self, digest: Digest, generation: u64, bearer: Bearer, expires: SystemTime, now: SystemTime) {
         let until = expires.min(now + REMEMBERED_MAX);
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= ENTRIES_MAX {
@@ -69,16 +63,18 @@ impl VerifiedTokens {
         if entries.len() >= ENTRIES_MAX {
             entries.clear();
         }
-        entries.insert(digest, Entry { roles: roles.to_vec(), generation, until });
+        entries.insert(digest, Entry { bearer, generation, until });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
-    use tavola_core::grant::Role;
+    use tavola_core::grant::{Role, RoleAssignment};
 
+    use super::super::TokenSubject;
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -87,8 +83,9 @@ mod tests {
         Digest::of(token, &AccountName::parse("shop").unwrap())
     }
 
-    fn reader() -> Vec<RoleAssignment> {
-        vec![RoleAssignment { role: Role::Reader, tables: None }]
+    fn reader() -> Bearer {
+        let subject = TokenSubject { issuer: "issuer".to_owned(), subject: None };
+        Bearer { roles: vec![RoleAssignment { role: Role::Reader, tables: None }], subject: Arc::new(subject) }
     }
 
     #[test]
@@ -102,8 +99,8 @@ mod tests {
     #[test]
     fn until_expiry_or_five_minutes_or_other_keys() {
         let tokens = VerifiedTokens::default();
-        tokens.insert(digest("long"), 1, &reader(), UNIX_EPOCH + 60 * MINUTE, UNIX_EPOCH);
-        tokens.insert(digest("short"), 1, &reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
+        tokens.insert(digest("long"), 1, reader(), UNIX_EPOCH + 60 * MINUTE, UNIX_EPOCH);
+        tokens.insert(digest("short"), 1, reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
         let is_known = |token, generation, after| tokens.get(&digest(token), generation, UNIX_EPOCH + after).is_some();
         assert!(is_known("long", 1, 4 * MINUTE) && !is_known("long", 1, 5 * MINUTE));
         assert!(is_known("short", 1, MINUTE / 2) && !is_known("short", 1, MINUTE));
@@ -116,13 +113,13 @@ mod tests {
         let count = || tokens.entries.read().unwrap().len();
         let later = UNIX_EPOCH + 10 * MINUTE;
         for number in 0..ENTRIES_MAX {
-            tokens.insert(digest(&number.to_string()), 1, &reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
+            tokens.insert(digest(&number.to_string()), 1, reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
         }
         assert_eq!(count(), ENTRIES_MAX);
-        tokens.insert(digest("live"), 1, &reader(), later + MINUTE, later);
+        tokens.insert(digest("live"), 1, reader(), later + MINUTE, later);
         assert_eq!(count(), 1, "only what has ended goes, if that is enough");
         for number in 0..2 * ENTRIES_MAX {
-            tokens.insert(digest(&number.to_string()), 1, &reader(), later + MINUTE, later);
+            tokens.insert(digest(&number.to_string()), 1, reader(), later + MINUTE, later);
             assert!(count() <= ENTRIES_MAX);
         }
         let last = digest(&(2 * ENTRIES_MAX - 1).to_string());

@@ -14,7 +14,7 @@ use tavola_core::{AccessPolicy, AccountName, Cut, DateTime, EntityKey, KeyRange,
 use super::fields::{FieldsError, SasFields};
 use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
 use crate::auth::shared_key::AccountKeys;
-use crate::auth::{Caller, Credential, Gate, failed};
+use crate::auth::{Caller, Credential, Gate, KeyNumber, SignatureKind, Signer, failed};
 use crate::deny_reason::DenyReason;
 use crate::rejection::Rejection;
 use crate::version::Version;
@@ -30,6 +30,7 @@ pub struct PolicySignature {
     table: TableName,
     caller: Caller,
     now: DateTime,
+    key: KeyNumber,
 }
 
 /// Judges the signature in a query string.
@@ -48,7 +49,8 @@ pub(in crate::auth) fn check<'a>(
     }
     check_fields_of_version(&fields, version)?;
     if fields.given("ss").is_some() || fields.given("srt").is_some() {
-        return account_signature(&fields, account, gate).map(Credential::Complete);
+        let (grant, key) = account_signature(&fields, account, gate)?;
+        return Ok(Credential::Complete(grant, Signer { key, kind: SignatureKind::AccountSas }));
     }
     table_signature(&fields, account, gate)
 }
@@ -63,7 +65,11 @@ fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), 
     Ok(())
 }
 
-fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<'_>) -> Result<Grant, Rejection> {
+fn account_signature(
+    fields: &SasFields<'_>,
+    account: &AccountName,
+    gate: &Gate<'_>,
+) -> Result<(Grant, KeyNumber), Rejection> {
     let sas = AccountSas::of(fields);
     if sas.version.as_str() < ADDRESS_AND_PROTOCOL {
         return Err(malformed(format!(
@@ -76,7 +82,7 @@ fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<
     if fields.given("si").is_some() {
         return Err(malformed("An account signature cannot refer to an access policy"));
     }
-    check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
+    let key = check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
     check_time(&sas.start, &sas.expiry, date_time(gate.now))?;
     check_caller(&sas.ip, &sas.protocol, gate.caller)?;
     let legal_services = sas.services.chars().all(|letter| "bqtf".contains(letter));
@@ -88,7 +94,7 @@ fn account_signature(fields: &SasFields<'_>, account: &AccountName, gate: &Gate<
     if !sas.services.contains('t') {
         return Err(Rejection::ServiceMismatch);
     }
-    Ok(Grant::account_signature(account.clone(), types, permissions))
+    Ok((Grant::account_signature(account.clone(), types, permissions), key))
 }
 
 fn table_signature<'a>(
@@ -105,10 +111,14 @@ fn table_signature<'a>(
             return Err(mandatory(name));
         }
     }
-    check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
+    let key = check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
     let (account, now) = (account.clone(), date_time(gate.now));
-    let signature = PolicySignature { account, sas, table, caller: gate.caller, now };
-    if has_policy { Ok(Credential::NeedsPolicies(signature)) } else { signature.complete().map(Credential::Complete) }
+    let signature = PolicySignature { account, sas, table, caller: gate.caller, now, key };
+    if has_policy {
+        return Ok(Credential::NeedsPolicies(signature));
+    }
+    let signer = signature.signer();
+    signature.complete().map(|grant| Credential::Complete(grant, signer))
 }
 
 impl PolicySignature {
@@ -116,6 +126,12 @@ impl PolicySignature {
     #[must_use]
     pub fn table(&self) -> &TableName {
         &self.table
+    }
+
+    /// Who signed.
+    #[must_use]
+    pub fn signer(&self) -> Signer {
+        Signer { key: self.key, kind: SignatureKind::TableSas }
     }
 
     /// Takes what is missing from the policy that the signature names.
@@ -166,11 +182,11 @@ fn take(field: &mut String, policy: Option<String>) -> Result<(), Rejection> {
     }
 }
 
-fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountKeys) -> Result<(), Rejection> {
+fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountKeys) -> Result<KeyNumber, Rejection> {
     let text = fields.given("sig").ok_or_else(|| mandatory("sig"))?;
     let signature = STANDARD.decode(text).unwrap_or_default();
-    if keys.verify(string_to_sign, &signature) {
-        return Ok(());
+    if let Some(key) = keys.verify(string_to_sign, &signature) {
+        return Ok(key);
     }
     // The usual mistakes leave a trace.
     let hint = match text {

@@ -67,7 +67,7 @@ impl<'a> SasFields<'a> {
     }
 
     /// Reads the fields; other parameters are not looked at.
-    pub(super) fn parse(query: &'a str) -> Result<Self, FieldsError> {
+    pub(in crate::auth) fn parse(query: &'a str) -> Result<Self, FieldsError> {
         let mut fields = Self::default();
         for (name, value) in pairs(query) {
             let Some(name) = known(name) else { continue };
@@ -82,12 +82,12 @@ impl<'a> SasFields<'a> {
     }
 
     /// The text of a field; empty if it is missing.
-    pub(super) fn text(&self, name: &str) -> &str {
+    pub(in crate::auth) fn text(&self, name: &str) -> &str {
         self.values[index(name)].as_deref().unwrap_or_default()
     }
 
     /// The text of a field, unless it is missing or empty.
-    pub(super) fn given(&self, name: &str) -> Option<&str> {
+    pub(in crate::auth) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 }

@@ -48,7 +48,7 @@ fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant
         &address,
         &Gate { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header },
     )? {
-        Credential::Complete(grant) => Ok(grant),
+        Credential::Complete(grant, _) => Ok(grant),
         Credential::NeedsPolicies(signature) => signature.with_policies(policies),
         Credential::Token(_) => unreachable!("no token was sent"),
     }

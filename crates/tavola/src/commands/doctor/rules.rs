@@ -143,7 +143,7 @@ pub(super) fn examine(query: &str, fields: &Fields, account: &AccountName, at: C
 
 fn complete(credential: Credential<'_>, policies: Option<&[AccessPolicy]>) -> Result<Option<Grant>, Rejection> {
     match (credential, policies) {
-        (Credential::Complete(grant), _) => Ok(Some(grant)),
+        (Credential::Complete(grant, _), _) => Ok(Some(grant)),
         (Credential::NeedsPolicies(signature), Some(policies)) => signature.with_policies(policies).map(Some),
         (Credential::NeedsPolicies(_), None) | (Credential::Token(_), _) => Ok(None),
     }
@@ -241,7 +241,7 @@ pub(super) fn signature_text(query: &str) -> String {
 pub(super) fn holds(query: &str, account: &AccountName, keys: &AccountKeys) -> bool {
     let Ok(fields) = Fields::read(query) else { return false };
     let signature = STANDARD.decode(signature_text(query)).unwrap_or_default();
-    keys.verify(&fields.string_to_sign(account), &signature)
+    keys.verify(&fields.string_to_sign(account), &signature).is_some()
 }
 
 /// A usual mistake on the way from who signs to who asks.

@@ -1,0 +1,81 @@
+//! Who signed: which key of an account, and what. It tells credentials apart and opens nothing.
+
+use super::shared_key::Scheme;
+
+/// One of the two keys of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyNumber {
+    /// `key1`
+    First,
+    /// `key2`
+    Second,
+}
+
+impl KeyNumber {
+    /// Reads `1` or `2`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "1" => Some(Self::First),
+            "2" => Some(Self::Second),
+            _ => None,
+        }
+    }
+
+    /// 1 or 2.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::First => 1,
+            Self::Second => 2,
+        }
+    }
+
+    /// The key's name in the configuration.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::First => "key1",
+            Self::Second => "key2",
+        }
+    }
+}
+
+/// What a key signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureKind {
+    /// The request itself.
+    Request(Scheme),
+    /// A shared access signature for an account.
+    AccountSas,
+    /// A shared access signature for a table.
+    TableSas,
+}
+
+impl SignatureKind {
+    /// The word that logs use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request(Scheme::SharedKey) => "shared-key",
+            Self::Request(Scheme::SharedKeyLite) => "shared-key-lite",
+            Self::AccountSas => "account-sas",
+            Self::TableSas => "table-sas",
+        }
+    }
+
+    /// A shared access signature, which can be handed on.
+    #[must_use]
+    pub const fn is_sas(self) -> bool {
+        matches!(self, Self::AccountSas | Self::TableSas)
+    }
+}
+
+/// Which key made the signature that let a request in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signer {
+    /// The key.
+    pub key: KeyNumber,
+    /// What it signed.
+    pub kind: SignatureKind,
+}
