@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
 use tavola_core::reply::Cost;
 use tavola_core::{DateTime, Grant, TableRequest};
-use tavola_fair::{Member, Turn};
+use tavola_fair::Turn;
 use tavola_protocol::auth::without_credentials;
 use tavola_protocol::rejection::Budget;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
@@ -30,7 +30,7 @@ use crate::config::Account;
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
 use crate::proxy::{self, Client};
-use crate::telemetry::{Bound, RequestEvent, Subject};
+use crate::telemetry::{Bound, Principal, RequestEvent, Subject};
 use crate::tokens::{TokenAuthority, TokenRefusal};
 
 /// Health on the data port: `-` cannot begin an account's name.
@@ -63,10 +63,9 @@ pub async fn handle<B: RequestBody>(
     let accounts = node.accounts();
     let address = locate(&parts, &rules, &|name| accounts.contains(name));
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
-    let mut in_hand = RequestInHand::new(&node, client, parts, address.as_ref().ok(), account);
-    in_hand.connection_bodies = connection.bodies;
+    let mut in_hand = RequestInHand::new(&node, connection, client, parts, address.as_ref().ok(), account);
     // A defect of ours must not cost the client its connection, nor tell it anything.
-    let response = match AssertUnwindSafe(in_hand.answer(address, body)).catch_unwind().await {
+    let response = match AssertUnwindSafe(in_hand.answer(address.as_ref(), body)).catch_unwind().await {
         Ok(response) => response?,
         Err(_panic) => {
             node.telemetry.record_panic();
@@ -77,18 +76,24 @@ pub async fn handle<B: RequestBody>(
             in_hand.reject(&Rejection::InternalError)
         }
     };
-    in_hand.report(&response);
+    in_hand.report(address.as_ref().ok(), &response);
+    let denied = in_hand.subject.deny_reason;
+    // Nothing of the request is kept while its answer waits.
+    drop(in_hand);
+    if let Some(reason) = denied {
+        node.auth_failures.wait(client.ip, reason).await;
+    }
     Ok(response)
 }
 
 /// One request while it is being answered.
 struct RequestInHand<'a> {
     node: &'a Arc<Node>,
+    connection: Connection,
     client: Client,
     parts: Parts,
     /// As it was when the request came, whatever is reloaded meanwhile.
     account: Option<Arc<Account>>,
-    connection_bodies: Option<Arc<Member>>,
     request_id: String,
     arrived: SystemTime,
     started: tokio::time::Instant,
@@ -119,6 +124,7 @@ impl Drop for OpenRequest<'_> {
 impl<'a> RequestInHand<'a> {
     fn new(
         node: &'a Arc<Node>,
+        connection: Connection,
         client: Client,
         parts: Parts,
         address: Option<&Address>,
@@ -127,6 +133,7 @@ impl<'a> RequestInHand<'a> {
         let presentation = Presentation::of(&parts, address);
         Self {
             node,
+            connection,
             client,
             request_id: node.next_request_id(),
             arrived: SystemTime::now(),
@@ -135,7 +142,6 @@ impl<'a> RequestInHand<'a> {
             permitted: false,
             parts,
             account,
-            connection_bodies: None,
             subject: Subject::default(),
             _open: OpenRequest::begin(&node.open_requests),
         }
@@ -143,14 +149,14 @@ impl<'a> RequestInHand<'a> {
 
     async fn answer<B: RequestBody>(
         &mut self,
-        address: Result<Address, Rejection>,
+        address: Result<&Address, &Rejection>,
         mut body: B,
     ) -> Result<Response<Bytes>, ConnectionBroken> {
         let address = match address {
             Ok(address) => address,
             Err(rejection) => {
                 self.drain(&mut body).await;
-                return Ok(self.reject(&rejection));
+                return Ok(self.reject(rejection));
             }
         };
         let result = match self.check_source() {
@@ -160,16 +166,16 @@ impl<'a> RequestInHand<'a> {
             }
             Ok(()) if self.parts.method == Method::OPTIONS => {
                 self.drain(&mut body).await;
-                self.preflight(&address).await
+                self.preflight(address).await
             }
-            Ok(()) => self.execute(&address, &mut body).await,
+            Ok(()) => self.execute(address, &mut body).await,
         };
         let mut response = match result {
             Ok(response) => response,
             Err(Failure::Broken) => return Err(ConnectionBroken),
             Err(Failure::Rejected(rejection)) => self.reject(&rejection),
         };
-        self.add_cors_headers(&address, &mut response).await;
+        self.add_cors_headers(address, &mut response).await;
         Ok(response)
     }
 
@@ -184,12 +190,12 @@ impl<'a> RequestInHand<'a> {
             }
         };
         let tenant = Arc::clone(account.tenant(&self.node.tenants));
-        let memory = BodyMemory::new(Arc::clone(&tenant.bodies), self.connection_bodies.clone());
+        let memory = BodyMemory::new(Arc::clone(&tenant.bodies), self.connection.bodies.clone());
         let (body, share) = body::read(body, self.node.limits.body_time, &memory).await?;
         self.subject.request_bytes = body.len() as u64;
         account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
         let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
-        self.subject.describe(&request);
+        self.subject.describe(&request, &self.node.telemetry);
         grant.permits(&request).map_err(Rejection::from)?;
         self.permitted = true;
         let Admitted { request: _until_answered, place } = admit(&tenant, work(&request, body.len() as u64)).await?;
@@ -246,22 +252,26 @@ impl<'a> RequestInHand<'a> {
     }
 
     /// From the credentials to what they open.
-    async fn authorize(&self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
+    async fn authorize(&mut self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
         let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
         let tokens = self.node.tokens();
         let (now, precedence) = (self.arrived, self.node.credential_precedence);
         let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
-        let grant = match authenticate(&self.parts, address, &gate)? {
-            Credential::Complete(grant, _) => grant,
+        let (grant, principal) = match authenticate(&self.parts, address, &gate)? {
+            Credential::Complete(grant, signer) => (grant, Principal::Signer(signer)),
             Credential::NeedsPolicies(signature) => {
                 let policies = self.node.tables.policies(&address.account, signature.table()).await;
-                signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?
+                let signer = signature.signer();
+                let grant = signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?;
+                (grant, Principal::Signer(signer))
             }
             Credential::Token(token) => {
-                let roles = tokens.roles(token, &address.account, self.arrived).await;
-                Grant::roles(address.account.clone(), roles.map_err(|refusal| self.refused_token(&tokens, refusal))?)
+                let bearer = tokens.bearer(token, &address.account, self.arrived).await;
+                let bearer = bearer.map_err(|refusal| self.refused_token(&tokens, refusal))?;
+                (Grant::roles(address.account.clone(), bearer.roles), Principal::Token(bearer.subject))
             }
         };
+        self.subject.principal = Some(principal);
         Ok(if address.secondary || account.read_only { grant.read_only() } else { grant })
     }
 
@@ -360,17 +370,18 @@ impl<'a> RequestInHand<'a> {
         render_rejection(rejection, &self.exchange())
     }
 
-    fn report(&self, response: &Response<Bytes>) {
+    fn report(&self, address: Option<&Address>, response: &Response<Bytes>) {
         // Strangers must not be able to spend what is somebody else's.
         if let Some(account) = self.account.as_ref().filter(|_| self.permitted) {
             account.budgets.charge_answer(response.body().len() as u64);
         }
         self.node.telemetry.record(&RequestEvent {
             arrived: self.arrived,
-            client: self.client.ip,
-            version: self.parts.version,
-            method: &self.parts.method,
-            uri: &self.parts.uri,
+            client: self.client,
+            connection: &self.connection,
+            parts: &self.parts,
+            // A name that no account has is whatever a stranger wrote.
+            account: address.filter(|_| self.account.is_some()).map(|address| &address.account),
             request_id: &self.request_id,
             client_request_id: self.presentation.client_request_id(),
             status: response.status(),

@@ -6,6 +6,7 @@
 
 pub mod admin;
 mod admission;
+mod auth_failures;
 mod body;
 mod body_memory;
 pub mod budget;

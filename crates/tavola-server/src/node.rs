@@ -9,6 +9,7 @@ use tavola_fair::Pool;
 use tavola_protocol::Precedence;
 use tavola_service::TableService;
 
+use crate::auth_failures::AuthFailures;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
 use crate::lane::QueryLane;
 use crate::telemetry::Telemetry;
@@ -86,6 +87,8 @@ pub struct Node {
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     configuration: Box<dyn Configuration>,
+    /// Who failed to authenticate, and how often.
+    pub(crate) auth_failures: Arc<AuthFailures>,
     /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
     pub(crate) open_requests: AtomicUsize,
     /// What each account has of what is bounded.
@@ -123,6 +126,7 @@ impl Node {
             open_requests: AtomicUsize::new(0),
             tenants: Tenants::new(&config.limits),
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
+            auth_failures: Arc::new(AuthFailures::new(config.auth_failures)),
             query_lane: QueryLane::start()
                 .map_err(|error| ConfigError::new(format!("cannot start threads: {error}")))?,
             request_ids: RequestIds::new(),

@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
 
-use tavola_server::ConfigError;
 use tavola_server::config::{LogConfig, LogFormat};
-use tavola_server::telemetry::{AccessLog, AccessLogFormat};
+use tavola_server::telemetry::{AccessLog, AccessLogFormat, AuditLog};
+use tavola_server::{Config, ConfigError};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -70,4 +70,11 @@ pub(crate) fn access_log(log: &LogConfig) -> Result<Option<AccessLog>, Failure> 
     };
     let no_thread = |error| Failure::System(format!("cannot start the access log: {error}"));
     AccessLog::start(format).map(Some).map_err(no_thread)
+}
+
+/// The log of who did what, if it is asked for.
+pub(crate) fn audit_log(config: &Config) -> Result<Option<AuditLog>, Failure> {
+    let Some(audit) = &config.audit else { return Ok(None) };
+    let cannot_open = |error| Failure::System(format!("cannot open the audit log {}: {error}", audit.file.display()));
+    AuditLog::start(audit).map(Some).map_err(cannot_open)
 }

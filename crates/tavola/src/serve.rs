@@ -3,13 +3,14 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use clap::ArgMatches;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::config::{Personality, StoreConfig};
 use tavola_server::connection::Scheme;
 use tavola_server::node::Configuration;
-use tavola_server::telemetry::Telemetry;
+use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Node, Server};
 use tavola_service::{SystemClock, TableService};
@@ -69,7 +70,7 @@ async fn serve(
     reloaded: Reloaded,
 ) -> Result<(), Failure> {
     let server = Server::bind(config, tls.clone()).await?;
-    let telemetry = Telemetry::new(logging::access_log(&config.log)?);
+    let telemetry = Telemetry::new(logging::access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
     let tables = match &config.store {
         StoreConfig::Cassandra(cluster) => TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease),
         StoreConfig::Memory | StoreConfig::Embedded { .. } => {
@@ -82,7 +83,10 @@ async fn serve(
     stop_on_signal(stop)?;
     reload_on_signal(Arc::clone(&node), tls)?;
     announce(config, &server)?;
-    server.run(node, stopped).await;
+    node.telemetry.record_admin(&on_host("start", "serving"));
+    server.run(Arc::clone(&node), stopped).await;
+    node.telemetry.record_admin(&on_host("stop", "stopped"));
+    node.telemetry.flush_audit_log();
     tracing::info!("stopped");
     Ok(())
 }
@@ -132,13 +136,27 @@ fn reload_on_signal(node: Arc<Node>, tls: Option<Arc<TlsReloader>>) -> Result<()
 
 /// Accounts, issuers, the log level and certificates. What is wrong is said, and changes nothing.
 fn reload(node: &Node, tls: Option<&TlsReloader>) {
-    match node.read_again() {
-        Ok(()) => tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again"),
-        Err(error) => tracing::error!(%error, "the configuration was not taken; the old one goes on"),
-    }
+    node.telemetry.reopen_audit_log();
+    let result = match node.read_again() {
+        Ok(()) => {
+            tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again");
+            "done".to_owned()
+        }
+        Err(error) => {
+            tracing::error!(%error, "the configuration was not taken; the old one goes on");
+            format!("nothing was changed: {error}")
+        }
+    };
+    node.telemetry.record_admin(&on_host("reload", &result));
     if let Some(tls) = tls {
         tls.reload_and_report();
     }
+}
+
+/// What the audit log is told of an act that nobody asked for over a socket.
+fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
+    let time = SystemTime::now();
+    AdminEvent { time, act, account: None, key: None, address: None, principal: None, status: None, result }
 }
 
 /// Tells people and waiting tools where to connect. The sockets accept by now.

@@ -20,6 +20,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// The serial number of every certificate that these authorities issue.
@@ -97,6 +98,7 @@ impl Guarded {
         make_server_certificate(folder.path());
         std::fs::write(folder.path().join("clients.pem"), &authority.pem).unwrap();
         let server = RunningServer::start_with(&folder.path().join("data"), |command| {
+            command.arg("--audit-file").arg(folder.path().join("audit.json"));
             serve_with(command, folder.path()).env("TAVOLA_TLS__CLIENT_AUTH", auth)
         });
         Self { server, folder }
@@ -143,13 +145,17 @@ impl Guarded {
     }
 
     fn exchange(&self, config: &Arc<ClientConfig>) -> std::io::Result<String> {
+        self.exchange_head(config, "GET /-/ready HTTP/1.1")
+    }
+
+    fn exchange_head(&self, config: &Arc<ClientConfig>, first_line: &str) -> std::io::Result<String> {
         let stream = TcpStream::connect(&self.server.table)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let session = ClientConnection::new(Arc::clone(config), name).unwrap();
         let mut stream = StreamOwned::new(session, stream);
         let host = &self.server.table;
-        write!(stream, "GET /-/ready HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+        write!(stream, "{first_line}\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
             // Whether the server says goodbye does not matter once it has answered.
@@ -191,6 +197,26 @@ fn required_means_that_only_certificates_that_hold_come_in() {
     assert!(!guarded.lets_in(Some(&to_come)), "not good yet");
     let of_a_server = ours.issue_with(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
     assert!(!guarded.lets_in(Some(&of_a_server)), "for another use");
+}
+
+/// Who was refused, and whose certificate it was that was let in.
+#[test]
+fn the_audit_log_knows_certificates() {
+    let ours = Authority::new("ours");
+    let guarded = Guarded::start(&ours, "required");
+    let client = ours.issue();
+    guarded.exchange(&guarded.client(None, &[&TLS13])).unwrap_err();
+    let denied = format!("GET /{}/Tables HTTP/1.1", common::ACCOUNT);
+    guarded.exchange_head(&guarded.client(Some(&client), &[&TLS13]), &denied).unwrap();
+    let audit = || std::fs::read_to_string(guarded.path("audit.json")).unwrap();
+    eventually("both are in the log", || audit().contains("\"event\":\"request\""));
+    let lines: Vec<serde_json::Value> = audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let handshake = lines.iter().find(|line| line["event"] == "handshake").unwrap();
+    assert_eq!((&handshake["address"], &handshake["reason"]), (&"127.0.0.1".into(), &"certificate".into()));
+    let der = CertificateDer::from_pem_slice(client.cert.as_bytes()).unwrap();
+    let fingerprint: String = Sha256::digest(&der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let request = lines.iter().find(|line| line["event"] == "request").unwrap();
+    assert_eq!(request["client_certificate_sha256"], fingerprint);
 }
 
 #[test]

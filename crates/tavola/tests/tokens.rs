@@ -36,6 +36,7 @@ impl World {
         let files = Files::make(&folder.path().join("certificates"));
         let server = RunningServer::start_with(&folder.path().join("data"), |command| {
             command.arg("--accounts-folder").arg(folder.path().join("accounts"));
+            command.arg("--audit-file").arg(folder.path().join("audit.json"));
             command.arg("--config").arg(config).args(certificate(&files))
         });
         let client = SecureClient::connect(&server.table, &files.trust_h2()).await.unwrap();
@@ -104,6 +105,26 @@ fn verdict(response: &Response<Bytes>) -> String {
 }
 
 const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r","v":1}"#;
+
+/// Who bears a token is what its issuer says; of a token that does not hold nothing is believed.
+#[tokio::test]
+async fn the_audit_log_names_the_bearer() {
+    let world = World::new().await;
+    let writer = world.token(json!({"roles": ["Writer"], "sub": "jane"}));
+    assert_eq!(world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"mine"}"#).await, "201");
+    let forged = format!("{}AAAA", &writer[..writer.len() - 4]);
+    assert_eq!(world.ask(&forged, Method::GET, "/Tables", "").await.status(), StatusCode::UNAUTHORIZED);
+    let audit = || std::fs::read_to_string(world.folder.path().join("audit.json")).unwrap();
+    client::eventually("both are in the log", async || (audit().matches("\"credential\"").count() == 2).then_some(()))
+        .await;
+    let lines: Vec<Value> = audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = lines.into_iter().filter(|line| line["event"] == "request").collect();
+    let who = |line: &Value| ["credential", "issuer", "subject", "authenticated"].map(|name| line[name].clone());
+    assert_eq!(json!(who(&lines[0])), json!(["token", world.issuer.url(), "jane", true]));
+    assert_eq!(json!(who(&lines[1])), json!(["token", null, null, false]));
+    assert_eq!(lines[1]["reason"], "signature");
+    assert!(!audit().contains(&writer));
+}
 
 #[tokio::test]
 async fn roles_decide() {

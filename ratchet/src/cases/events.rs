@@ -1,12 +1,14 @@
 //! What every request leaves behind.
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::StatusCode;
 use tavola_core::filter::plan::AccessClass;
 use tavola_core::reply::Cost;
+use tavola_server::connection::{Connection, Scheme};
+use tavola_server::proxy::Client;
 use tavola_server::telemetry::{AccessLog, AccessLogFormat, RequestEvent, Subject, Telemetry};
 
 use super::input;
@@ -24,15 +26,16 @@ pub(super) fn record_logged(run: &Run<'_>) -> Result {
 }
 
 fn record_with(run: &Run<'_>, telemetry: &Telemetry) -> Result {
-    let request = input::get(1, input::MINIMAL_METADATA, input::now())?;
+    let (parts, _) = input::get(1, input::MINIMAL_METADATA, input::now())?.into_parts();
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
     let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
     let subject = Subject { operation: "QueryEntity", cost, ..Subject::default() };
     let event = RequestEvent {
         arrived: input::now(),
-        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        method: request.method(),
-        version: request.version(),
-        uri: request.uri(),
+        client: Client { ip: peer.ip(), scheme: Scheme::Http },
+        connection: &Connection::new(peer, Scheme::Http),
+        parts: &parts,
+        account: None,
         request_id: "0b5f6c1e-7a52-4d7c-9a43-5c1b2f0e6d11",
         client_request_id: Some("f2e84b70-e1cf-11f1-b04d-02fc00000001"),
         status: StatusCode::OK,

@@ -5,12 +5,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tavola_core::AccountName;
-use tavola_core::grant::Role;
+use tavola_core::grant::{Role, RoleAssignment};
 use tavola_protocol::auth::{check_shared_key, shared_key_account, token_of};
 
 use super::{Visitor, text, with_type};
 use crate::config::account_folder::KeyNumber;
 use crate::node::Node;
+use crate::telemetry::{AdminEvent, Principal};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,27 +32,53 @@ impl Change {
         let number = query?.split('&').find_map(|pair| pair.strip_prefix("key=")).and_then(KeyNumber::parse)?;
         Some(Self::Rotate(AccountName::parse(name)?, number))
     }
+
+    /// What the audit log is told. The body of an answer to a rotation is the new key.
+    fn event<'a>(
+        &'a self,
+        visitor: Visitor,
+        principal: Option<&'a Principal>,
+        response: &'a Response<Bytes>,
+    ) -> AdminEvent<'a> {
+        let (act, account, key) = match self {
+            Self::Reload => ("reload", None, None),
+            Self::Rotate(account, number) => ("rotate-key", Some(account), Some(*number)),
+        };
+        let result = match response.status() {
+            StatusCode::OK => "done",
+            StatusCode::ACCEPTED => "written, and in force after the next reload",
+            _ => std::str::from_utf8(response.body()).unwrap_or_default().trim_end(),
+        };
+        let (time, address, status) = (visitor.now, Some(visitor.peer), Some(response.status()));
+        AdminEvent { time, act, account, key, address, principal, status, result }
+    }
 }
 
-/// Carries out a change for somebody who may.
+/// Carries out a change for somebody who may, and writes down whether they might.
 pub(super) async fn carry_out(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Response<Bytes> {
-    if !visitor.peer.to_canonical().is_loopback() {
-        return text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned());
-    }
-    if let Err(problem) = authorize(node, visitor, parts, change).await {
-        let mut response = text(StatusCode::UNAUTHORIZED, format!("{problem}\n"));
-        let challenge = http::HeaderValue::from_static("SharedKey");
-        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
-        return response;
-    }
-    match change {
-        Change::Reload => reload(node),
-        Change::Rotate(account, number) => rotate(node, account, *number),
-    }
+    let authorized = match visitor.peer.to_canonical().is_loopback() {
+        true => authorize(node, visitor, parts, change).await.map_err(unauthorized),
+        false => Err(text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned())),
+    };
+    let principal = authorized.as_ref().ok().cloned();
+    let response = match (authorized, change) {
+        (Err(refused), _) => refused,
+        (Ok(_), Change::Reload) => reload(node),
+        (Ok(_), Change::Rotate(account, number)) => rotate(node, account, *number),
+    };
+    node.telemetry.record_admin(&change.event(visitor, principal.as_ref(), &response));
+    response
+}
+
+fn unauthorized(problem: String) -> Response<Bytes> {
+    let mut response = text(StatusCode::UNAUTHORIZED, format!("{problem}\n"));
+    let challenge = http::HeaderValue::from_static("SharedKey");
+    response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+    response
 }
 
 /// An account's key is good for its own account, and for a reload, which gives nobody anything new.
-async fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<(), String> {
+async fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<Principal, String> {
     if let Some(token) = token_of(&parts.headers) {
         return authorize_token(node, visitor, token, change).await;
     }
@@ -64,20 +91,21 @@ async fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change
     }
     let accounts = node.accounts();
     let known = accounts.get(&account).ok_or("no such account")?;
-    let signed = check_shared_key(parts, &account, &known.keys, visitor.now);
-    signed.map(drop).map_err(|_| "the signature does not match".to_owned())
+    let signer = check_shared_key(parts, &account, &known.keys, visitor.now);
+    signer.map(Principal::Signer).map_err(|_| "the signature does not match".to_owned())
 }
 
-async fn authorize_token(node: &Node, visitor: Visitor, token: &str, change: &Change) -> Result<(), String> {
+async fn authorize_token(node: &Node, visitor: Visitor, token: &str, change: &Change) -> Result<Principal, String> {
     let accounts = node.accounts();
     let subjects: Vec<&AccountName> = match change {
         Change::Reload => accounts.names().collect(),
         Change::Rotate(account, _) => vec![account],
     };
     for account in subjects {
-        let roles = node.tokens().roles(token, account, visitor.now).await.map_err(|refusal| refusal.to_string())?;
-        if roles.iter().any(|assignment| assignment.role == Role::Administrator && assignment.tables.is_none()) {
-            return Ok(());
+        let bearer = node.tokens().bearer(token, account, visitor.now).await.map_err(|refusal| refusal.to_string())?;
+        let is_administrator = |one: &RoleAssignment| one.role == Role::Administrator && one.tables.is_none();
+        if bearer.roles.iter().any(is_administrator) {
+            return Ok(Principal::Token(bearer.subject));
         }
     }
     Err("the token's bearer is not an administrator".to_owned())

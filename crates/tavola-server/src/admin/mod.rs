@@ -121,7 +121,8 @@ fn status(node: &Node) -> Response<Bytes> {
 }
 
 fn metrics(node: &Node) -> Response<Bytes> {
-    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health, &node.tenants.exposition()))
+    let more = node.tenants.exposition() + &node.auth_failures.exposition();
+    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health, &more))
 }
 
 fn text(status: StatusCode, body: String) -> Response<Bytes> {

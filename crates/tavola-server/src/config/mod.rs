@@ -5,6 +5,7 @@
 
 pub mod account_folder;
 pub mod accounts;
+mod audit;
 mod cluster;
 pub mod layers;
 mod proxies;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
+pub use audit::{AuditConfig, AuditedRequests, AuthFailureLimits};
 pub use cluster::{ClusterAffinity, ClusterConfig, ClusterReads};
 use ipnet::IpNet;
 pub use layers::{Layers, Origin};
@@ -77,8 +79,12 @@ pub struct Config {
     pub store: StoreConfig,
     /// Bounds on what clients can occupy.
     pub limits: Limits,
+    /// When those who fail to authenticate wait.
+    pub auth_failures: AuthFailureLimits,
     /// What is written about requests.
     pub log: LogConfig,
+    /// Who did what; `None`: not written down.
+    pub audit: Option<AuditConfig>,
     /// What an operator should change, though it works.
     pub notes: Vec<String>,
 }
@@ -201,7 +207,9 @@ impl Config {
             tokens: TokenConfig::resolve(layers)?,
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
+            auth_failures: AuthFailureLimits::resolve(layers)?,
             log: LogConfig::resolve(layers)?,
+            audit: AuditConfig::resolve(layers)?,
             notes: layers.notes().to_vec(),
         };
         config.check_exposure()?;

@@ -397,6 +397,14 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.request_seconds", None, "SECONDS", "30", "Until a request is answered with OperationTimedOut"),
     setting("limits.drain_seconds", None, "SECONDS", "25", "Until open requests are abandoned at shutdown"),
     setting(
+        "limits.auth_failures_per_minute",
+        None,
+        "COUNT",
+        "100",
+        "Failed authentications of one address, beyond which answers to its failures are delayed; 0: never",
+    ),
+    setting("limits.auth_failure_delay_ms", None, "MS", "1000", "How long such an answer is delayed"),
+    setting(
         "targets.preset",
         Some("targets"),
         "PRESET",
@@ -421,4 +429,18 @@ pub const SETTINGS: &[Setting] = &[
     setting("log.level", Some("log-level"), "LEVEL", "info", "error, warn, info, debug, trace, or a tracing filter"),
     setting("log.access", Some("access-log"), "BOOL", "true", "Write one line per request to standard output"),
     setting("log.file", Some("log-file"), "FILE", "", "Append the log to this file instead of standard error"),
+    setting(
+        "audit.file",
+        Some("audit-file"),
+        "FILE",
+        "",
+        "Append who did what, from where and with which result to this file, one JSON object per line",
+    ),
+    setting(
+        "audit.requests",
+        None,
+        "WORD",
+        "writes",
+        "Which requests it has: denied, writes (and denied) or all; changes of the server itself always",
+    ),
 ];

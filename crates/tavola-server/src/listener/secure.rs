@@ -16,7 +16,7 @@ use super::patient::Patient;
 use super::{ended, http2, serve_http1};
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
-use crate::tls::ClientCertificate;
+use crate::tls::{ClientCertificate, refused_certificate};
 
 /// For those who forgot the `s`.
 const SPEAK_HTTPS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
@@ -38,7 +38,12 @@ pub(super) async fn serve(
     let stream = tokio::select! {
         result = handshake => match result {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return ended(peer, &error),
+            Ok(Err(error)) => {
+                if let Some(reason) = refused_certificate(&error) {
+                    node.telemetry.record_handshake(peer.ip(), reason);
+                }
+                return ended(peer, &error);
+            }
             Err(elapsed) => return ended(peer, &elapsed),
         },
         _ = stop.wait_for(|stop| *stop) => return,

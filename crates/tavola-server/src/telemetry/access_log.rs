@@ -82,11 +82,11 @@ fn text_line(event: &RequestEvent<'_>) -> String {
     let subject = event.subject;
     let mut line = format!(
         "{} - - [{}] \"{} {} {:?}\" {} {} id={} op={} ms={:.3} read={} returned={}",
-        event.client,
+        event.client.ip,
         common_log_time(event),
-        event.method,
-        escaped(&masked(event.uri)),
-        event.version,
+        event.parts.method,
+        escaped(&masked(&event.parts.uri)),
+        event.parts.version,
         event.status.as_u16(),
         event.response_bytes,
         event.request_id,
@@ -117,9 +117,9 @@ fn json_line(event: &RequestEvent<'_>) -> String {
         "{{\"time\":\"{}\",\"peer\":\"{}\",\"method\":\"{}\",\"target\":{},\"status\":{},\"bytes\":{},\"request_id\":\"{}\",\
          \"operation\":\"{}\",\"milliseconds\":{:.3},\"rows_read\":{},\"rows_returned\":{}",
         date_time(event),
-        event.client,
-        event.method,
-        quoted(&masked(event.uri)),
+        event.client.ip,
+        event.parts.method,
+        quoted(&masked(&event.parts.uri)),
         event.status.as_u16(),
         event.response_bytes,
         event.request_id,
@@ -172,7 +172,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// A JSON string; also what the text form needs, since both must keep a line on a line.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
@@ -196,16 +196,18 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, SocketAddr};
     use std::time::{Duration, UNIX_EPOCH};
 
-    use http::{Method, StatusCode, Uri, Version};
+    use http::{Request, StatusCode, Uri};
     use proptest::prelude::*;
     use tavola_core::filter::plan::AccessClass;
     use tavola_core::reply::Cost;
 
     use super::super::Subject;
     use super::{RequestEvent, json_line, text_line};
+    use crate::connection::{Connection, Scheme};
+    use crate::proxy::Client;
 
     fn lines(target: &str) -> [String; 2] {
         lines_of(&target.parse().unwrap())
@@ -217,12 +219,15 @@ mod tests {
             cost: Cost { class: Some(AccessClass::TableScan), rows_read: 7, rows_returned: 2 },
             ..Subject::default()
         };
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.uri = uri.clone();
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
         let event = RequestEvent {
             arrived: UNIX_EPOCH + Duration::from_secs(1_794_808_800),
-            client: Ipv4Addr::LOCALHOST.into(),
-            version: Version::HTTP_11,
-            method: &Method::GET,
-            uri,
+            client: Client { ip: peer.ip(), scheme: Scheme::Http },
+            connection: &Connection::new(peer, Scheme::Http),
+            parts: &parts,
+            account: None,
             request_id: "id",
             client_request_id: Some("a\"b"),
             status: StatusCode::OK,

@@ -1,4 +1,5 @@
-//! Counters and histograms for Prometheus. Labels are words of ours: never a key, a table or an address.
+//! Counters and histograms for Prometheus. Labels are words of ours and names of accounts: never a key, a table or an
+//! address.
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
@@ -9,6 +10,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use tavola_core::AccountName;
+use tavola_protocol::DenyReason;
+
 use super::{Bound, RequestEvent};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -17,6 +21,18 @@ struct RequestLabels {
     status: u16,
     code: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    /// An account that the server has, or [`NO_ACCOUNT`]: what a stranger writes into a URL is no label.
+    account: String,
+    reason: &'static str,
+}
+
+/// No account's name begins with a hyphen.
+const NO_ACCOUNT: &str = "-";
+/// Why a client was refused before it could say anything.
+const CERTIFICATE: &str = "certificate";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OperationLabels {
@@ -44,6 +60,7 @@ pub(super) struct Metrics {
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
     queries: Family<ClassLabels, Counter>,
     throttled: Family<BoundLabels, Counter>,
+    authentication_failures: Family<FailureLabels, Counter>,
     batch_operations: Histogram,
     rows_read: Counter<u64, AtomicU64>,
     rows_returned: Counter<u64, AtomicU64>,
@@ -61,6 +78,7 @@ impl Metrics {
             durations: Family::new_with_constructor(durations),
             queries: Family::default(),
             throttled: Family::default(),
+            authentication_failures: Family::default(),
             batch_operations: Histogram::new(BATCH_BUCKETS),
             rows_read: Counter::default(),
             rows_returned: Counter::default(),
@@ -86,6 +104,8 @@ impl Metrics {
         for bound in Bound::ALL {
             drop(self.throttled.get_or_create(&BoundLabels { bound: bound.name() }));
         }
+        let failures = "Requests whose credential did not hold, by account and reason";
+        registry.register("authentication_failures", failures, self.authentication_failures.clone());
         registry.register("batch_operations", "Operations of a transaction", self.batch_operations.clone());
         registry.register("rows_read", "Rows looked at by queries", self.rows_read.clone());
         registry.register("rows_returned", "Rows sent by queries", self.rows_returned.clone());
@@ -114,6 +134,9 @@ impl Metrics {
         if let Some(bound) = subject.throttled_by {
             self.throttled.get_or_create(&BoundLabels { bound: bound.name() }).inc();
         }
+        if let Some(reason) = subject.deny_reason.filter(|reason| is_failure(*reason)) {
+            self.failed(event.account.map_or(NO_ACCOUNT, AccountName::as_str), reason.name());
+        }
         if let Some(operations) = subject.operations {
             self.batch_operations.observe(operations as f64);
         }
@@ -123,23 +146,31 @@ impl Metrics {
         self.response_bytes.inc_by(event.response_bytes);
     }
 
-    pub(super) fn exposition(
-        &self,
-        store: &[(&'static str, &'static str, u64)],
-        more: &str,
-        log_lines_dropped: u64,
-    ) -> String {
+    /// A certificate that a client did not have, or that does not hold.
+    pub(super) fn record_handshake(&self) {
+        self.failed(NO_ACCOUNT, CERTIFICATE);
+    }
+
+    fn failed(&self, account: &str, reason: &'static str) {
+        self.authentication_failures.get_or_create(&FailureLabels { account: account.to_owned(), reason }).inc();
+    }
+
+    /// `counters` are name, help and value of further ones, `more` is further text.
+    pub(super) fn exposition(&self, counters: &[(&'static str, &'static str, u64)], more: &str) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes any text");
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
-        let dropped =
-            ("tavola_access_log_dropped", "Lines that the access log could not keep up with", log_lines_dropped);
-        for (name, help, value) in store.iter().chain([&dropped]) {
+        for (name, help, value) in counters {
             let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n");
         }
         text.push_str(more);
         text.push_str("# EOF\n");
         text
     }
+}
+
+/// Nobody was authenticated.
+fn is_failure(reason: DenyReason) -> bool {
+    reason.is_authentication() || reason == DenyReason::UnknownAccount
 }

@@ -1,27 +1,38 @@
-//! One event per request, many readers: metrics and the access log.
+//! One event per request, many readers: metrics, the access log and the audit log.
 
 mod access_log;
+mod audit;
 mod metrics;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{Method, StatusCode, Uri, Version};
-use tavola_core::TableRequest;
+use http::StatusCode;
+use http::request::Parts;
 use tavola_core::reply::Cost;
+use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::rejection::Budget;
 use tavola_protocol::{DenyReason, Rejection};
 
 pub use access_log::{AccessLog, AccessLogFormat};
+pub use audit::{AdminEvent, AuditLog, Principal, Target};
 use metrics::Metrics;
 
+use crate::connection::Connection;
 use crate::node::Health;
+use crate::proxy::Client;
 
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an entity's content.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
     /// The operation's name; empty if the request was not understood.
     pub operation: &'static str,
+    /// True if the request can change something.
+    pub is_write: bool,
+    /// Who was let in.
+    pub principal: Option<Principal>,
+    /// The table and keys, if there is an audit log.
+    pub target: Option<Box<Target>>,
     /// How many operations a transaction had.
     pub operations: Option<usize>,
     /// What answering cost.
@@ -71,8 +82,11 @@ impl Bound {
 
 impl Subject {
     /// Learns what the request is about.
-    pub(crate) fn describe(&mut self, request: &TableRequest) {
+    pub(crate) fn describe(&mut self, request: &TableRequest, telemetry: &Telemetry) {
         self.operation = request.name();
+        self.is_write = request.is_write();
+        // Whether the request is denied, and has a line for that, is known only at its end.
+        self.target = telemetry.audit_log.as_ref().map(|_| Box::new(Target::of(request)));
         if let TableRequest::Transaction(_, transaction) = request {
             self.operations = Some(transaction.operations().len());
         }
@@ -85,13 +99,13 @@ pub struct RequestEvent<'a> {
     /// When it came.
     pub arrived: SystemTime,
     /// From whom; behind a trusted proxy, its client.
-    pub client: IpAddr,
-    /// Its verb.
-    pub method: &'a Method,
-    /// The version of HTTP.
-    pub version: Version,
-    /// Its target; readers mask what is secret in it.
-    pub uri: &'a Uri,
+    pub client: Client,
+    /// The other end of the socket.
+    pub connection: &'a Connection,
+    /// Its head; readers mask what is secret in it.
+    pub parts: &'a Parts,
+    /// The account that it is for, if the server has it.
+    pub account: Option<&'a AccountName>,
     /// Our id of it.
     pub request_id: &'a str,
     /// The client's id of it.
@@ -112,13 +126,20 @@ pub struct Telemetry {
     started: Instant,
     metrics: Metrics,
     access_log: Option<AccessLog>,
+    audit_log: Option<AuditLog>,
 }
 
 impl Telemetry {
     /// Counts requests, and writes them to the access log if there is one.
     #[must_use]
     pub fn new(access_log: Option<AccessLog>) -> Self {
-        Self { started: Instant::now(), metrics: Metrics::new(), access_log }
+        Self { started: Instant::now(), metrics: Metrics::new(), access_log, audit_log: None }
+    }
+
+    /// The same, with an audit log if there is one.
+    #[must_use]
+    pub fn with_audit_log(self, audit_log: Option<AuditLog>) -> Self {
+        Self { audit_log, ..self }
     }
 
     /// Tells all readers.
@@ -126,6 +147,38 @@ impl Telemetry {
         self.metrics.record(event);
         if let Some(access_log) = &self.access_log {
             access_log.record(event);
+        }
+        if let Some(audit_log) = &self.audit_log {
+            audit_log.record(event);
+        }
+    }
+
+    /// A client was refused before its first request, because of its certificate.
+    pub(crate) fn record_handshake(&self, peer: IpAddr, reason: &rustls::Error) {
+        self.metrics.record_handshake();
+        if let Some(audit_log) = &self.audit_log {
+            audit_log.record_handshake(peer, reason);
+        }
+    }
+
+    /// Tells the audit log of an act on the server itself.
+    pub fn record_admin(&self, event: &AdminEvent<'_>) {
+        if let Some(audit_log) = &self.audit_log {
+            audit_log.record_admin(event);
+        }
+    }
+
+    /// Opens the file of the audit log anew, after somebody moved it away.
+    pub fn reopen_audit_log(&self) {
+        if let Some(audit_log) = &self.audit_log {
+            audit_log.reopen();
+        }
+    }
+
+    /// Waits for a moment until the audit log is written; the last thing that a server does.
+    pub fn flush_audit_log(&self) {
+        if let Some(audit_log) = &self.audit_log {
+            audit_log.flush();
         }
     }
 
@@ -149,7 +202,17 @@ impl Telemetry {
     /// The metrics as OpenMetrics text, with the store's own and further lines behind them.
     #[must_use]
     pub fn exposition(&self, store: &dyn Health, more: &str) -> String {
-        let dropped = self.access_log.as_ref().map_or(0, AccessLog::dropped);
-        self.metrics.exposition(&store.counters(), &(store.exposition() + more), dropped)
+        let mut counters = store.counters();
+        counters.push((
+            "tavola_access_log_dropped",
+            "Lines that the access log could not keep up with",
+            self.access_log.as_ref().map_or(0, AccessLog::dropped),
+        ));
+        counters.push((
+            "tavola_audit_log_lost",
+            "Lines that are missing in the audit log",
+            self.audit_log.as_ref().map_or(0, AuditLog::lost),
+        ));
+        self.metrics.exposition(&counters, &(store.exposition() + more))
     }
 }

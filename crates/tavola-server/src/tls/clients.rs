@@ -1,6 +1,7 @@
 //! Certificates of clients: which ones hold, and which one a connection showed.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -40,6 +41,12 @@ impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ClientCertificate({self})")
     }
+}
+
+/// Why a handshake failed, if the client's certificate was the reason.
+pub(crate) fn refused_certificate(error: &io::Error) -> Option<&rustls::Error> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    matches!(error, rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)).then_some(error)
 }
 
 /// Decides about the certificates of clients as the configuration says.

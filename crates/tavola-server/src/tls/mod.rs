@@ -11,6 +11,7 @@ mod reload;
 
 pub use certificate::Certificate;
 pub use clients::ClientCertificate;
+pub(crate) use clients::refused_certificate;
 pub use error::TlsError;
 pub use files::Material;
 pub use reload::TlsReloader;
