@@ -24,19 +24,25 @@ use tokio::time::{Instant, Sleep};
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// How long a request may take to arrive whole after its client has ended its side: hyper has read the rest of the body
+/// already, or it will never come.
+const ARRIVAL_TIME: Duration = Duration::from_secs(5);
+
 /// How far the request of a connection is. Shared by the connection's stream and its request.
 #[derive(Debug, Default)]
 pub(super) struct Exchange(AtomicU8);
 
-/// No request, or one that has not arrived whole.
+/// No request.
 const OPEN: u8 = 0;
-const WORKING: u8 = 1;
+const ARRIVING: u8 = 1;
+/// The request has arrived whole.
+const WORKING: u8 = 2;
 /// The same for a client that must not get interim responses.
-const WORKING_SILENTLY: u8 = 2;
+const WORKING_SILENTLY: u8 = 3;
 /// The answer is being handed to hyper.
-const ANSWERING: u8 = 3;
+const ANSWERING: u8 = 4;
 /// hyper has all of the answer; it is sent when hyper flushes.
-const ANSWERED: u8 = 4;
+const ANSWERED: u8 = 5;
 
 impl Exchange {
     fn state(&self) -> u8 {
@@ -59,7 +65,7 @@ pub(super) struct ArrivingBody<B> {
 /// The same request, which tells `exchange` when it has arrived whole.
 pub(super) fn arriving<B: Body>(request: Request<B>, exchange: &Arc<Exchange>) -> Request<ArrivingBody<B>> {
     let when_whole = if request.version() == Version::HTTP_11 { WORKING } else { WORKING_SILENTLY };
-    exchange.enter(if request.body().is_end_stream() { when_whole } else { OPEN });
+    exchange.enter(if request.body().is_end_stream() { when_whole } else { ARRIVING });
     request.map(|body| ArrivingBody { body, exchange: Arc::clone(exchange), when_whole })
 }
 
@@ -115,6 +121,7 @@ pub(super) struct HalfClosed<S> {
 /// The client has ended its side.
 #[derive(Debug)]
 struct Ended {
+    since: Instant,
     next_probe: Pin<Box<Sleep>>,
     /// Whoever reads and waits for the end to be told.
     reader: Waker,
@@ -131,12 +138,14 @@ impl<S: AsyncWrite + Unpin> HalfClosed<S> {
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let Self { stream, exchange, ended } = self;
         let ended = ended.get_or_insert_with(|| Ended {
+            since: Instant::now(),
             next_probe: Box::pin(tokio::time::sleep(PROBE_INTERVAL)),
             reader: cx.waker().clone(),
         });
         ended.reader.clone_from(cx.waker());
         loop {
-            if exchange.state() == OPEN {
+            let is_lost = exchange.state() == ARRIVING && ended.since.elapsed() >= ARRIVAL_TIME;
+            if exchange.state() == OPEN || is_lost {
                 return Poll::Ready(Ok(()));
             }
             ready!(ended.next_probe.as_mut().poll(cx));
@@ -257,11 +266,21 @@ mod tests {
         assert_eq!(ours.read(&mut [0; 10]).await.unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_never_arrives_whole_is_given_up() {
+        let (mut ours, mut theirs, exchange) = pair();
+        theirs.shutdown().await.unwrap();
+        exchange.enter(ARRIVING);
+        let begun = Instant::now();
+        assert_eq!(ours.read(&mut [0; 10]).await.unwrap(), 0);
+        assert_eq!(begun.elapsed(), ARRIVAL_TIME);
+    }
+
     #[tokio::test]
     async fn a_body_tells_when_it_is_whole() {
         let exchange = Arc::new(Exchange::default());
         let request = arriving(Request::new(Full::new(Bytes::from("body"))), &exchange);
-        assert_eq!(exchange.state(), OPEN);
+        assert_eq!(exchange.state(), ARRIVING);
         request.into_body().collect().await.unwrap();
         assert_eq!(exchange.state(), WORKING);
         let _empty = arriving(Request::new(Full::new(Bytes::new())), &exchange);

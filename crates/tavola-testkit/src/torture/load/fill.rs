@@ -1,12 +1,12 @@
 //! Fills a table quickly: batches of a hundred over a few connections.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use tokio::task::JoinSet;
 
 use super::scene::Scene;
 use super::wire::{Connection, Wire};
-use crate::server_process::ACCOUNT;
 use crate::torture::Violation;
 
 const BATCH_ENTITIES: u64 = 100;
@@ -53,19 +53,38 @@ async fn fill_share(wire: Wire, filling: Filling, share: u64) -> Result<(), Stri
     Ok(())
 }
 
-/// Upserts, so that a folder that was filled before can be filled again.
-fn batch_request(wire: &Wire, table: &str, batch: u64, payload: &str) -> Vec<u8> {
+/// A batch of a table that is filled.
+pub(super) fn batch_request(wire: &Wire, table: &str, batch: u64, payload: &str) -> Vec<u8> {
     let first = batch * BATCH_ENTITIES;
-    let partition = first / PARTITION_ENTITIES;
+    let partition = format!("p{:06}", first / PARTITION_ENTITIES);
+    let entity = |number| format!("{{\"Number\":{number},\"Payload\":\"{payload}\"}}");
+    upserts(wire, table, &partition, first..first + BATCH_ENTITIES, |row| format!("r{row:09}"), entity)
+}
+
+/// A batch of equal entities.
+pub(super) fn batch_of(wire: &Wire, table: &str, partition: &str, rows: Range<u64>, entity: &str) -> Vec<u8> {
+    upserts(wire, table, partition, rows, |row| format!("r{row:08}"), |_| entity.to_owned())
+}
+
+/// Upserts, so that a folder that was filled before can be filled again.
+fn upserts(
+    wire: &Wire,
+    table: &str,
+    partition: &str,
+    rows: Range<u64>,
+    row_key: impl Fn(u64) -> String,
+    entity: impl Fn(u64) -> String,
+) -> Vec<u8> {
     let mut body = String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
-    for number in first..first + BATCH_ENTITIES {
-        let entity = format!("{{\"Number\":{number},\"Payload\":\"{payload}\"}}");
+    for number in rows {
+        let (row, entity) = (row_key(number), entity(number));
         let _infallible = write!(
             body,
             "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             PUT http://{}/{ACCOUNT}/{table}(PartitionKey='p{partition:06}',RowKey='r{number:09}') HTTP/1.1\r\n\
+             PUT http://{}/{}/{table}(PartitionKey='{partition}',RowKey='{row}') HTTP/1.1\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{entity}\r\n",
             wire.authority,
+            wire.account,
             entity.len()
         );
     }

@@ -1,11 +1,12 @@
 //! Ten thousand connections that say nothing.
 
+use std::process::Command;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
 use super::memory::{Guests, resident_mb_max};
-use super::scene::{Neighbour, Scene, as_it_is, nothing_more};
+use super::scene::{Neighbour, Scene, nothing_more};
 use super::wire::Connection;
 use crate::torture::Violation;
 
@@ -19,10 +20,15 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     resident: "MB with idle connections",
     resident_mb_max: resident_mb_max(Guests::modest(CONNECTIONS as u64)),
     descriptors: None,
-    configure: as_it_is,
+    configure: from_one_address,
     attack,
     judge: nothing_more,
 };
+
+/// This machine has one address to come from.
+fn from_one_address(command: &mut Command) -> &mut Command {
+    command.env("TAVOLA_LIMITS__CONNECTIONS_PER_ADDRESS", CONNECTIONS.to_string())
+}
 
 /// As many as this machine lets us have, if those are fewer: descriptors are needed here and in the server.
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {

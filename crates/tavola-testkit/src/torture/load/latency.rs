@@ -11,6 +11,16 @@ impl Latencies {
         self.0.push(taken);
     }
 
+    pub(super) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Of a hundred, so many took no longer than this.
+    pub(super) fn percent_within(&self, time: Duration) -> u64 {
+        let within = self.0.iter().filter(|taken| **taken <= time).count();
+        (100 * within).checked_div(self.0.len()).unwrap_or(0) as u64
+    }
+
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

@@ -20,6 +20,7 @@ mod resets;
 mod scans;
 mod scene;
 mod slow;
+mod tenants;
 mod unread;
 mod wire;
 
@@ -36,7 +37,7 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     attack,
 };
 
-const NEIGHBOURS: [Neighbour; 10] = [
+const NEIGHBOURS: [Neighbour; 11] = [
     idle::NEIGHBOUR,
     descriptors::NEIGHBOUR,
     slow::NEIGHBOUR,
@@ -47,6 +48,7 @@ const NEIGHBOURS: [Neighbour; 10] = [
     one_partition::NEIGHBOUR,
     overload::NEIGHBOUR,
     scans::NEIGHBOUR,
+    tenants::NEIGHBOUR,
 ];
 
 /// Meets only the neighbour of this name; for whoever looks for the cause of a finding.

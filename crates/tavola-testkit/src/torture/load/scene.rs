@@ -102,7 +102,7 @@ pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violat
     let scene = Scene {
         arena,
         server: &server,
-        wire: Wire { authority: server.table.clone() },
+        wire: Wire::new(server.table.clone()),
         runtime: runtime.map_err(|error| Violation::new(format!("no runtime: {error}")))?,
         conductor: Conductor::default(),
         tally: Mutex::default(),

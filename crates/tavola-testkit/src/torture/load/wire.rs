@@ -21,21 +21,40 @@ const READ_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     pub(super) authority: String,
+    pub(super) account: &'static str,
+    key: &'static str,
 }
 
 impl Wire {
+    /// Of the account that every server has.
+    pub(super) fn new(authority: String) -> Self {
+        Self { authority, account: ACCOUNT, key: KEY }
+    }
+
+    /// The same server, seen by another account.
+    pub(super) fn of(&self, account: &'static str, key: &'static str) -> Self {
+        Self { account, key, ..self.clone() }
+    }
+
+    /// Creates a table.
+    pub(super) fn create_table(&self, table: &str) -> Vec<u8> {
+        let body = format!("{{\"TableName\":\"{table}\"}}");
+        self.request("POST", "Tables", &[JSON, ("prefer", "return-no-content")], body.as_bytes())
+    }
+
     /// The head of a signed request, without its framing and its last line. `target` follows the account's name.
     pub(super) fn head(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
-        let uri = format!("http://{}/{ACCOUNT}/{target}", self.authority);
+        let (authority, account) = (&self.authority, self.account);
+        let uri = format!("http://{authority}/{account}/{target}");
         let mut request = Request::builder().method(method).uri(uri).body(()).expect("a legal request");
         for (name, value) in VERSION.iter().chain(headers) {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a legal name");
             request.headers_mut().insert(name, HeaderValue::from_str(value).expect("a legal value"));
         }
-        let account = AccountName::parse(ACCOUNT).expect("a legal name");
-        let key = AccountKey::parse(KEY).expect("a legal key");
-        sign_request(&mut request, Scheme::SharedKey, &account, &key, SystemTime::now());
-        let mut head = format!("{method} /{ACCOUNT}/{target} HTTP/1.1\r\nHost: {}\r\n", self.authority).into_bytes();
+        let name = AccountName::parse(account).expect("a legal name");
+        let key = AccountKey::parse(self.key).expect("a legal key");
+        sign_request(&mut request, Scheme::SharedKey, &name, &key, SystemTime::now());
+        let mut head = format!("{method} /{account}/{target} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         for (name, value) in request.headers() {
             head.extend_from_slice(name.as_str().as_bytes());
             head.extend_from_slice(b": ");
