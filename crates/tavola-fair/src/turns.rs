@@ -10,6 +10,7 @@
 //! Work that was begun goes first because it holds memory: so no more of it is under way than the tenant has places.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,9 @@ use tokio::time::Instant;
 
 use crate::Stats;
 use crate::pool::EAGERNESS;
+
+/// How many times as long as others a tenant waits that has less than its share.
+const PATIENCE: u32 = 20;
 
 /// A bounded number of places, counted in units: heavy work takes several.
 #[derive(Debug)]
@@ -150,7 +154,8 @@ impl Line {
         self.turns.lock().lines[self.index].weight = u64::from(weight.max(1));
     }
 
-    /// A place for work of so many units, waited for until `time` is over.
+    /// A place for work of so many units, waited for until `time` is over. A tenant that has less than its share by then is
+    /// not to blame for the wait, and is given [`PATIENCE`] times as long.
     ///
     /// # Errors
     /// [`Refused`] if it is over first.
@@ -159,10 +164,25 @@ impl Line {
             Ok(turn) => return Ok(turn),
             Err(waiting) => waiting,
         };
-        tokio::time::timeout(time, waiting.granted()).await.map_err(|_elapsed| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            Refused
-        })
+        let mut granted = pin!(waiting.granted());
+        for _ in 0..PATIENCE {
+            match tokio::time::timeout(time, granted.as_mut()).await {
+                Ok(turn) => return Ok(turn),
+                Err(_elapsed) if self.has_its_share() => break,
+                Err(_elapsed) => {}
+            }
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Err(Refused)
+    }
+
+    /// True if it holds what it should, in proportion to all that hold or want something.
+    fn has_its_share(&self) -> bool {
+        let state = self.turns.lock();
+        let active = state.lines.iter().filter(|line| line.used > 0 || line.front().is_some());
+        let weights: u64 = active.map(|line| line.weight).sum();
+        let own = &state.lines[self.index];
+        own.used * weights >= self.turns.capacity * own.weight
     }
 
     /// What it had so far.
@@ -359,6 +379,23 @@ mod tests {
         assert_eq!(greedy.stats().used + 2, 2 + held.len() as u64 + u64::from(more_greed.is_finished()));
         drop(held);
         more_greed.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_less_than_its_share_is_not_refused_soon() {
+        let turns = Turns::new(8);
+        let (greedy, polite) = (turns.line(1), turns.line(1));
+        let held = take_all(&greedy).await;
+        let _first = take(&polite).await.unwrap();
+        let start = Instant::now();
+        assert_eq!(take(&greedy).await.unwrap_err(), Refused);
+        assert_eq!(start.elapsed(), TIME);
+        let releasing = tokio::spawn(async move {
+            tokio::time::sleep(5 * TIME).await;
+            drop(held);
+        });
+        take(&polite).await.unwrap();
+        releasing.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -191,7 +191,7 @@ const BODY_BYTES: &str = "tavola_account_used{account=\"devstoreaccount1\",resou
 fn large_insert(number: usize) -> (tavola_core::PartitionKey, tavola_core::EntityOperation) {
     use tavola_core::{EdmValue, EntityOperation, NewEntity, Properties, PropertyName};
     let key = entity_key(&format!("p/{number:03}"));
-    let text = (PropertyName::new("Text").unwrap(), EdmValue::String("x".repeat(30_000).into()));
+    let text = (PropertyName::new("Text").unwrap(), EdmValue::String("x".repeat(30_000)));
     let (_, new) = NewEntity::new(key.clone(), Properties::new(vec![text]).unwrap()).unwrap();
     (key.partition_key, EntityOperation::Insert(new))
 }

@@ -376,7 +376,7 @@ pub const SETTINGS: &[Setting] = &[
         "limits.head_mb",
         None,
         "MB",
-        "64",
+        "32",
         "Memory for the heads of requests, of all connections together; beyond it 503 ServerBusy",
     ),
     setting("limits.header_bytes", None, "BYTES", "65536", "Request line and headers; headers alone have 32 KiB"),
