@@ -157,6 +157,28 @@ async fn roles_decide() {
     }
 }
 
+/// A contributor could otherwise open the account to every web page.
+#[tokio::test]
+async fn only_administrators_set_service_properties() {
+    const PROPERTIES: &str = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>*</AllowedOrigins>\
+        <AllowedMethods>GET</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders>\
+        <MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
+    let world = World::new().await;
+    let path = "/?restype=service&comp=properties";
+    for (role, read, written) in [
+        ("Reader", "200", "403 AuthorizationPermissionMismatch"),
+        ("Writer", "200", "403 AuthorizationPermissionMismatch"),
+        ("Admin", "200", "202"),
+    ] {
+        let token = world.token(json!({"roles": role}));
+        assert_eq!(world.verdict(&token, Method::PUT, path, PROPERTIES).await, written, "{role}");
+        let response = world.ask(&token, Method::GET, path, "").await;
+        assert_eq!(verdict(&response), read, "{role}");
+        let has_rule = String::from_utf8_lossy(response.body()).contains("<CorsRule>");
+        assert_eq!(has_rule, written == "202", "{role}");
+    }
+}
+
 /// Statements 56 and 58 for tokens that do not hold, and what older versions are told.
 #[tokio::test]
 async fn tokens_that_do_not_hold_get_the_challenge() {

@@ -52,7 +52,7 @@ pub enum Role {
     Reader,
     /// Reads and writes them.
     Contributor,
-    /// May also change the server itself through its admin port.
+    /// May also set the properties of the service, and change the server itself through its admin port.
     Administrator,
 }
 
@@ -183,7 +183,12 @@ fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), R
         // The service knows no such resource for tokens.
         return Err(Refusal::ResourceNotFound);
     }
-    let needed = if demand.writes { Role::Contributor } else { Role::Reader };
+    let needed = match (demand.subject, demand.writes) {
+        // Its properties say which web pages are let in, for everybody who uses the account.
+        (Subject::Service, true) => Role::Administrator,
+        (_, true) => Role::Contributor,
+        (_, false) => Role::Reader,
+    };
     let holds = |assignment: &&RoleAssignment| match (&assignment.tables, demand.subject.table()) {
         (None, _) => true,
         (Some(tables), Some(table)) => tables.contains(table),

@@ -153,6 +153,11 @@ fn roles() {
     assert_eq!(contributor.permits(&TableRequest::CreateTable(table("Tab"))), Ok(()));
     assert_eq!(contributor.permits(&TableRequest::GetEntity(table("Other"), key("p", "r"))), wrong());
     assert_eq!(contributor.permits(&TableRequest::QueryTables(TablesQuery::default())), wrong());
+    let set_properties = || TableRequest::SetServiceProperties(Default::default());
+    assert_eq!(of(Role::Contributor, None).permits(&set_properties()), wrong());
+    assert_eq!(of(Role::Contributor, None).permits(&TableRequest::GetServiceProperties), Ok(()));
+    assert_eq!(of(Role::Administrator, None).permits(&set_properties()), Ok(()));
+    assert_eq!(of(Role::Administrator, Some(&["tab"])).permits(&set_properties()), wrong());
     let policies = TableRequest::GetPolicies(table("Tab"));
     assert_eq!(of(Role::Administrator, None).permits(&policies), refused(Refusal::ResourceNotFound));
     assert_eq!(Grant::roles(account(), Vec::new()).permits(&read()), wrong());
