@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use tavola_core::DateTime;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 /// A certificate's identity and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,13 @@ pub struct Certificate {
     pub begins: i64,
     /// Until when it is good, in seconds since 1970.
     pub expires: i64,
+    /// Of an X.509 version before 3, which has no names that clients look at.
+    pub outdated: bool,
 }
+
+/// Why a certificate of an older version is no good for many clients.
+pub const OUTDATED: &str = "it is an X.509 certificate of a version before 3, which holds no subject alternative names: \
+    many clients refuse it";
 
 impl Certificate {
     /// Reads a certificate in DER form; `None` if it is not one.
@@ -28,6 +34,7 @@ impl Certificate {
             fingerprint: fingerprint(der),
             begins: validity.not_before.timestamp(),
             expires: validity.not_after.timestamp(),
+            outdated: parsed.version() != X509Version::V3,
         })
     }
 
@@ -66,7 +73,7 @@ mod tests {
 
     #[test]
     fn before_and_after_its_time_a_certificate_is_refused() {
-        let certificate = Certificate { fingerprint: String::new(), begins: 1_000, expires: 2_000 };
+        let certificate = Certificate { fingerprint: String::new(), begins: 1_000, expires: 2_000, outdated: false };
         assert_eq!(certificate.untimely(1_000), None);
         assert_eq!(certificate.untimely(2_000), None);
         assert_eq!(certificate.untimely(2_001).unwrap(), "it expired at 1970-01-01T00:33:20Z");

@@ -11,6 +11,7 @@ use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer as _, X509Certificate, X509Version};
 use zeroize::Zeroizing;
 
 use super::TlsError;
@@ -57,10 +58,23 @@ impl fmt::Debug for Material {
 }
 
 fn belongs(leaf: &CertificateDer<'static>, key: &PrivateKeyDer<'static>) -> Result<bool, rustls::Error> {
-    match CertifiedKey::new(vec![leaf.clone()], any_supported_type(key)?).keys_match() {
+    is_consistent(&CertifiedKey::new(vec![leaf.clone()], any_supported_type(key)?))
+}
+
+/// Whether the key is the first certificate's. The TLS library reads certificates of version 3 only, so the keys of an older
+/// one are compared here.
+fn is_consistent(certified: &CertifiedKey) -> Result<bool, rustls::Error> {
+    match certified.keys_match() {
         Ok(()) => Ok(true),
         Err(rustls::Error::InconsistentKeys(_)) => Ok(false),
-        Err(error) => Err(error),
+        Err(error) => {
+            let leaf = certified.cert.first().and_then(|der| X509Certificate::from_der(der).ok());
+            let leaf = leaf.map(|(_, parsed)| parsed).filter(|parsed| parsed.version() != X509Version::V3);
+            match (leaf, certified.key.public_key()) {
+                (Some(leaf), Some(key)) => Ok(leaf.public_key().raw == &*key),
+                _ => Err(error),
+            }
+        }
     }
 }
 
@@ -225,11 +239,9 @@ fn certify(
     let signing_key = any_supported_type(key)
         .map_err(|error| TlsError::Key { file: key_file.to_owned(), reason: error.to_string() })?;
     let certified = CertifiedKey::new(chain, signing_key);
-    match certified.keys_match() {
-        Ok(()) => Ok(certified),
-        Err(rustls::Error::InconsistentKeys(_)) => {
-            Err(TlsError::Mismatch { cert: cert_file.to_owned(), key: key_file.to_owned() })
-        }
+    match is_consistent(&certified) {
+        Ok(true) => Ok(certified),
+        Ok(false) => Err(TlsError::Mismatch { cert: cert_file.to_owned(), key: key_file.to_owned() }),
         Err(error) => Err(TlsError::Certificate { file: cert_file.to_owned(), reason: error.to_string() }),
     }
 }

@@ -12,6 +12,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::sync::watch;
 
+use super::certificate::OUTDATED;
 use super::files::Contents;
 use super::{Certificate, TlsError, clients};
 use crate::config::TlsConfig;
@@ -175,6 +176,9 @@ fn report(source: &TlsConfig, certificate: &Certificate) {
         tracing::warn!(%cert, "clients will refuse the certificate: {reason}");
     } else if certificate.expires - now < EXPIRES_SOON_SECONDS {
         tracing::warn!(%cert, "the certificate expires soon, at {expires}");
+    }
+    if certificate.outdated {
+        tracing::warn!(%cert, "{OUTDATED}; make another with `tavola cert`");
     }
     let key = source.key_file();
     if is_open_to_others(key) {

@@ -9,9 +9,10 @@ use rustls::server::ParsedCertificate;
 use tavola_core::DateTime;
 use tavola_protocol::connection_string::Endpoint;
 use tavola_server::config::TlsConfig;
+use tavola_server::tls::certificate::OUTDATED;
 use tavola_server::tls::{Material, TlsError};
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::prelude::{FromDer as _, X509Certificate, X509Version};
 use zeroize::Zeroizing;
 
 use super::report::Report;
@@ -21,6 +22,7 @@ const SUBJECT: &str = "certificate";
 /// A certificate that ends sooner is worth a word.
 const EXPIRES_SOON_SECONDS: u64 = 14 * 24 * 3600;
 const READ_BY_OTHERS: u32 = 0o044;
+const WRITTEN_BY_OTHERS: u32 = 0o022;
 
 /// Looks at a certificate file, its key's file, and whether both are good for an endpoint.
 pub(super) fn examine(
@@ -47,11 +49,14 @@ pub(super) fn examine(
     let Some(leaf) = parsed.first().filter(|_| parsed.len() == material.chain.len()) else {
         return report.fail(SUBJECT, format!("{} holds something that is no certificate", cert.display()), "");
     };
+    if leaf.version() != X509Version::V3 {
+        report.warn(SUBJECT, OUTDATED, "make another with `tavola cert`, or ask its issuer for one of version 3");
+    }
     check_time(leaf, human_time::now(), report);
     check_names(leaf, &material.chain[0], endpoint, report);
     check_key(&material, report);
     check_chain(&parsed, report);
-    check_mode(key.unwrap_or(cert), material.key.is_some(), report);
+    check_modes(cert, key.unwrap_or(cert), material.key.is_some(), report);
 }
 
 fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
@@ -157,10 +162,16 @@ fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
     }
 }
 
-fn check_mode(file: &Path, has_key: bool, report: &mut Report) {
-    let Ok(metadata) = std::fs::metadata(file) else { return };
-    if has_key && metadata.permissions().mode() & READ_BY_OTHERS != 0 {
-        let words = format!("others can read the private key in {}", file.display());
-        report.warn("key", words, format!("chmod 600 {}", file.display()));
+fn check_modes(cert: &Path, key: &Path, has_key: bool, report: &mut Report) {
+    let may_others = |file: &Path, what: u32| {
+        std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & what != 0)
+    };
+    if has_key && may_others(key, READ_BY_OTHERS) {
+        let words = format!("others can read the private key in {}", key.display());
+        report.warn("key", words, format!("chmod 600 {}", key.display()));
+    }
+    if may_others(cert, WRITTEN_BY_OTHERS) {
+        let words = format!("others can replace the certificate in {}", cert.display());
+        report.warn(SUBJECT, words, format!("chmod go-w {}", cert.display()));
     }
 }
