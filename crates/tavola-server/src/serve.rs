@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::admin::serve_admin;
-use crate::config::{Config, Personality};
+use crate::config::Config;
 use crate::listener::serve_tables;
 use crate::node::Node;
 use crate::tls::TlsReloader;
@@ -38,9 +38,7 @@ impl Server {
         let tables = bind("Table service", config.table).await?;
         let admin = match bind("admin port", config.admin).await {
             // Azurite has no such port, so it must not keep a second emulator from starting.
-            Err(_) if config.personality == Personality::Emulator => {
-                bind("admin port", SocketAddr::new(config.admin.ip(), 0)).await?
-            }
+            Err(_) if config.admin_port_is_open => bind("admin port", SocketAddr::new(config.admin.ip(), 0)).await?,
             result => result?,
         };
         Ok(Self { tables, tls, admin })

@@ -57,6 +57,8 @@ fn command() -> Command {
         .arg(value("tablePort", "PORT").help("Port of the Table service; 0 picks a free one [default: 10002]"))
         .arg(value("tableKeepAliveTimeout", "SECONDS").help("Idle connections are closed after this [default: 5]"))
         .arg(value("location", "FOLDER").short('l').help("Workspace folder [default: the current one]"))
+        .arg(value("adminHost", "ADDRESS").help("Address for health and metrics [default: 127.0.0.1]"))
+        .arg(value("adminPort", "PORT").help("Port for health and metrics; 0 picks a free one [default: 10003]"))
         .arg(value("cert", "FILE").help("Serve https with this certificate: PEM, or a PFX file"))
         .arg(value("key", "FILE").help("The private key of a PEM certificate"))
         .arg(value("pwd", "PASSWORD").help("The password of a PFX file"))
@@ -98,6 +100,8 @@ fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
         ("tableHost", "server.host"),
         ("tablePort", "server.table_port"),
         ("tableKeepAliveTimeout", "limits.header_seconds"),
+        ("adminHost", "server.admin_host"),
+        ("adminPort", "server.admin_port"),
         ("debug", "log.file"),
         ("cert", "tls.cert"),
         ("key", "tls.key"),

@@ -38,9 +38,11 @@ fn key(folder: &Path, arguments: &[&str]) -> String {
     key
 }
 
+/// With the accounts that were made, or the development account if none was.
 fn server(folder: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> RunningServer {
+    let accounts = folder.join("accounts");
     RunningServer::start_with(&folder.join("data"), |command| {
-        with(command.arg("--accounts-folder").arg(folder.join("accounts")))
+        with(if accounts.exists() { command.arg("--accounts-folder").arg(accounts) } else { command })
     })
 }
 
@@ -55,8 +57,7 @@ fn create(server: &RunningServer, account: &str, key: &str, table: &str) -> Stri
 }
 
 fn post(server: &RunningServer, account: &str, key: &str, path: &str) -> (StatusCode, String) {
-    let request = Request::post(path.to_owned()).body(Bytes::new()).unwrap();
-    let answer = Client::connect_as(&server.admin, account, key).unwrap().exchange_signed(request).unwrap();
+    let answer = common::admin::post(&server.admin, account, key, path);
     (answer.status(), String::from_utf8(answer.body().to_vec()).unwrap())
 }
 

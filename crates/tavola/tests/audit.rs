@@ -347,8 +347,7 @@ fn a_file_that_was_moved_away_is_opened_anew() {
 fn acts_on_the_server_itself() {
     let world = World::start(|command| command.env("TAVOLA_AUDIT__REQUESTS", "denied"));
     let post = |key: &str, path: &str| {
-        let request = Request::post(path.to_owned()).body(Bytes::new()).unwrap();
-        let answer = Client::connect_as(&world.server.admin, SHOP, key).unwrap().exchange_signed(request).unwrap();
+        let answer = common::admin::post(&world.server.admin, SHOP, key, path);
         (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
     };
     assert_eq!(post(&world.keys[1], "/reload").0, 200);
@@ -369,9 +368,9 @@ fn acts_on_the_server_itself() {
     let found: Vec<Value> = lines.iter().map(|line| Value::from(fields(line, &names))).collect();
     let expected = [
         json!(["start", null, null, null, null, null, null]),
-        json!(["reload", null, null, "shared-key", 2, true, 200]),
+        json!(["reload", null, null, "admin", 2, true, 200]),
         json!(["reload", null, null, null, null, false, 401]),
-        json!(["rotate-key", SHOP, "key2", "shared-key", 1, true, 200]),
+        json!(["rotate-key", SHOP, "key2", "admin", 1, true, 200]),
         json!(["rotate-key", "other", "key2", null, null, false, 401]),
         json!(["reload", null, null, null, null, null, null]),
         json!(["stop", null, null, null, null, null, null]),

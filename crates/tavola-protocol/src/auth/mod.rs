@@ -3,6 +3,7 @@
 //! Three kinds of credential: an account's key ([`shared_key`]), a signature in the URL that such a key made ([`sas`]),
 //! and a token of somebody whom the server trusts. What each may do is the core's to decide.
 
+pub mod admin;
 mod presented;
 pub mod sas;
 pub mod shared_key;
@@ -25,6 +26,7 @@ use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
+pub use admin::{AdminSignature, AdminSignatureError, check_admin_signature, sign_admin_request};
 pub use presented::{Presented, PresentedSas};
 pub use sas::{AccountSas, FieldsError, PolicySignature, SasFields, TableSas};
 pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
@@ -152,12 +154,6 @@ pub fn check_shared_key(
     let key = check_signature(&credentials, parts, account, keys)?;
     check_date(&parts.headers, now)?;
     Ok(Signer { key, kind: SignatureKind::Request(credentials.scheme) })
-}
-
-/// The account that an `Authorization` header with a signature names, whether or not it holds.
-#[must_use]
-pub fn shared_key_account(headers: &HeaderMap) -> Option<&str> {
-    text_of(headers, &AUTHORIZATION).and_then(Credentials::parse).map(|credentials| credentials.account)
 }
 
 /// The token that an `Authorization` header carries, whether or not it holds.

@@ -84,9 +84,7 @@ pub fn sign_request<B>(
     key: &AccountKey,
     now: SystemTime,
 ) {
-    let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let seconds = since_epoch.as_secs().min(HTTP_DATE_SECONDS_MAX);
-    let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    let date = http_date(now);
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let query = Query::parse(request.uri().query());
     let parts = SignedParts {
@@ -103,6 +101,13 @@ pub fn sign_request<B>(
     let headers = request.headers_mut();
     headers.insert(HeaderName::from_static("x-ms-date"), text_value(date));
     headers.insert(AUTHORIZATION, authorization);
+}
+
+/// A time as headers write it; one that they cannot write becomes the nearest that they can.
+pub(super) fn http_date(time: SystemTime) -> String {
+    let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = since_epoch.as_secs().min(HTTP_DATE_SECONDS_MAX);
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// An `Authorization` header of either scheme, taken apart.

@@ -46,6 +46,8 @@ impl KeyNumber {
 pub enum SignatureKind {
     /// The request itself.
     Request(Scheme),
+    /// A request to the admin port.
+    Admin,
     /// A shared access signature for an account.
     AccountSas,
     /// A shared access signature for a table.
@@ -59,6 +61,7 @@ impl SignatureKind {
         match self {
             Self::Request(Scheme::SharedKey) => "shared-key",
             Self::Request(Scheme::SharedKeyLite) => "shared-key-lite",
+            Self::Admin => "admin",
             Self::AccountSas => "account-sas",
             Self::TableSas => "table-sas",
         }

@@ -2,13 +2,16 @@
 //! this machine, with a key of the account or a token of an administrator.
 
 use bytes::Bytes;
+use http::header::{CONNECTION, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use tavola_core::AccountName;
 use tavola_core::grant::{Role, RoleAssignment};
-use tavola_protocol::auth::{check_shared_key, shared_key_account, token_of};
+use tavola_protocol::auth::admin::{ADMIN_SCHEME, admin_signature_account};
+use tavola_protocol::auth::{AdminSignatureError, check_admin_signature, token_of};
 
-use super::{Visitor, text, with_type};
+use super::connections::Place;
+use super::{AdminPort, Caller, text, with_type};
 use crate::config::account_folder::KeyNumber;
 use crate::node::Node;
 use crate::telemetry::{AdminEvent, Principal};
@@ -36,7 +39,7 @@ impl Change {
     /// What the audit log is told. The body of an answer to a rotation is the new key.
     fn event<'a>(
         &'a self,
-        visitor: Visitor,
+        caller: Caller,
         principal: Option<&'a Principal>,
         response: &'a Response<Bytes>,
     ) -> AdminEvent<'a> {
@@ -49,60 +52,78 @@ impl Change {
             StatusCode::ACCEPTED => "written, and in force after the next reload",
             _ => std::str::from_utf8(response.body()).unwrap_or_default().trim_end(),
         };
-        let (time, address, status) = (visitor.now, Some(visitor.peer), Some(response.status()));
+        let (time, address, status) = (caller.now, Some(caller.peer), Some(response.status()));
         AdminEvent { time, act, account, key, address, principal, status, result }
     }
 }
 
 /// Carries out a change for somebody who may, and writes down whether they might.
-pub(super) async fn carry_out(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Response<Bytes> {
-    let authorized = match visitor.peer.to_canonical().is_loopback() {
-        true => authorize(node, visitor, parts, change).await.map_err(unauthorized),
+pub(super) async fn carry_out(
+    port: &AdminPort,
+    caller: Caller,
+    parts: &Parts,
+    change: &Change,
+    place: &Place,
+) -> Response<Bytes> {
+    let authorized = match caller.peer.to_canonical().is_loopback() {
+        true => authorize(port, caller, parts, change).await.map_err(unauthorized),
         false => Err(text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned())),
     };
     let principal = authorized.as_ref().ok().cloned();
-    let response = match (authorized, change) {
-        (Err(refused), _) => refused,
-        (Ok(_), Change::Reload) => reload(node),
-        (Ok(_), Change::Rotate(account, number)) => rotate(node, account, *number),
+    let response = match authorized {
+        Err(refused) => refused,
+        Ok(_) => make(&port.node, change, place),
     };
-    node.telemetry.record_admin(&change.event(visitor, principal.as_ref(), &response));
+    port.node.telemetry.record_admin(&change.event(caller, principal.as_ref(), &response));
+    response
+}
+
+/// Makes a change for somebody who may.
+fn make(node: &Node, change: &Change, place: &Place) -> Response<Bytes> {
+    place.keep();
+    let mut response = match change {
+        Change::Reload => reload(node),
+        Change::Rotate(account, number) => rotate(node, account, *number),
+    };
+    // The place is kept, so that the connection must end.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
 fn unauthorized(problem: String) -> Response<Bytes> {
     let mut response = text(StatusCode::UNAUTHORIZED, format!("{problem}\n"));
-    let challenge = http::HeaderValue::from_static("SharedKey");
-    response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(ADMIN_SCHEME));
     response
 }
 
 /// An account's key is good for its own account, and for a reload, which gives nobody anything new.
-async fn authorize(node: &Node, visitor: Visitor, parts: &Parts, change: &Change) -> Result<Principal, String> {
+async fn authorize(port: &AdminPort, caller: Caller, parts: &Parts, change: &Change) -> Result<Principal, String> {
     if let Some(token) = token_of(&parts.headers) {
-        return authorize_token(node, visitor, token, change).await;
+        return authorize_token(&port.node, caller, token, change).await;
     }
-    let named = shared_key_account(&parts.headers).and_then(AccountName::parse);
-    let account = named.ok_or("sign the request with a key of the account, or send an administrator's token")?;
+    let named = admin_signature_account(&parts.headers).and_then(AccountName::parse);
+    let account = named.ok_or_else(|| format!("{}, or send an administrator's token", AdminSignatureError::Missing))?;
     if let Change::Rotate(subject, _) = change
         && *subject != account
     {
         return Err(format!("a key of {account} cannot rotate another account's"));
     }
-    let accounts = node.accounts();
+    let accounts = port.node.accounts();
     let known = accounts.get(&account).ok_or("no such account")?;
-    let signer = check_shared_key(parts, &account, &known.keys, visitor.now);
-    signer.map(Principal::Signer).map_err(|_| "the signature does not match".to_owned())
+    let signature = check_admin_signature(parts, &account, &known.keys, caller.now);
+    let signature = signature.map_err(|error| error.to_string())?;
+    port.used_signatures.use_up(&signature, caller.now).map_err(|problem| problem.to_string())?;
+    Ok(Principal::Signer(signature.signer))
 }
 
-async fn authorize_token(node: &Node, visitor: Visitor, token: &str, change: &Change) -> Result<Principal, String> {
+async fn authorize_token(node: &Node, caller: Caller, token: &str, change: &Change) -> Result<Principal, String> {
     let accounts = node.accounts();
     let subjects: Vec<&AccountName> = match change {
         Change::Reload => accounts.names().collect(),
         Change::Rotate(account, _) => vec![account],
     };
     for account in subjects {
-        let bearer = node.tokens().bearer(token, account, visitor.now).await.map_err(|refusal| refusal.to_string())?;
+        let bearer = node.tokens().bearer(token, account, caller.now).await.map_err(|refusal| refusal.to_string())?;
         let is_administrator = |one: &RoleAssignment| one.role == Role::Administrator && one.tables.is_none();
         if bearer.roles.iter().any(is_administrator) {
             return Ok(Principal::Token(bearer.subject));

@@ -2,7 +2,9 @@
 //! Nothing is for pages of other sites (`guard`).
 
 mod change;
+mod connections;
 mod guard;
+mod used_signatures;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -19,69 +21,80 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::listener::accepted_connection;
 use crate::node::Node;
 use change::Change;
+use connections::{Connections, Place};
 use guard::Door;
+use used_signatures::UsedSignatures;
 
-const CONNECTIONS_MAX: usize = 64;
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// What all connections of the port share.
+#[derive(Debug)]
+struct AdminPort {
+    node: Arc<Node>,
+    /// The address of ours that is asked.
+    listens_on: IpAddr,
+    used_signatures: UsedSignatures,
+}
+
 /// Who asks, and when.
 #[derive(Debug, Clone, Copy)]
-struct Visitor {
+struct Caller {
     peer: IpAddr,
-    /// The address of ours that was asked.
-    listens_on: IpAddr,
     now: SystemTime,
 }
 
 /// Serves the admin port until `stop` turns true.
 pub async fn serve_admin(listener: TcpListener, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = Arc::new(Connections::default());
     let listens_on = listener.local_addr().map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
+    let used_signatures = UsedSignatures::new(SystemTime::now());
+    let port = Arc::new(AdminPort { node, listens_on, used_signatures });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
-        let node = Arc::clone(&node);
+        let Some(place) = connections.enter(peer.ip()) else { continue };
+        let port = Arc::clone(&port);
         tokio::spawn(async move {
-            let _held_while_open = permit;
-            serve_connection(stream, &node, peer.ip(), listens_on).await;
+            tokio::select! {
+                () = serve_connection(stream, &port, peer.ip(), &place) => {}
+                () = place.is_needed() => {}
+            }
         });
     }
 }
 
-async fn serve_connection(stream: TcpStream, node: &Arc<Node>, peer: IpAddr, listens_on: IpAddr) {
-    let service = service_fn(|request: Request<Incoming>| {
-        let node = Arc::clone(node);
-        let visitor = Visitor { peer, listens_on, now: SystemTime::now() };
-        async move { Ok::<_, Infallible>(answer(&node, visitor, &request.into_parts().0).await.map(Full::new)) }
+async fn serve_connection(stream: TcpStream, port: &AdminPort, peer: IpAddr, place: &Place) {
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let caller = Caller { peer, now: SystemTime::now() };
+        Ok::<_, Infallible>(answer(port, caller, &request.into_parts().0, place).await.map(Full::new))
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
     let _ended = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(node: &Node, visitor: Visitor, parts: &Parts) -> Response<Bytes> {
+async fn answer(port: &AdminPort, caller: Caller, parts: &Parts, place: &Place) -> Response<Bytes> {
     if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
         return text(StatusCode::BAD_REQUEST, "more than one Host header\n".to_owned());
     }
-    let door = Door { listens_on: visitor.listens_on, names: &node.admin_names };
+    let door = Door { listens_on: port.listens_on, names: &port.node.admin_names };
     if let Err(stranger) = door.check(&parts.uri, &parts.headers) {
         return text(StatusCode::FORBIDDEN, stranger.text().to_owned());
     }
     let (path, query) = (parts.uri.path(), parts.uri.query());
     match (&parts.method, Change::parse(path, query)) {
-        (&Method::POST, Some(change)) => change::carry_out(node, visitor, parts, &change).await,
+        (&Method::POST, Some(change)) => change::carry_out(port, caller, parts, &change, place).await,
         (_, Some(_)) => text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned()),
-        (&Method::GET | &Method::HEAD, None) => page(node, path),
+        (&Method::GET | &Method::HEAD, None) => page(&port.node, path),
         (_, None) => text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
     }
 }

@@ -64,6 +64,8 @@ pub struct Config {
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     /// Never look for the account in the host name.
+    /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which its model does not have.
+    pub admin_port_is_open: bool,
     pub path_style_only: bool,
     /// How connections are secured; `None`: not at all.
     pub tls: Option<TlsConfig>,
@@ -205,6 +207,8 @@ impl Config {
             accounts: Accounts::resolve(layers)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),
             tokens: TokenConfig::resolve(layers)?,
+            admin_port_is_open: personality == Personality::Emulator
+                && layers.origin("server.admin_port") == Origin::Default,
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             auth_failures: AuthFailureLimits::resolve(layers)?,

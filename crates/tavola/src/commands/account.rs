@@ -17,7 +17,7 @@ Examples:
   tavola account rotate shop --key 2
       Another second key; the first one goes on being good
 
-A running server takes changes on SIGHUP, or signed with a key of the account:
+A running server takes changes on SIGHUP, or signed with a key of the account as docs/security.md says:
   POST http://127.0.0.1:10003/reload
   POST http://127.0.0.1:10003/accounts/shop/rotate?key=2";
 

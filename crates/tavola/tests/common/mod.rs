@@ -3,6 +3,7 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of the fixture")]
 
+pub(crate) mod admin;
 pub(crate) mod cli;
 pub(crate) mod cluster;
 pub(crate) mod relay;
