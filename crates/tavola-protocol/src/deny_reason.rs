@@ -130,7 +130,7 @@ impl DenyReason {
             Rejection::ServiceMismatch => Some(Self::Service),
             Rejection::ProtocolMismatch => Some(Self::Protocol),
             Rejection::SourceIpMismatch(_) => Some(Self::Address),
-            Rejection::CorsNoRule => Some(Self::Origin),
+            Rejection::CorsNoRule | Rejection::PublicKeyHost { .. } | Rejection::PublicKeyOrigin => Some(Self::Origin),
             Rejection::Refused(refusal) => Self::of_refusal(refusal),
             _ => None,
         }

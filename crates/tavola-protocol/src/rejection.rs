@@ -125,6 +125,14 @@ pub enum Rejection {
     /// A request that is not let in, whatever its credentials.
     Denied(DenyReason),
 
+    /// A host name under which an account with the public key of the development account is not served.
+    PublicKeyHost {
+        /// As the client wrote it.
+        host: String,
+    },
+    /// A page of another site, and no rule that lets it use an account with that key.
+    PublicKeyOrigin,
+
     /// A preflight without `Origin` or `Access-Control-Request-Method`.
     CorsHeaderMissing,
     /// A preflight that no rule answers.
@@ -286,6 +294,8 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::SourceIpMismatch(ip) => error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip)),
         Rejection::AuthenticationFailed { .. } => error(403, "AuthenticationFailed", AUTHENTICATION_FAILED),
         Rejection::Denied(_) => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
+        Rejection::PublicKeyHost { host } => error(403, "AuthorizationFailure", public_key_host(host)),
+        Rejection::PublicKeyOrigin => error(403, "AuthorizationFailure", PUBLIC_KEY_ORIGIN),
         Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
         Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
         Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
@@ -345,6 +355,18 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
         Refusal::ResourceTypeMismatch => error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH),
     }
 }
+
+fn public_key_host(host: &str) -> String {
+    format!(
+        "{AUTHORIZATION_FAILURE} The key of the development account is public, so that it is not served under the name \
+         '{host}': use localhost or 127.0.0.1, add the name to server.development_hosts \
+         (TAVOLA_SERVER__DEVELOPMENT_HOSTS), or use an account with a key of its own."
+    )
+}
+
+const PUBLIC_KEY_ORIGIN: &str = "This request is not authorized to perform this operation. The key of the development \
+    account is public, so that pages of other sites may use it only if a CORS rule admits their Origin: set one with Set \
+    Table Service Properties, or use an account with a key of its own.";
 
 const NOT_VALID: &str = "One of the request inputs is not valid.";
 const NOT_FOUND: &str = "The specified resource does not exist.";

@@ -30,6 +30,7 @@ use crate::config::Account;
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
 use crate::proxy::{self, Client};
+use crate::public_key;
 use crate::telemetry::{Bound, Principal, RequestEvent, Subject};
 use crate::tokens::{TokenAuthority, TokenRefusal};
 
@@ -159,7 +160,11 @@ impl<'a> RequestInHand<'a> {
                 return Ok(self.reject(rejection));
             }
         };
-        let result = match self.check_source() {
+        let admitted = match self.check_source() {
+            Ok(()) => self.check_public_key(address).await,
+            refused => refused,
+        };
+        let result = match admitted {
             Err(rejection) => {
                 self.drain(&mut body).await;
                 return Ok(self.reject(&rejection));
@@ -249,6 +254,28 @@ impl<'a> RequestInHand<'a> {
             Some(account) if !account.admits(self.client.ip) => Err(Rejection::Denied(DenyReason::Address)),
             _ => Ok(()),
         }
+    }
+
+    /// Every web page knows the development account's key, and must not use it from the browser of whoever runs a server.
+    async fn check_public_key(&self, address: &Address) -> Result<(), Rejection> {
+        if !self.account.as_ref().is_some_and(|account| account.has_public_key) {
+            return Ok(());
+        }
+        let own = origin_of(&address.base);
+        let host = own.split_once("://").map_or(own, |(_, host)| host);
+        if !self.node.development_hosts.admit(host) {
+            return Err(Rejection::PublicKeyHost { host: host.to_owned() });
+        }
+        let mut foreign = public_key::foreign_origins(&self.parts.headers, own).peekable();
+        // A preflight is answered by the rules alone.
+        if self.parts.method == Method::OPTIONS || foreign.peek().is_none() {
+            return Ok(());
+        }
+        let properties = self.node.tables.properties(&address.account).await;
+        let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
+        let method = self.parts.method.as_str();
+        let admitted = foreign.all(|origin| public_key::is_admitted(origin, method, &properties.cors));
+        if admitted { Ok(()) } else { Err(Rejection::PublicKeyOrigin) }
     }
 
     /// From the credentials to what they open.
@@ -423,6 +450,13 @@ impl From<BodyError> for Failure {
             BodyError::Broken => Self::Broken,
         }
     }
+}
+
+/// Scheme and host of an address: `http://localhost:10002` of `http://localhost:10002/devstoreaccount1`.
+fn origin_of(base: &str) -> &str {
+    let host = base.find("://").map_or(0, |at| at + "://".len());
+    let end = base.get(host..).and_then(|rest| rest.find('/')).map_or(base.len(), |at| host + at);
+    base.get(..end).unwrap_or(base)
 }
 
 /// A clock before 1970 reads as 1970: the text of an error must not fail.

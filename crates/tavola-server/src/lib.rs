@@ -17,6 +17,7 @@ mod lane;
 pub mod listener;
 pub mod node;
 pub mod proxy;
+mod public_key;
 pub mod serve;
 pub mod telemetry;
 mod tenants;

@@ -12,6 +12,7 @@ use tavola_service::TableService;
 use crate::auth_failures::AuthFailures;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
 use crate::lane::QueryLane;
+use crate::public_key::DevelopmentHosts;
 use crate::telemetry::Telemetry;
 use crate::tenants::Tenants;
 use crate::tokens::TokenAuthority;
@@ -74,6 +75,8 @@ pub struct Node {
     pub path_style_only: bool,
     /// What counts of two credentials in one request.
     pub credential_precedence: Precedence,
+    /// Under which names the development account is served.
+    pub(crate) development_hosts: DevelopmentHosts,
     /// Proxies whose word about their clients counts.
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Bounds.
@@ -116,6 +119,7 @@ impl Node {
             tables,
             path_style_only: config.path_style_only,
             credential_precedence: config.personality.credential_precedence(),
+            development_hosts: DevelopmentHosts::new(config),
             trusted_proxies: config.trusted_proxies.clone(),
             limits: config.limits,
             telemetry,
@@ -158,8 +162,9 @@ impl Node {
     /// What is wrong.
     pub fn read_again(&self) -> Result<(), ConfigError> {
         let config = self.configuration.read()?;
-        self.read_tokens_again(&config.tokens)?;
         let standing = self.accounts();
+        config.accounts.check_replacing(&standing, &config.account_folder)?;
+        self.read_tokens_again(&config.tokens)?;
         self.accounts.store(Arc::new(config.accounts.with_budgets_of(&standing)));
         Ok(())
     }

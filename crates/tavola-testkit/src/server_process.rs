@@ -16,6 +16,8 @@ use crate::record;
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// The development account's public key.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+/// A key that is nobody's but a test's.
+pub const OTHER_KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
 /// `tavola`, with nothing of this environment that could change what it does.
 #[must_use]

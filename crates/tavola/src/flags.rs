@@ -14,8 +14,8 @@ Examples:
       The development account on 127.0.0.1:10002, data in ./tavola-data
   tavola serve --location /var/lib/tavola --table-port 0
       Another data folder, any free port (it is printed)
-  TAVOLA_ACCOUNTS__SHOP__KEY1=c2VjcmV0 tavola serve --host 0.0.0.0
-      A configured account, reachable from other machines
+  TAVOLA_ACCOUNTS__SHOP__KEY1=$(openssl rand -base64 48) tavola serve --host 0.0.0.0
+      A configured account, reachable from other machines; better in a file: `tavola account add shop`
   tavola serve --tls-cert tavola-cert.pem --tls-key tavola-key.pem
       https, with the files that `tavola cert` makes
 

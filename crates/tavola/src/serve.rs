@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use clap::ArgMatches;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use tavola_server::config::{Personality, StoreConfig};
+use tavola_server::config::{Personality, StoreConfig, Warning};
 use tavola_server::connection::Scheme;
 use tavola_server::node::Configuration;
 use tavola_server::telemetry::{AdminEvent, Telemetry};
@@ -50,6 +50,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     }
     config.limits = within_descriptors(config.limits);
     let config = &config;
+    warn(config);
     let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);
     if config.personality == Personality::Emulator && config.table.port() != 0 {
         println!("Azurite Table service is starting at {}", url(config.scheme(), config.table));
@@ -61,6 +62,13 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
     runtime.block_on(store.close());
     Ok(())
+}
+
+/// What works and is not safe.
+fn warn(config: &Config) {
+    for Warning { subject, says, advice } in config.warnings() {
+        tracing::warn!("{subject}: {says}; {advice}");
+    }
 }
 
 async fn serve(

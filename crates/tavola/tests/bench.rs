@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use common::cli::{Done, examples, in_folder, in_shell, run, shows_nothing_secret};
 use common::client::Client;
-use common::{ACCOUNT, KEY, RunningServer, tavola};
+use common::{ACCOUNT, KEY, OTHER_KEY, RunningServer, tavola};
 use serde_json::Value;
 use tavola_core::TableRequest;
 use tavola_core::request::TablesQuery;
@@ -21,8 +21,6 @@ use tavola_testkit::record;
 
 const SMALL: &str = "--entities 1000 --connections 4 --seconds 0.2";
 /// Of an account that is not the development account.
-const OTHER_KEY: &str = "b3RoZXIga2V5IG9mIHRoZSBiZW5jaA==";
-
 /// A server, and a folder to run commands in.
 struct House {
     folder: tempfile::TempDir,

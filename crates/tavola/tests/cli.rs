@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use common::client::{Client, insert, name};
-use common::{ACCOUNT, KEY, RunningServer, tavola};
+use common::{ACCOUNT, KEY, OTHER_KEY, RunningServer, tavola};
 use http::{Request, StatusCode};
 use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
@@ -65,7 +65,8 @@ fn beyond_loopback_accounts_are_needed() {
 fn configuration_is_checked_and_shown_with_its_origin() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tavola.toml");
-    std::fs::write(&file, "[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"c2VjcmV0\"\n").unwrap();
+    let toml = format!("[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n");
+    std::fs::write(&file, toml).unwrap();
     let config = |arguments: &[&str]| {
         run(tavola().args(["config"]).args(arguments).arg("--config").arg(&file).env("TAVOLA_LOG__LEVEL", "warn"))
     };
@@ -85,7 +86,7 @@ fn configuration_is_checked_and_shown_with_its_origin() {
     ] {
         assert!(stdout.lines().any(|shown| shown == line), "{line} is not in\n{stdout}");
     }
-    assert!(!stdout.contains("c2VjcmV0"));
+    assert!(!stdout.contains(OTHER_KEY));
     std::fs::write(&file, "[server]\ntabel_port = 1\n").unwrap();
     let (code, _, stderr) = config(&["check"]);
     assert_eq!(code, Some(2));
@@ -300,7 +301,7 @@ fn signed_head() -> String {
     let mut request = Request::post(format!("/{ACCOUNT}/Tables")).body(()).unwrap();
     let (account, key) = (AccountName::parse(ACCOUNT).unwrap(), AccountKey::parse(KEY).unwrap());
     sign_request(&mut request, Scheme::SharedKey, &account, &key, SystemTime::now());
-    let mut head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\n");
+    let mut head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in request.headers() {
         head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
     }
@@ -362,7 +363,7 @@ fn a_request_body_has_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let server = RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_LIMITS__BODY_SECONDS", "1"));
     let mut slow = Client::connect(&server.table).unwrap();
-    let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{");
+    let head = format!("POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{");
     let answer = slow.send(head.as_bytes()).expect("an answer although the body is missing");
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     Client::connect(&server.table).unwrap().create_table("table");
@@ -375,9 +376,9 @@ fn a_request_head_has_its_time_and_size() {
         command.env("TAVOLA_LIMITS__HEADER_SECONDS", "1").env("TAVOLA_LIMITS__HEADER_BYTES", "8192")
     });
     let mut slow = Client::connect(&server.table).unwrap();
-    assert!(slow.send(b"GET / HTTP/1.1\r\nHost: x\r\n").is_err(), "half a head is closed, not waited for");
+    assert!(slow.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n").is_err(), "half a head is closed, not waited for");
     let mut huge = Client::connect(&server.table).unwrap();
-    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nx-filler: {}\r\n\r\n", "a".repeat(20_000));
+    let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\nx-filler: {}\r\n\r\n", "a".repeat(20_000));
     // The server closes with bytes unread, so the network may cut the answer off; it never waits, and never serves it.
     if let Ok(response) = huge.send(head.as_bytes()) {
         assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);

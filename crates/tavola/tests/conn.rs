@@ -6,7 +6,7 @@ mod common;
 
 use common::cli::{ask, examples, in_folder, in_shell, request, run};
 use common::client::Client;
-use common::{ACCOUNT, KEY, RunningServer};
+use common::{ACCOUNT, KEY, OTHER_KEY, RunningServer};
 use tavola_protocol::ConnectionString;
 use tavola_protocol::connection_string::Secret;
 
@@ -29,8 +29,8 @@ fn the_string_opens_the_account_and_says_that_it_is_secret() {
 #[test]
 fn accounts_keys_and_endpoints_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let toml =
-        "[server]\nhost = \"0.0.0.0\"\ntable_port = 4711\n[accounts.shop]\nkey1 = \"Zmlyc3Q=\"\nkey2 = \"c2Vjb25k\"\n";
+    let server = "[server]\nhost = \"0.0.0.0\"\ntable_port = 4711\n";
+    let toml = format!("{server}[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\nkey2 = \"{KEY}\"\n");
     std::fs::write(folder.path().join("own.toml"), toml).unwrap();
     let conn = |arguments: &[&str]| {
         let done = run(in_folder(folder.path()).args(["conn", "--config", "own.toml"]).args(arguments));
@@ -40,9 +40,9 @@ fn accounts_keys_and_endpoints_are_those_of_the_server() {
         let scheme = endpoint.split(':').next().unwrap();
         format!("DefaultEndpointsProtocol={scheme};AccountName=shop;AccountKey={key};TableEndpoint={endpoint}")
     };
-    assert_eq!(conn(&[]), expected("Zmlyc3Q=", "http://127.0.0.1:4711/shop"));
-    assert_eq!(conn(&["--account", "shop", "--key", "2"]), expected("c2Vjb25k", "http://127.0.0.1:4711/shop"));
-    assert_eq!(conn(&["--endpoint", "https://t.test/shop/"]), expected("Zmlyc3Q=", "https://t.test/shop"));
+    assert_eq!(conn(&[]), expected(OTHER_KEY, "http://127.0.0.1:4711/shop"));
+    assert_eq!(conn(&["--account", "shop", "--key", "2"]), expected(KEY, "http://127.0.0.1:4711/shop"));
+    assert_eq!(conn(&["--endpoint", "https://t.test/shop/"]), expected(OTHER_KEY, "https://t.test/shop"));
     let unknown = run(in_folder(folder.path()).args(["conn", "--account", "nobody"]));
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use common::cli::{Done, check, in_folder, run, shows_nothing_secret};
 use common::client::{Client, name};
-use common::{ACCOUNT, KEY, RunningServer};
+use common::{ACCOUNT, KEY, OTHER_KEY, RunningServer};
 use tavola_core::{AccessPolicy, AccountName, DateTime, TableRequest};
 use tavola_protocol::auth::{AccountKey, AccountSas, TableSas};
 
@@ -122,7 +122,7 @@ fn times_are_told_in_words() {
 fn signatures_that_do_not_match() {
     let house = House::new();
     let string_to_sign = r#"\n/table/devstoreaccount1/staff\n\n\n\n2019-02-02\n\n\n\n""#;
-    let other = house.url(&sas().signed(&account(), &AccountKey::parse("b3RoZXI=").unwrap()));
+    let other = house.url(&sas().signed(&account(), &AccountKey::parse(OTHER_KEY).unwrap()));
     let none = "fail signature: it does not match any key of the account devstoreaccount1";
     check(
         &house.doctor(&["--sas-url", &other]),
@@ -154,7 +154,7 @@ fn signatures_that_do_not_match() {
         ],
     );
     // The owner of the key that signed is known here, under another name.
-    let toml = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\n[accounts.shop]\nkey1 = \"b3RoZXI=\"\n");
+    let toml = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n");
     std::fs::write(house.folder.path().join("tavola.toml"), toml).unwrap();
     check(
         &house.doctor(&["--sas-url", &other]),
@@ -166,7 +166,7 @@ fn signatures_that_do_not_match() {
 fn without_a_key_the_server_is_believed() {
     let folder = tempfile::tempdir().unwrap();
     let server = RunningServer::start_with(&folder.path().join("data"), |command| {
-        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0")
+        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", OTHER_KEY)
     });
     let shop = AccountName::parse("shop").unwrap();
     let url = |key: &str| {
@@ -174,17 +174,17 @@ fn without_a_key_the_server_is_believed() {
         format!("http://{}/shop/staff?{sas}", server.table)
     };
     let doctor = |url: &str| run(in_folder(folder.path()).args(["doctor", "--sas-url", url]));
-    let good = doctor(&url("c2VjcmV0"));
+    let good = doctor(&url(OTHER_KEY));
     check(
         &good,
         &["ok time: valid until", "warn server's answer: it takes the signature, but the table does not exist"],
     );
     assert!(!good.stdout.contains("signature: made"), "nobody here can tell:\n{}", good.stdout);
     check(
-        &doctor(&url("b3RoZXI=")),
+        &doctor(&url(KEY)),
         &["fail server's answer: refused with 403 AuthenticationFailed: Signature did not match"],
     );
-    let elsewhere = url("c2VjcmV0").replace("/shop/", "/nobody/");
+    let elsewhere = url(OTHER_KEY).replace("/shop/", "/nobody/");
     check(&doctor(&elsewhere), &["fail server's answer: the server has no account nobody (404 ResourceNotFound)"]);
 }
 
@@ -398,7 +398,7 @@ fn keys() {
     let asked = house.doctor(&["--connection-string", &good, "--operation", "delete-table", "--table", "staff"]);
     check(&asked, &["ok operation: delete-table is permitted, as everything is with a key"]);
     check(
-        &doctor(&good.replace(KEY, "b3RoZXI=")),
+        &doctor(&good.replace(KEY, OTHER_KEY)),
         &[
             "fail key: refused with 403 AuthenticationFailed: it is no key of devstoreaccount1 on that server; the key is another account's, or was rotated",
         ],

@@ -11,10 +11,8 @@ use std::process::Command;
 
 use common::cli::{ask, examples, in_folder, in_shell, request, run};
 use common::client::{Client, name, new_entity};
-use common::{ACCOUNT, KEY, RunningServer};
+use common::{ACCOUNT, KEY, OTHER_KEY, RunningServer};
 use tavola_core::{AccessPolicy, EntityOperation, TableRequest};
-
-const OTHER_KEY: &str = "YSBrZXkgdGhhdCBub2JvZHkgc2hvdWxkIHNlZQ==";
 
 fn sas(folder: &Path, arguments: &str) -> String {
     run(in_folder(folder).arg("sas").args(arguments.split(' ')).args(["-o", "sas"])).text()

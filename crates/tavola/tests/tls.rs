@@ -156,8 +156,9 @@ async fn urls_in_answers_say_https() {
 fn only_a_trusted_proxy_says_the_scheme() {
     for (trusted, scheme) in [("127.0.0.1", "https"), ("10.0.0.0/8", "http")] {
         let folder = tempfile::tempdir().unwrap();
-        let server =
-            RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_SERVER__TRUSTED_PROXIES", trusted));
+        let server = RunningServer::start_with(folder.path(), |command| {
+            command.arg("--development-account").env("TAVOLA_SERVER__TRUSTED_PROXIES", trusted)
+        });
         let create = TableRequest::CreateTable(name("table"));
         let mut request = signed(&server.endpoint(), &create, MetadataLevel::Minimal);
         request.headers_mut().insert("x-forwarded-proto", HeaderValue::from_static("https"));

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 
+use crate::public_key::{host_name, ip_address};
+
 /// Why a request is not listened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stranger {
@@ -55,21 +57,13 @@ impl Door<'_> {
 
     fn is_own_name(&self, name: &str) -> bool {
         let beyond_loopback = !self.listens_on.is_loopback();
-        if let Ok(ip) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
+        if let Some(ip) = ip_address(name) {
             return beyond_loopback || ip.is_loopback();
         }
         let named = self.names.iter().any(|known| known.eq_ignore_ascii_case(name));
         // Nobody on the internet owns a name without a dot; inside a container network it is how servers are called.
         let local = beyond_loopback && !name.is_empty() && !name.contains('.');
         name.eq_ignore_ascii_case("localhost") || named || local
-    }
-}
-
-/// The name without its port.
-fn host_name(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
     }
 }
 

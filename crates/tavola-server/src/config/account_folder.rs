@@ -49,6 +49,13 @@ impl AccountFolder {
         &self.0
     }
 
+    /// Why no account comes from here, for a person to read.
+    #[must_use]
+    pub fn why_empty(&self) -> String {
+        let problem = if self.0.is_dir() { "has no account in it" } else { "does not exist" };
+        format!("the accounts folder {} {problem}", self.0.display())
+    }
+
     /// The accounts that have a file, in the order of their names. A folder that does not exist has none.
     ///
     /// # Errors
@@ -183,6 +190,8 @@ mod tests {
     use super::{AccountFolder, KeyNumber};
     use crate::config::{Config, Layers, Personality};
 
+    const KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
+
     fn account(name: &str) -> AccountName {
         AccountName::parse(name).unwrap()
     }
@@ -201,7 +210,10 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folder = AccountFolder::new(parent.path().join("accounts"));
         assert!(folder.accounts().unwrap().is_empty());
-        assert!(resolve(&folder, &[]).unwrap().accounts.is_development());
+        let missing = resolve(&folder, &[]).unwrap_err();
+        assert!(missing.contains("accounts does not exist"), "a folder that was named is not left out: {missing}");
+        let development = resolve(&folder, &[("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).unwrap();
+        assert!(development.accounts.is_development());
         let key = folder.add(&account("shop"), &[("read_only", "true".to_owned())]).unwrap();
         assert_eq!(key.len(), 88);
         let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -210,7 +222,7 @@ mod tests {
         let config = resolve(&folder, &[]).unwrap();
         assert!(config.accounts.get(&account("shop")).unwrap().read_only);
         assert!(folder.add(&account("shop"), &[]).unwrap_err().to_string().contains("exists already"));
-        let twice = resolve(&folder, &[("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0")]).unwrap_err();
+        let twice = resolve(&folder, &[("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)]).unwrap_err();
         assert!(twice.contains("configured elsewhere too"), "{twice}");
     }
 
@@ -244,7 +256,7 @@ mod tests {
     fn files_that_are_wrong() {
         let parent = tempfile::tempdir().unwrap();
         let folder = AccountFolder::new(parent.path());
-        std::fs::write(parent.path().join("shop.toml"), "key1 = \"c2VjcmV0\"\nkex2 = \"x\"").unwrap();
+        std::fs::write(parent.path().join("shop.toml"), format!("key1 = \"{KEY}\"\nkex2 = \"x\"")).unwrap();
         let error = resolve(&folder, &[]).unwrap_err();
         assert!(error.contains("shop.toml") && error.contains("kex2"), "{error}");
         std::fs::write(parent.path().join("shop.toml"), "key1 = secret").unwrap();

@@ -15,9 +15,12 @@ use tavola_service::Rate;
 use super::layers::{Fields, items};
 use super::proxies::ip_range;
 use super::targets::Targets;
-use super::{ConfigError, Layers};
+use super::{AccountFolder, ConfigError, Layers, Personality};
 use crate::budget::{Budgets, Rates};
 use crate::tenants::{Tenant, Tenants};
+
+/// A shorter key can be found by trying all of them against one signed request.
+const KEY_BYTES_MIN: usize = 32;
 
 /// One account.
 #[derive(Debug)]
@@ -28,6 +31,10 @@ pub struct Account {
     pub read_only: bool,
     /// Who may come in at all; nobody named means everybody.
     allowed_ips: Vec<IpNet>,
+    /// One of its keys is shorter than it should be; only an emulator takes such a key.
+    pub has_short_key: bool,
+    /// One of its keys is the development account's, which everybody knows.
+    pub has_public_key: bool,
     /// What it may spend.
     pub budgets: Arc<Budgets>,
     /// What it may have beside others.
@@ -57,21 +64,19 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    pub(super) fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
+    /// The configured accounts, or the development account if there are none, or both if somebody asked for both.
+    pub(super) fn resolve(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
         let sections = layers.named("accounts");
         let targets = Targets::resolve(layers)?;
-        if sections.is_empty() {
-            return Ok(Self::development(&targets));
+        let accounts = sections.iter().map(|(name, fields)| account(name, fields, &targets, personality));
+        let mut by_name = accounts.collect::<Result<HashMap<_, _>, _>>()?;
+        let development = by_name.is_empty();
+        if development || layers.parse("server.development_account")? {
+            let fields = Fields::from([("key1", DEVELOPMENT_KEY)]);
+            let (name, account) = account(DEVELOPMENT_ACCOUNT, &fields, &targets, personality)?;
+            by_name.entry(name).or_insert(account);
         }
-        let accounts = sections.iter().map(|(name, fields)| account(name, fields, &targets));
-        let by_name = accounts.collect::<Result<_, _>>()?;
-        Ok(Self { by_name, development: false })
-    }
-
-    fn development(targets: &Targets) -> Self {
-        let account = account(DEVELOPMENT_ACCOUNT, &Fields::from([("key1", DEVELOPMENT_KEY)]), targets);
-        let (name, account) = account.expect("the development account is well formed");
-        Self { by_name: HashMap::from([(name, account)]), development: true }
+        Ok(Self { by_name, development })
     }
 
     /// True if nobody configured an account.
@@ -92,9 +97,27 @@ impl Accounts {
         AccountName::parse(name).is_some_and(|name| self.by_name.contains_key(&name))
     }
 
+    /// Every account with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&AccountName, &Account)> {
+        self.by_name.iter().map(|(name, account)| (name, &**account))
+    }
+
     /// The names of all accounts.
     pub fn names(&self) -> impl Iterator<Item = &AccountName> {
         self.by_name.keys()
+    }
+
+    /// Refuses accounts that must not take the place of `current` ones. Where accounts were configured, a folder that is
+    /// gone is a mistake or an attack, and must not open the server with a key that everybody knows.
+    pub(crate) fn check_replacing(&self, current: &Self, folder: &AccountFolder) -> Result<(), ConfigError> {
+        if self.development && !current.development {
+            return Err(ConfigError(format!(
+                "no account is configured any more: {}. The accounts of before go on; bring their files back, or restart \
+                 the server to serve the development account",
+                folder.why_empty()
+            )));
+        }
+        Ok(())
     }
 
     /// The same accounts, with what `standing` ones of the same name and rates have spent already: reading the
@@ -106,11 +129,13 @@ impl Accounts {
             else {
                 continue;
             };
-            let Account { keys, read_only, allowed_ips, weight, name, .. } = &**account;
+            let Account { keys, read_only, allowed_ips, has_short_key, has_public_key, weight, name, .. } = &**account;
             *account = Arc::new(Account {
                 keys: keys.clone(),
                 read_only: *read_only,
                 allowed_ips: allowed_ips.clone(),
+                has_short_key: *has_short_key,
+                has_public_key: *has_public_key,
                 budgets: Arc::clone(&known.budgets),
                 weight: *weight,
                 name: name.clone(),
@@ -121,7 +146,12 @@ impl Accounts {
     }
 }
 
-fn account(name: &str, fields: &Fields<'_>, targets: &Targets) -> Result<(AccountName, Arc<Account>), ConfigError> {
+fn account(
+    name: &str,
+    fields: &Fields<'_>,
+    targets: &Targets,
+    personality: Personality,
+) -> Result<(AccountName, Arc<Account>), ConfigError> {
     let error = |problem: String| ConfigError(format!("accounts.{name}: {problem}"));
     let account = AccountName::parse(name)
         .ok_or_else(|| error("an account's name has letters, digits and inner hyphens".to_owned()))?;
@@ -129,6 +159,13 @@ fn account(name: &str, fields: &Fields<'_>, targets: &Targets) -> Result<(Accoun
     // The message must not show the key.
     let keys = AccountKeys::parse(key1, fields.get("key2").copied().filter(|key| !key.is_empty()));
     let keys = keys.map_err(|_| error("a key is not base64".to_owned()))?;
+    let short = short_key(fields);
+    if let Some(field) = short.filter(|_| personality == Personality::Server) {
+        return Err(error(format!(
+            "{field} is shorter than {KEY_BYTES_MIN} bytes, so that it can be guessed; make one with \
+             `openssl rand -base64 64`, or a whole account with `tavola account add`"
+        )));
+    }
     let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
         ip_range(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
     });
@@ -143,6 +180,8 @@ fn account(name: &str, fields: &Fields<'_>, targets: &Targets) -> Result<(Accoun
         keys,
         read_only: parse(fields, "read_only", false).map_err(error)?,
         allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
+        has_short_key: short.is_some(),
+        has_public_key: key_texts(fields).any(|(_, key)| key == DEVELOPMENT_KEY),
         budgets: Arc::new(Budgets::new(rates)),
         weight: weight(fields).map_err(error)?,
         name: account.clone(),
@@ -156,6 +195,17 @@ fn weight(fields: &Fields<'_>) -> Result<u32, String> {
         weight @ 1..=1000 => Ok(weight),
         other => Err(format!("weight: {other} is not between 1 and 1000")),
     }
+}
+
+fn key_texts<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let text = |field| fields.get(field).copied().filter(|key| !key.is_empty()).map(|key| (field, key));
+    [text("key1"), text("key2")].into_iter().flatten()
+}
+
+/// The field of a key that is too short. Four characters of base64 are three bytes.
+fn short_key(fields: &Fields<'_>) -> Option<&'static str> {
+    let bytes = |key: &str| key.trim_end_matches('=').len() * 3 / 4;
+    key_texts(fields).find(|(_, key)| bytes(key) < KEY_BYTES_MIN).map(|(field, _)| field)
 }
 
 /// The value of a field, or `unwritten` if nobody gave one.

@@ -1,6 +1,6 @@
 //! Where values come from: flag over `TAVOLA_*` over `AZURITE_*` over file over default. The origin of each is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -48,6 +48,8 @@ impl fmt::Display for Origin {
 pub struct Layers {
     values: BTreeMap<String, (Zeroizing<String>, Origin)>,
     notes: Vec<String>,
+    /// Files that variables name because a secret is in them.
+    secret_files: BTreeSet<PathBuf>,
 }
 
 /// Paths and origins, never values.
@@ -139,7 +141,10 @@ impl Layers {
         let Some(rest) = name.strip_prefix(VARIABLE_PREFIX).filter(|rest| rest.contains("__")) else { return Ok(()) };
         let path = rest.replace("__", ".").to_ascii_lowercase();
         let (path, value) = match path.strip_suffix("_file") {
-            Some(path) if check_path(path).is_ok() => (path.to_owned(), read_secret_file(name, &value)?),
+            Some(path) if check_path(path).is_ok() => {
+                self.secret_files.insert(PathBuf::from(&value));
+                (path.to_owned(), read_secret_file(name, &value)?)
+            }
             _ => (path, value),
         };
         check_path(&path).map_err(|problem| ConfigError(format!("variable {name}: {problem}")))?;
@@ -238,6 +243,20 @@ impl Layers {
     pub fn account_key(&self, account: &AccountName, number: KeyNumber) -> Option<&str> {
         let path = format!("accounts.{account}.{}", number.field());
         self.values.get(&path).map(|(value, _)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// Every file that holds a key or a password of this configuration.
+    pub(super) fn secret_files(&self) -> BTreeSet<PathBuf> {
+        let secret = |path: &str| {
+            let in_section = NamedSection::split(path).is_some_and(|(_, _, field)| field.secret);
+            in_section || Setting::find(path).is_some_and(Setting::is_secret)
+        };
+        let written = self.values.iter().filter_map(|(path, (_, origin))| match origin {
+            Origin::File(file) if secret(path) => Some(file.clone()),
+            _ => None,
+        });
+        let named = Some(self.text("store.password_file")).filter(|path| !path.is_empty()).map(PathBuf::from);
+        self.secret_files.iter().cloned().chain(written).chain(named).collect()
     }
 
     /// Every setting with its value and origin, secrets masked.

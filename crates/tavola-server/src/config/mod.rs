@@ -13,7 +13,9 @@ pub mod settings;
 mod targets;
 mod tls;
 pub mod tokens;
+mod warnings;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ pub use settings::{OLD_NAMES, SETTINGS, Setting};
 use tavola_protocol::Precedence;
 pub use tls::{ClientCertificates, TlsConfig};
 pub use tokens::TokenConfig;
+pub use warnings::Warning;
 
 use crate::connection::Scheme;
 
@@ -61,11 +64,11 @@ pub struct Config {
     pub table: SocketAddr,
     /// Where health and metrics listen.
     pub admin: SocketAddr,
+    /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which its model does not have.
+    pub admin_port_is_open: bool,
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     /// Never look for the account in the host name.
-    /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which its model does not have.
-    pub admin_port_is_open: bool,
     pub path_style_only: bool,
     /// How connections are secured; `None`: not at all.
     pub tls: Option<TlsConfig>,
@@ -75,6 +78,10 @@ pub struct Config {
     pub accounts: Accounts,
     /// Where accounts are kept that can be changed while serving.
     pub account_folder: AccountFolder,
+    /// What the development account is called in `Host`, beside names that only this machine or network can have.
+    pub development_hosts: Vec<String>,
+    /// Files with keys or passwords.
+    pub secret_files: BTreeSet<PathBuf>,
     /// Whose tokens count, and for what.
     pub tokens: TokenConfig,
     /// Where entities are kept.
@@ -200,15 +207,17 @@ impl Config {
             personality,
             table: SocketAddr::new(host, layers.parse("server.table_port")?),
             admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
+            admin_port_is_open: personality == Personality::Emulator
+                && layers.origin("server.admin_port") == Origin::Default,
             admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
             path_style_only: layers.parse("server.path_style_only")?,
             tls: TlsConfig::resolve(layers)?,
             trusted_proxies: proxies::trusted_proxies(layers)?,
-            accounts: Accounts::resolve(layers)?,
+            accounts: Accounts::resolve(layers, personality)?,
             account_folder: AccountFolder::new(layers.text("server.accounts_folder")),
+            development_hosts: layers.list("server.development_hosts").map(str::to_owned).collect(),
+            secret_files: layers.secret_files(),
             tokens: TokenConfig::resolve(layers)?,
-            admin_port_is_open: personality == Personality::Emulator
-                && layers.origin("server.admin_port") == Origin::Default,
             store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             auth_failures: AuthFailureLimits::resolve(layers)?,
@@ -216,22 +225,33 @@ impl Config {
             audit: AuditConfig::resolve(layers)?,
             notes: layers.notes().to_vec(),
         };
-        config.check_exposure()?;
+        config.check_development_account(layers)?;
         Ok(config)
     }
 
-    /// The development account's key is public, so it must not be reachable from elsewhere unless somebody asked for an
-    /// emulator.
-    fn check_exposure(&self) -> Result<(), ConfigError> {
-        let exposed = self.personality == Personality::Server && !self.table.ip().is_loopback();
-        if exposed && self.accounts.is_development() {
-            return Err(ConfigError(format!(
-                "refusing to listen on {} without accounts: the development account's key is public. \
-                 Configure [accounts.NAME] with key1, set TAVOLA_ACCOUNTS__NAME__KEY1, or listen on 127.0.0.1",
-                self.table.ip()
-            )));
+    /// The development account's key is public. It is served where nobody configured an account and nobody else can come
+    /// in, or where somebody asked for it; anything else is a mistake, most likely an accounts folder that is gone.
+    fn check_development_account(&self, layers: &Layers) -> Result<(), ConfigError> {
+        let asked_for = self.personality == Personality::Emulator || layers.parse("server.development_account")?;
+        if asked_for || !self.accounts.is_development() {
+            return Ok(());
         }
-        Ok(())
+        let named = layers.origin("server.accounts_folder");
+        let refused = if !self.table.ip().is_loopback() {
+            format!("refusing to listen on {} without accounts", self.table.ip())
+        } else if !self.trusted_proxies.is_empty() {
+            "refusing to serve behind server.trusted_proxies without accounts".to_owned()
+        } else if named != Origin::Default {
+            format!("refusing to serve without accounts, because server.accounts_folder is set ({named})")
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError(format!(
+            "{refused}: {}, and the development account's key is public. Make an account with `tavola account add NAME`, \
+             configure [accounts.NAME] with key1, or, if everybody may do everything, ask for the development account \
+             with --development-account",
+            self.account_folder.why_empty()
+        )))
     }
 }
 

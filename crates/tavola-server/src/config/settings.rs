@@ -182,6 +182,20 @@ pub const SETTINGS: &[Setting] = &[
         "Folder with one file per account, written by `tavola account`",
     ),
     setting(
+        "server.development_account",
+        Some("development-account"),
+        "BOOL",
+        "false",
+        "Serve the development account, whose key is public, also beside others, beyond loopback or behind proxies",
+    ),
+    setting(
+        "server.development_hosts",
+        Some("development-hosts"),
+        "NAMES",
+        "",
+        "Host names under which the development account is used, beside localhost; *.NAME for all below one",
+    ),
+    setting(
         "server.trusted_proxies",
         None,
         "RANGES",

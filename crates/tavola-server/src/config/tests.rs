@@ -3,7 +3,10 @@ use std::io::Write;
 use tavola_core::AccountName;
 use tavola_service::Rate;
 
+use super::accounts::DEVELOPMENT_KEY;
 use super::{Config, ConfigError, Layers, Origin, Personality, StoreConfig};
+
+const KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
 fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
     let mut toml = tempfile::NamedTempFile::new().unwrap();
@@ -58,18 +61,25 @@ fn bad_values_name_the_setting_and_its_origin() {
 fn beyond_loopback_accounts_are_needed() {
     let error = resolve("[server]\nhost = \"0.0.0.0\"", &[]).unwrap_err().to_string();
     assert!(error.starts_with("refusing to listen on 0.0.0.0 without accounts"), "{error}");
-    assert!(resolve("[server]\nhost = \"0.0.0.0\"\n[accounts.shop]\nkey1 = \"c2VjcmV0\"", &[]).is_ok());
+    assert!(resolve(&format!("[server]\nhost = \"0.0.0.0\"\n[accounts.shop]\nkey1 = \"{KEY}\""), &[]).is_ok());
+    let proxies = ("TAVOLA_SERVER__TRUSTED_PROXIES", "127.0.0.1");
+    let error = resolve("", &[proxies]).unwrap_err().to_string();
+    assert!(error.contains("trusted_proxies") && error.contains("tavola-accounts does not exist"), "{error}");
+    for exposed in [proxies, ("TAVOLA_SERVER__HOST", "0.0.0.0"), ("TAVOLA_SERVER__ACCOUNTS_FOLDER", "/nowhere")] {
+        assert!(resolve("", &[exposed]).is_err(), "{exposed:?}");
+        assert!(resolve("", &[exposed, ("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).is_ok(), "{exposed:?}");
+    }
     let layers = layers("[server]\nhost = \"0.0.0.0\"", &[]).unwrap();
     assert!(Config::resolve(&layers, Personality::Emulator).is_ok());
 }
 
 #[test]
 fn accounts_come_from_every_layer() {
-    let config = resolve("", &[("AZURITE_ACCOUNTS", "one:c2VjcmV0;two:c2VjcmV0:c2VjcmV0;")]).unwrap();
+    let config = resolve("", &[("AZURITE_ACCOUNTS", &format!("one:{KEY};two:{KEY}:{KEY};"))]).unwrap();
     assert!(config.accounts.contains("one") && config.accounts.contains("two"));
     assert!(!config.accounts.contains("devstoreaccount1"));
     let mut key = tempfile::NamedTempFile::new().unwrap();
-    key.write_all(b"c2VjcmV0\n").unwrap();
+    key.write_all(format!("{KEY}\n").as_bytes()).unwrap();
     let path = key.path().to_str().unwrap();
     let config = resolve("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1_FILE", path)]).unwrap();
     assert!(config.accounts.contains("shop"));
@@ -80,9 +90,61 @@ fn accounts_come_from_every_layer() {
 }
 
 #[test]
+fn short_keys_are_for_emulators() {
+    // 31 and 32 bytes.
+    let (short, long) =
+        ("c2hvcnQgYnkgb25lIGJ5dGUuLi4uLi4uLi4uLi4uLg==", "anVzdCBsb25nIGVub3VnaC4uLi4uLi4uLi4uLi4uLi4=");
+    for (first, second, wrong) in
+        [(long, long, ""), (short, long, "key1"), (long, short, "key2"), ("c2VjcmV0", "", "key1"), (long, "", "")]
+    {
+        let file = format!("[accounts.shop]\nkey1 = \"{first}\"\nkey2 = \"{second}\"");
+        let layers = layers(&file, &[]).unwrap();
+        match Config::resolve(&layers, Personality::Server) {
+            Ok(config) => assert!(wrong.is_empty() && config.warnings().is_empty(), "{first} {second}"),
+            Err(error) => {
+                let error = error.to_string();
+                let teaches = error.contains(wrong) && error.contains("openssl rand") && error.contains("account add");
+                assert!(!wrong.is_empty() && teaches && !error.contains(first), "{error}");
+            }
+        }
+        let emulator = Config::resolve(&layers, Personality::Emulator).unwrap();
+        assert_eq!(emulator.warnings().len(), usize::from(!wrong.is_empty()), "{first} {second}");
+    }
+}
+
+#[test]
+fn what_is_not_safe_is_said() {
+    let says = |settings: &[(&str, &str)]| {
+        let shop = ("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY);
+        let config = resolve("", &[settings, &[shop]].concat()).unwrap();
+        config.warnings().into_iter().map(|warning| format!("{} {}", warning.subject, warning.says)).collect::<Vec<_>>()
+    };
+    let everywhere = ("TAVOLA_SERVER__HOST", "0.0.0.0");
+    let https = ("TAVOLA_TLS__CERT", "cert.pem");
+    let public = ("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true");
+    let proxy = ("TAVOLA_SERVER__TRUSTED_PROXIES", "10.0.0.1");
+    assert_eq!(says(&[]), [""; 0]);
+    assert_eq!(says(&[public]), [""; 0]);
+    assert_eq!(says(&[everywhere, https]), [""; 0]);
+    assert!(says(&[everywhere])[0].starts_with("connections in the clear on 0.0.0.0:10002"));
+    assert!(says(&[everywhere, https, public])[0].contains("devstoreaccount1 has the development account's key"));
+    assert!(says(&[proxy, public])[0].contains("public"));
+    assert!(says(&[proxy, ("TAVOLA_ACCOUNTS__OTHER__KEY1", DEVELOPMENT_KEY)])[0].contains("other has"));
+    let mut key = tempfile::NamedTempFile::new().unwrap();
+    key.write_all(KEY.as_bytes()).unwrap();
+    let path = key.path().to_str().unwrap().to_owned();
+    let file = ("TAVOLA_ACCOUNTS__MORE__KEY1_FILE", path.as_str());
+    assert_eq!(says(&[file]), [""; 0], "mode 0600");
+    std::fs::set_permissions(key.path(), std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    assert_eq!(says(&[file]), [format!("keys {path} holds keys, and others can read it (mode 640)")]);
+}
+
+#[test]
 fn targets_are_for_accounts_without_budgets_of_their_own() {
-    let accounts = "[accounts.usual]\nkey1 = \"c2VjcmV0\"\n[accounts.own]\nkey1 = \"c2VjcmV0\"\n\
-                    requests_per_second = 5\npartition_entities_per_second = 0\n";
+    let accounts = format!(
+        "[accounts.usual]\nkey1 = \"{KEY}\"\n[accounts.own]\nkey1 = \"{KEY}\"\nrequests_per_second = 5\n\
+         partition_entities_per_second = 0\n"
+    );
     let check = |targets: &str, usual: [u64; 2], own: [u64; 2]| {
         let config = resolve(&format!("{targets}\n{accounts}"), &[]).unwrap();
         for (name, expected) in [("usual", usual), ("own", own)] {
@@ -109,12 +171,12 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
 
 #[test]
 fn secrets_are_masked() {
-    let layers = layers("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0")]).unwrap();
+    let layers = layers("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)]).unwrap();
     let shown: Vec<String> = layers.shown().map(|(path, value, origin)| format!("{path}={value} {origin}")).collect();
     assert!(shown.contains(&"accounts.shop.key1=*** variable TAVOLA_ACCOUNTS__SHOP__KEY1".to_owned()), "{shown:?}");
-    assert!(!shown.concat().contains("c2VjcmV0"));
+    assert!(!shown.concat().contains(KEY));
     let config = Config::resolve(&layers, Personality::Server).unwrap();
-    assert!(!format!("{config:?}").contains("c2VjcmV0"));
+    assert!(!format!("{config:?}").contains(KEY));
 }
 
 #[test]
@@ -138,7 +200,8 @@ fn tls_needs_a_certificate_and_hides_its_password() {
 
 #[test]
 fn proxies_are_addresses_or_ranges() {
-    let config = resolve("[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\", \"::ffff:1.2.3.4\"]", &[]).unwrap();
+    let proxies = "trusted_proxies = [\"10.0.0.0/8\", \"::1\", \"::ffff:1.2.3.4\"]";
+    let config = resolve(&format!("[server]\n{proxies}\n[accounts.shop]\nkey1 = \"{KEY}\""), &[]).unwrap();
     let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["10.0.0.0/8", "::1/128", "1.2.3.4/32"]);
     assert_eq!(resolve("", &[]).unwrap().trusted_proxies, []);

@@ -14,8 +14,8 @@ pub(crate) const FROZEN: &str = "frozen";
 /// An account that does not admit the caller's address.
 pub(crate) const WALLED: &str = "walled";
 
-pub(crate) const KEY1: &str = "Zmlyc3Qga2V5IG9mIGV2ZXJ5IGFjY291bnQ=";
-pub(crate) const KEY2: &str = "c2Vjb25kIGtleSBvZiBldmVyeSBhY2NvdW50";
+pub(crate) const KEY1: &str = "Zmlyc3Qga2V5IG9mIGV2ZXJ5IGFjY291bnQgaW4gdGhpcyBtYXRyaXg=";
+pub(crate) const KEY2: &str = "c2Vjb25kIGtleSBvZiBldmVyeSBhY2NvdW50IGluIHRoaXMgbWF0cml4";
 const STRANGERS_KEY: &str = "YSBrZXkgb2Ygbm9ib2R5IHdlIGtub3c=";
 
 /// The access policy that the table has while a case needs one.

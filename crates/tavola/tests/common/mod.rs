@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 pub(crate) use tavola_testkit::client;
-pub(crate) use tavola_testkit::server_process::{ACCOUNT, KEY};
+pub(crate) use tavola_testkit::server_process::{ACCOUNT, KEY, OTHER_KEY};
 use tavola_testkit::server_process::{ServerProcess, command, serve_command};
 
 /// This build.

@@ -1,11 +1,10 @@
 //! This machine: configuration, ports, clock, who can read keys, the certificate.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tavola_server::Config;
-use tavola_server::config::{Layers, Origin, StoreConfig};
+use tavola_server::config::{Layers, StoreConfig, Warning};
 
 use super::home::Home;
 use super::report::Report;
@@ -13,9 +12,6 @@ use super::server::{self, Readiness};
 use super::{at_rest, certificate, cluster};
 use crate::account_access::{self, optional_setting, reachable};
 use crate::http_client::{HttpClient, HttpError};
-
-/// Reading by the group or by others.
-const READ_BY_OTHERS: u32 = 0o044;
 
 pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Report) {
     let (layers, config) = match &home.0 {
@@ -33,7 +29,7 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
     check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report).await;
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
-    check_modes(layers, config, report);
+    check_safety(config, report);
     check_certificate(layers, config, report);
     match &config.store {
         StoreConfig::Memory => {}
@@ -84,40 +80,15 @@ fn taken(subject: &str, at: SocketAddr, how: &str, report: &mut Report) {
     report.fail(subject, format!("{at} is taken by something that is not a ready Tavola: {how}"), advice);
 }
 
-/// Who has a key owns the account, so its file must be its owner's alone.
-fn check_modes(layers: &Layers, config: &Config, report: &mut Report) {
-    let mut files: Vec<PathBuf> = config
-        .accounts
-        .names()
-        .flat_map(|account| ["key1", "key2"].map(|key| format!("accounts.{account}.{key}")))
-        .filter_map(|path| match layers.origin(&path) {
-            Origin::File(file) => Some(file),
-            _ => None,
-        })
-        .collect();
-    files.sort();
-    files.dedup();
-    let folder = config.account_folder.path();
-    let open = |path: &Path| mode(path).is_some_and(|mode| mode & READ_BY_OTHERS != 0);
-    for file in files.iter().filter(|file| open(file)) {
-        let mode = mode(file).unwrap_or_default();
-        let words = format!("{} holds keys, and others can read it (mode {mode:o})", file.display());
-        report.warn("keys", words, format!("chmod 600 {}", file.display()));
-    }
-    if open(folder) {
-        report.warn(
-            "keys",
-            format!("others can look into {}", folder.display()),
-            format!("chmod 700 {}", folder.display()),
-        );
-    }
-    if !files.is_empty() && !files.iter().any(|file| open(file)) && !open(folder) {
+/// What the server would warn of at its start.
+fn check_safety(config: &Config, report: &mut Report) {
+    let warnings = config.warnings();
+    if !config.secret_files.is_empty() && !warnings.iter().any(|warning| warning.subject == "keys") {
         report.ok("keys", "files with keys can be read by their owner only");
     }
-}
-
-fn mode(path: &Path) -> Option<u32> {
-    std::fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
+    for Warning { subject, says, advice } in warnings {
+        report.warn(subject, says, advice);
+    }
 }
 
 fn check_certificate(layers: &Layers, config: &Config, report: &mut Report) {
