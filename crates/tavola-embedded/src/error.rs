@@ -50,6 +50,15 @@ pub enum OpenError {
         /// One of the files in it.
         example: String,
     },
+    /// Something in it is a link, through which we would write elsewhere.
+    #[error(
+        "{link} is a symbolic link, and nothing is written through one in a data folder: put the file itself there, or \
+         make the data folder as a whole a link"
+    )]
+    Link {
+        /// The link.
+        link: PathBuf,
+    },
     /// Bytes on disk are not what was written.
     #[error(
         "the data folder {folder} is damaged: {what}. Nothing was changed. Restore the folder from a backup; or see all \

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::check::{Place, Report};
 use crate::error::OpenError;
+use crate::private_files::{create_file, create_folder, make_private, refuse_links};
 
 /// The newest format of a data folder that this version knows, and the one that it writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -37,16 +38,18 @@ pub(crate) struct DataFolder {
 impl DataFolder {
     /// Creates the folder if it is new, checks whose it is, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
-        fs::create_dir_all(path).map_err(OpenError::io("create the folder", path))?;
+        create_folder(path)?;
         let marker = path.join(MARKER);
         if !marker.try_exists().map_err(OpenError::io("look for", &marker))? {
             refuse_foreign_files(path)?;
             write_marker(path)?;
         }
+        refuse_links(path)?;
         let lock = lock(path, &marker)?;
         check_format(path, &marker)?;
         let engine = path.join(ENGINE_FOLDER);
-        fs::create_dir_all(&engine).map_err(OpenError::io("create the folder", &engine))?;
+        create_folder(&engine)?;
+        make_private(path)?;
         sync_folder(path)?;
         Ok(Self { path: path.to_owned(), _lock: Some(lock) })
     }
@@ -102,7 +105,7 @@ fn refuse_foreign_files(path: &Path) -> Result<(), OpenError> {
 fn write_marker(path: &Path) -> Result<(), OpenError> {
     let unfinished = path.join(MARKER_UNFINISHED);
     let write = || {
-        let mut file = File::create(&unfinished)?;
+        let mut file = create_file(&unfinished)?;
         writeln!(file, "{MARKER_PREFIX}{FORMAT_VERSION}")?;
         file.sync_all()?;
         fs::rename(&unfinished, path.join(MARKER))

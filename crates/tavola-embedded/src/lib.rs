@@ -5,7 +5,7 @@
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
 //! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
-//! `log_check`, `options`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's files
+//! `private_files`, `log_check`, `options`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's files
 //! without the engine.
 
 pub mod check;
@@ -21,6 +21,7 @@ mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod options;
+pub mod private_files;
 mod queue;
 mod reclaim;
 pub mod repair;

@@ -9,7 +9,6 @@
 //! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
 //! count of changes (4 bytes), from which the next one's sequence number follows.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
 use crate::files::manifest::{self, Manifest};
 use crate::files::{name_of, numbered};
 use crate::mark;
+use crate::private_files::open_for_writing;
 
 /// Of a write: its sequence number and its count of changes.
 const HEAD_BYTES: usize = 12;
@@ -58,7 +58,7 @@ pub(crate) struct TornEdit {
 impl TornEdit {
     pub(crate) fn cut_off(&self) -> Result<(), OpenError> {
         let cut = || {
-            let file = File::options().write(true).open(&self.path)?;
+            let file = open_for_writing(&self.path)?;
             file.set_len(self.offset)?;
             file.sync_all()
         };

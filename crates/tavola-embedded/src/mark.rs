@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::OpenError;
 use crate::folder::sync_folder;
+use crate::private_files::{create_file, open_for_writing};
 
 /// The file's name in the data folder.
 pub(crate) const NAME: &str = "SYNCED";
@@ -125,7 +126,7 @@ impl Mark {
             create(folder, sequence)?;
         }
         let text = fs::read(&path).map_err(OpenError::io("read", &path))?;
-        let file = File::options().write(true).open(&path).map_err(OpenError::io("open", &path))?;
+        let file = open_for_writing(&path).map_err(OpenError::io("open", &path))?;
         // The line that is not whole, or the older one: `None` is less than every number.
         let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
         let state = State { sequence: 0, since: Instant::now(), next, failed: false };
@@ -173,7 +174,7 @@ impl Mark {
 fn create(folder: &Path, sequence: u64) -> Result<(), OpenError> {
     let unfinished = folder.join(UNFINISHED);
     let write = || {
-        let mut file = File::create(&unfinished)?;
+        let mut file = create_file(&unfinished)?;
         file.write_all(&line(sequence).repeat(2))?;
         file.sync_all()?;
         fs::rename(&unfinished, folder.join(NAME))

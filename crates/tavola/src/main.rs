@@ -29,7 +29,10 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_stem()).and_then(|name| name.to_str());
     let result = match called_as {
-        Some(name) if name.starts_with("azurite") => azurite::run(&arguments),
+        Some(name) if name.starts_with("azurite") => {
+            keep_files_private();
+            azurite::run(&arguments)
+        }
         _ => run(&arguments),
     };
     match result {
@@ -38,8 +41,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// What this process writes is its owner's alone, whatever the shell's umask says: data, logs, keys.
+fn keep_files_private() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
 fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
     let matches = flags::command().try_get_matches_from(arguments)?;
+    // Certificates are for others to read; the command gives each file its mode.
+    if matches.subcommand_name() != Some("cert") {
+        keep_files_private();
+    }
     match matches.subcommand() {
         Some(("serve", matches)) => commands::serve::run(matches),
         Some(("account", matches)) => commands::account::run(matches),

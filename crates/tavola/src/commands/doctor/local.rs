@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
+use tavola_embedded::private_files;
 use tavola_server::Config;
 use tavola_server::config::{Layers, StoreConfig, Warning};
 
@@ -30,6 +31,7 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report).await;
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_safety(config, report);
+    check_data_folder(config, report);
     check_certificate(layers, config, report);
     match &config.store {
         StoreConfig::Memory => {}
@@ -88,6 +90,32 @@ fn check_safety(config: &Config, report: &mut Report) {
     }
     for Warning { subject, says, advice } in warnings {
         report.warn(subject, says, advice);
+    }
+}
+
+/// Whoever can read the files has all data, whatever the server says to them.
+fn check_data_folder(config: &Config, report: &mut Report) {
+    let StoreConfig::Embedded { location, .. } = &config.store else { return };
+    let folder = location.display();
+    if !location.exists() {
+        return;
+    }
+    match (private_files::find_link(location), private_files::open_to_others(location)) {
+        (Ok(None), Ok(open)) => match open.first() {
+            None => report.ok("data folder", format!("{folder} can be used by its owner only")),
+            Some((first, mode)) => {
+                let words =
+                    format!("others can use {} files of {folder}: {} has mode {mode:o}", open.len(), first.display());
+                report.warn("data folder", words, format!("chmod -R go= {folder}; `tavola serve` does so too"));
+            }
+        },
+        (Ok(Some(link)), _) => {
+            let advice = "put the file itself there; the server does not start with it";
+            report.fail("data folder", format!("{} is a symbolic link", link.display()), advice);
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            report.fail("data folder", format!("cannot look into {folder}: {error}"), "run as the user of the server");
+        }
     }
 }
 
