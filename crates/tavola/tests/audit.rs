@@ -81,7 +81,7 @@ impl World {
     }
 
     fn metric(&self, name: &str) -> u64 {
-        let request = Request::get("/metrics").header("host", &self.server.admin).body(Bytes::new()).unwrap();
+        let request = Request::get("/metrics").body(Bytes::new()).unwrap();
         let answer = Client::connect(&self.server.admin).unwrap().exchange(&request).unwrap();
         let text = String::from_utf8(answer.body().to_vec()).unwrap();
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
