@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::{
-    conformance, deny, doc_snippets, fuzz, leaks, on_cassandra, progress, ratchet, rocksdb, sdk, server, shell, tidy,
-    torture, workspace,
+    conformance, deny, doc_snippets, fuzz, install, leaks, on_cassandra, progress, ratchet, rocksdb, sdk, server,
+    shell, tidy, torture, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -176,6 +176,7 @@ fn cargo(arguments: &[&str]) -> Result<Outcome> {
 
 /// Panics are part of the output, so all of it is kept for the search.
 fn unit() -> Result<Outcome> {
+    install::ensure(&["logrotate"], "the test of rotated logs", || shell::has_program("logrotate"))?;
     let output = leaks::folder()?.join("output-unit");
     let mut cargo = workspace::cargo()?;
     cargo.args(["test", "--workspace"]).env(leaks::VARIABLE, leaks::folder()?);

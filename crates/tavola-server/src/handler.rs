@@ -392,9 +392,24 @@ impl<'a> RequestInHand<'a> {
     fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
         self.subject.error_code = Some(tavola_protocol::rejection::status_code_text(rejection).code);
         self.subject.deny_reason = DenyReason::of(rejection);
+        self.trace_rejection(rejection);
         self.subject.throttled_by = Bound::behind(rejection);
         self.subject.cost = Cost { rows_returned: 0, ..self.subject.cost };
         render_rejection(rejection, &self.exchange())
+    }
+
+    /// What the client is told, for a log that tells everything.
+    fn trace_rejection(&self, rejection: &Rejection) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let parts = tavola_protocol::rejection::status_code_text(rejection);
+        let detail = match rejection.innermost() {
+            Rejection::AuthenticationFailed { detail, .. } => detail.as_deref(),
+            _ => None,
+        };
+        let (request_id, code, text) = (&self.request_id, parts.code, &*parts.text);
+        tracing::debug!(request_id, code, text, detail, "the request gets an error");
     }
 
     fn report(&self, address: Option<&Address>, response: &Response<Bytes>) {

@@ -1,8 +1,8 @@
 //! What all connections share.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tavola_fair::Pool;
@@ -10,12 +10,12 @@ use tavola_protocol::Precedence;
 use tavola_service::TableService;
 
 use crate::auth_failures::AuthFailures;
-use crate::config::{AccountFolder, Accounts, Config, ConfigError, Limits, TokenConfig};
+use crate::config::{AccountFolder, Accounts, Config, ConfigError, Layers, Limits, TokenConfig};
 use crate::lane::QueryLane;
 use crate::public_key::DevelopmentHosts;
 use crate::telemetry::Telemetry;
 use crate::tenants::Tenants;
-use crate::tokens::TokenAuthority;
+use crate::tokens::{FreshKeys, TokenAuthority};
 
 /// What the store says about itself.
 pub trait Health: fmt::Debug + Send + Sync + 'static {
@@ -53,6 +53,27 @@ pub trait Configuration: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// What is wrong with it.
     fn read(&self) -> Result<Config, ConfigError>;
+
+    /// Makes everything ready that the node does not know of: certificates, log files. Nothing changes before the answer is
+    /// called, and then nothing can fail any more.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn prepare(&self, _config: &Config) -> Result<Apply, ConfigError> {
+        Ok(Box::new(|| {}))
+    }
+}
+
+/// Puts into force what was made ready.
+pub type Apply = Box<dyn FnOnce() + Send>;
+
+/// What became of a configuration that was read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Accounts that count now.
+    pub accounts: usize,
+    /// Settings that were changed and count only after a restart.
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// A configuration that nobody can change.
@@ -86,12 +107,16 @@ pub struct Node {
     /// What the store says about itself.
     pub health: Arc<dyn Health>,
     /// Where accounts are kept that can be changed while serving.
-    pub account_folder: AccountFolder,
+    account_folder: ArcSwap<AccountFolder>,
+    /// What the server was started with.
+    started_with: Layers,
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
     configuration: Box<dyn Configuration>,
     /// Who failed to authenticate, and how often.
     pub(crate) auth_failures: Arc<AuthFailures>,
+    /// Two reloads at a time could each undo half of the other.
+    reloading: Mutex<()>,
     /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
     pub(crate) open_requests: AtomicUsize,
     /// What each account has of what is bounded.
@@ -124,9 +149,11 @@ impl Node {
             limits: config.limits,
             telemetry,
             health,
-            account_folder: config.account_folder.clone(),
+            account_folder: ArcSwap::from_pointee(config.account_folder.clone()),
+            started_with: config.layers.clone(),
             admin_names: config.admin_names.clone(),
             configuration: Box::new(config.clone()),
+            reloading: Mutex::new(()),
             open_requests: AtomicUsize::new(0),
             tenants: Tenants::new(&config.limits),
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
@@ -155,36 +182,62 @@ impl Node {
         Self { configuration: Box::new(configuration), ..self }
     }
 
+    /// Where accounts are kept that can be changed while serving.
+    #[must_use]
+    pub fn account_folder(&self) -> Arc<AccountFolder> {
+        self.account_folder.load_full()
+    }
+
     /// Reads the configuration again and takes from it what can change while serving: from the next request on other
-    /// keys count. Requests under way finish with those that they came with. What is wrong changes nothing.
+    /// keys count. Requests under way finish with those that they came with. All of it is taken, or nothing: first
+    /// everything that can fail is done, then everything is put into force.
     ///
     /// # Errors
-    /// What is wrong.
-    pub fn read_again(&self) -> Result<(), ConfigError> {
+    /// What is wrong; then nothing has changed.
+    pub fn reload(&self) -> Result<Reloaded, ConfigError> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let config = self.configuration.read()?;
-        let standing = self.accounts();
-        config.accounts.check_replacing(&standing, &config.account_folder)?;
-        self.read_tokens_again(&config.tokens)?;
-        self.accounts.store(Arc::new(config.accounts.with_budgets_of(&standing)));
-        Ok(())
+        let current = self.accounts();
+        config.accounts.check_replacing(&current, &config.account_folder)?;
+        let tokens = self.prepare_tokens(&config.tokens)?;
+        let apply = self.configuration.prepare(&config)?;
+        let accounts = config.accounts.with_budgets_of(&current);
+        let reloaded = Reloaded {
+            accounts: accounts.names().count(),
+            needs_restart: config.layers.needing_restart(&self.started_with),
+        };
+        match tokens {
+            FreshTokens::SameIssuers(keys) => self.tokens().install(keys),
+            FreshTokens::Others(tokens) => {
+                tokens.authority.start();
+                self.tokens.store(Arc::new(tokens));
+            }
+        }
+        self.accounts.store(Arc::new(accounts));
+        self.account_folder.store(Arc::new(config.account_folder));
+        apply();
+        Ok(reloaded)
     }
 
     /// Issuers that are the same keep the keys that they were asked for.
-    fn read_tokens_again(&self, config: &TokenConfig) -> Result<(), ConfigError> {
-        let standing = self.tokens.load_full();
-        if standing.config == *config {
-            return standing.authority.reload();
+    fn prepare_tokens(&self, config: &TokenConfig) -> Result<FreshTokens, ConfigError> {
+        let current = self.tokens.load_full();
+        if current.config == *config {
+            return current.authority.read_keys().map(FreshTokens::SameIssuers);
         }
-        let tokens = Tokens::new(config)?;
-        tokens.authority.start();
-        self.tokens.store(Arc::new(tokens));
-        Ok(())
+        Tokens::new(config).map(FreshTokens::Others)
     }
 
     /// The id of the next request.
     pub(crate) fn next_request_id(&self) -> String {
         self.request_ids.next()
     }
+}
+
+/// What tokens are checked with from the end of a reload on.
+enum FreshTokens {
+    SameIssuers(FreshKeys),
+    Others(Tokens),
 }
 
 /// The issuers of tokens, and what they were made from.

@@ -28,7 +28,7 @@ fn config(toml: &str) -> TokenConfig {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tavola.toml");
     fs::write(&file, toml).unwrap();
-    TokenConfig::resolve(&Layers::read(Some(&file), []).unwrap()).unwrap()
+    TokenConfig::resolve(&Layers::read(Some(&file), [])).unwrap()
 }
 
 fn authority(toml: &str) -> TokenAuthority {

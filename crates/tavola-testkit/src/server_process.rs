@@ -119,6 +119,9 @@ impl ServerProcess {
             if line.contains("listening at http") {
                 self.table = authority(&line);
             }
+            if let Some((_, address)) = line.split_once("Table service successfully started on ") {
+                self.table = address.to_owned();
+            }
             if line.starts_with("Health and metrics") {
                 self.admin = authority(&line);
             }

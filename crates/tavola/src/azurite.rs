@@ -7,12 +7,16 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::{Config, ConfigError};
 
+use crate::announce::Announcer;
 use crate::exit::Failure;
 use crate::flags;
 use crate::serve::{self, CommandLine};
 
 /// Our data lives in a folder of its own beside whatever the location holds: by default that is somebody's project.
 const DATA_FOLDER: &str = "__tavola_table__";
+
+/// What `--debug` writes: everything of ours, and of others what is worth a warning.
+const DEBUG_FILTER: &str = "warn,tavola=debug,tavola_server=debug,tavola_service=debug,tavola_embedded=debug";
 
 /// Flags with a value that belong to services or features which do not exist yet.
 const NOT_YET_WITH_VALUE: [&str; 7] = [
@@ -27,15 +31,24 @@ const NOT_YET_WITH_VALUE: [&str; 7] = [
 /// Switches that change nothing here: they ask for what is always so.
 const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
 
+/// What `-v` prints, alone on its line as Azurite does: scripts compare it with the versions that they know. It is the
+/// version that this personality was held against.
+const AZURITE_VERSION: &str = "3.35.0";
+
 /// Runs as `azurite` or `azurite-table`.
-pub(crate) fn run(arguments: &[OsString]) -> Result<(), Failure> {
+pub(crate) fn run(called_as: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let matches = command().try_get_matches_from(arguments)?;
+    if matches.get_flag("version") {
+        println!("{AZURITE_VERSION}");
+        return Ok(());
+    }
     warn_of_what_is_missing(&matches);
-    serve::run(CommandLine { matches, resolve })
+    let announcer = if called_as == "azurite-table" { Announcer::AzuriteTable } else { Announcer::Azurite };
+    serve::run(CommandLine { matches, resolve, announcer })
 }
 
 fn resolve(matches: &ArgMatches) -> Result<Config, ConfigError> {
-    let mut config = Config::resolve(&layers(matches)?, Personality::Emulator)?;
+    let mut config = Config::resolve(&layers(matches), Personality::Emulator)?;
     if matches.get_one::<String>("oauth").is_some() {
         if config.tls.is_none() {
             return Err(ConfigError::new("--oauth needs https: give --cert and --key, or --cert and --pwd"));
@@ -49,10 +62,9 @@ fn command() -> Command {
     let value = |name: &'static str, what: &'static str| Arg::new(name).long(name).value_name(what);
     let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let command = Command::new("azurite")
-        .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true)
-        .arg(Arg::new("version").short('v').long("version").action(ArgAction::Version).help("Print version"))
-        .about("Tavola, taking the flags of Azurite")
+        .arg(switch("version").short('v').help("Print the version of Azurite that this one stands for"))
+        .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", taking the flags of Azurite"))
         .arg(value("tableHost", "ADDRESS").help("Address on which the Table service listens [default: 127.0.0.1]"))
         .arg(value("tablePort", "PORT").help("Port of the Table service; 0 picks a free one [default: 10002]"))
         .arg(value("tableKeepAliveTimeout", "SECONDS").help("Idle connections are closed after this [default: 5]"))
@@ -67,8 +79,8 @@ fn command() -> Command {
                 .value_parser(["basic"])
                 .help("Take bearer tokens by their claims, without checking who signed them; needs --cert"),
         )
-        .arg(switch("silent").short('s').help("No access log"))
-        .arg(value("debug", "FILE").short('d').help("Write a debug log to this file"))
+        .arg(switch("silent").short('s').help("No access log, and no other log but errors"))
+        .arg(value("debug", "FILE").short('d').help("Write a log of every request and error to this file"))
         .arg(switch("loose").short('L').help("Accepted: unknown headers and parameters are always ignored"))
         .arg(switch("disableProductStyleUrl").help("Take the account from the path only"))
         .arg(switch("inMemoryPersistence").conflicts_with("location").help("Keep nothing on disk"));
@@ -93,8 +105,19 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
     }
 }
 
-fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
-    let mut layers = Layers::read(None, flags::environment())?;
+/// Who reads the output knows Azurite's, which has no lines of JSON and tells of nothing that went well.
+fn set_log(layers: &mut Layers, matches: &ArgMatches, debug: Origin) {
+    let level = if matches.get_flag("silent") { "error" } else { "warn" };
+    layers.set("log.level", level, Origin::Default);
+    layers.set("log.format", "text", Origin::Default);
+    if matches.get_one::<String>("debug").is_some() {
+        // Of the libraries below, only what is worth a warning.
+        layers.set("log.level", DEBUG_FILTER, debug);
+    }
+}
+
+fn layers(matches: &ArgMatches) -> Layers {
+    let mut layers = Layers::read(None, flags::environment());
     let flag = |name: &str| Origin::Flag(format!("--{name}"));
     let settings = [
         ("tableHost", "server.host"),
@@ -112,9 +135,7 @@ fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
             layers.set(path, value, flag(name));
         }
     }
-    if matches.get_one::<String>("debug").is_some() {
-        layers.set("log.level", "debug", flag("debug"));
-    }
+    set_log(&mut layers, matches, flag("debug"));
     if matches.get_one::<String>("tableKeepAliveTimeout").is_none() {
         layers.set("limits.header_seconds", "5", Origin::Default);
     }
@@ -130,5 +151,5 @@ fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     let location = matches.get_one::<String>("location").map_or(".", String::as_str);
     let folder = Path::new(location).join(DATA_FOLDER);
     layers.set("store.location", folder.to_string_lossy(), flag("location"));
-    Ok(layers)
+    layers
 }

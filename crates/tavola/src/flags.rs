@@ -22,13 +22,17 @@ Examples:
 Every setting can also stand in a TOML file ([section] key) or in a variable.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
 
-SIGHUP reads the certificate again; so does a change of its file. No connection is closed for it.
+SIGHUP reads the configuration, accounts and certificate again, and opens log files anew: all of it, or nothing if
+something is wrong. The log says which settings need a restart. SIGUSR1 only opens log files anew. A certificate is
+also read again when its file changes. No connection is closed for any of it.
 
 Exit codes: 0 stopped by a signal, 1 a port or disk failed, 2 wrong usage or configuration,
 3 the data folder is damaged, in use, or written by a newer version.";
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:
+  tavola config init
+      Write tavola.toml: every setting as a comment, with its meaning and default
   tavola config check --config tavola.toml
       Say whether a file would work
   tavola config show
@@ -69,10 +73,18 @@ fn serve() -> Command {
 
 fn config() -> Command {
     let origin = Arg::new("origin").long("origin").action(ArgAction::SetTrue).help("Show where each value comes from");
+    let init = Command::new("init").about("Write a file with every setting as a comment").arg(
+        Arg::new("file")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .default_value("tavola.toml")
+            .help("Where to; it must not exist"),
+    );
     Command::new("config")
-        .about("Look at the configuration")
+        .about("Begin a configuration, check it, look at it")
         .after_help(CONFIG_EXAMPLES)
         .subcommand_required(true)
+        .subcommand(init)
         .subcommand(with_settings(Command::new("check").about("Check the configuration and exit")))
         .subcommand(with_settings(Command::new("show").about("Print every setting, secrets masked")).arg(origin))
 }
@@ -138,8 +150,13 @@ fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
 
 /// All layers: file, environment, flags.
 pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
+    layers_with_problems(matches).checked()
+}
+
+/// The same, for who tells problems together with others: what could not be read is in [`Layers::problems`].
+pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
-    let mut layers = Layers::read(file.as_deref(), environment())?;
+    let mut layers = Layers::read(file.as_deref(), environment());
     let current = SETTINGS.iter().map(|setting| (setting.path, setting.flag));
     let old = OLD_NAMES.iter().map(|old| (old.path, old.flag));
     for (path, flag) in old.chain(current) {
@@ -149,8 +166,8 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
             layers.set(path, value, Origin::Flag(format!("--{flag}")));
         }
     }
-    layers.read_account_folder()?;
-    Ok(layers)
+    layers.read_account_folder();
+    layers
 }
 
 /// Variables whose value is not Unicode cannot be ours.

@@ -1,10 +1,12 @@
 //! Where log lines go and what they look like.
 
-use std::fs::OpenOptions;
 use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
 
 use tavola_server::config::{LogConfig, LogFormat};
-use tavola_server::telemetry::{AccessLog, AccessLogFormat, AuditLog};
+use tavola_server::node::Apply;
+use tavola_server::telemetry::{AccessLog, AccessLogFormat, AuditLog, LogFile};
 use tavola_server::{Config, ConfigError};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -13,63 +15,117 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
 use crate::exit::Failure;
 
-/// The level of the log, which can change while it is written.
-#[derive(Debug)]
-pub(crate) struct LogLevel(reload::Handle<EnvFilter, Registry>);
+/// The variable of the `tracing` libraries, which says more than the configuration.
+const VARIABLE: &str = "RUST_LOG";
 
-impl LogLevel {
-    /// Takes the level of a configuration that was read again.
-    pub(crate) fn set(&self, log: &LogConfig) -> Result<(), ConfigError> {
-        let filter = filter_of(log)?;
-        self.0.reload(filter).map_err(|error| ConfigError::new(format!("log.level cannot be changed: {error}")))
+/// The logs of a running server: what of them can change while they are written.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    level: reload::Handle<EnvFilter, Registry>,
+    /// `None`: standard error.
+    file: Option<Arc<LogFile>>,
+    /// `None`: standard output, or no access log.
+    access_file: Option<Arc<LogFile>>,
+}
+
+impl Logs {
+    /// Sets up the log of what the server does, and opens that of requests.
+    pub(crate) fn start(log: &LogConfig) -> Result<Self, Failure> {
+        let (filter, level) = reload::Layer::new(filter_of(log)?);
+        let open = |file: Option<&Path>| file.map(open).transpose().map_err(Failure::System);
+        let file = open(log.file.as_deref())?.map(Arc::new);
+        let access_file = open(log.access_file.as_deref().filter(|_| log.access))?.map(Arc::new);
+        let writer = match &file {
+            None => BoxMakeWriter::new(std::io::stderr),
+            Some(file) => BoxMakeWriter::new(Arc::clone(file)),
+        };
+        let is_terminal = file.is_none() && std::io::stderr().is_terminal();
+        let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
+        let lines = match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
+            LogFormat::Text => lines.boxed(),
+            LogFormat::Json => lines.json().boxed(),
+        };
+        tracing_subscriber::registry().with(filter).with(lines).init();
+        Ok(Self { level, file, access_file })
     }
+
+    /// The log of requests, unless it is switched off. Its lines follow the format that was asked for; nobody asking
+    /// means the common log format, which the tools of this field read.
+    pub(crate) fn access_log(&self, log: &LogConfig) -> Result<Option<AccessLog>, Failure> {
+        if !log.access {
+            return Ok(None);
+        }
+        let format = match log.format {
+            Some(LogFormat::Json) => AccessLogFormat::Json,
+            Some(LogFormat::Text) | None => AccessLogFormat::Text,
+        };
+        let no_thread = |error| Failure::System(format!("cannot start the access log: {error}"));
+        let started = match &self.access_file {
+            None => AccessLog::start(format),
+            Some(file) => AccessLog::start_in(format, Arc::clone(file)),
+        };
+        started.map(Some).map_err(no_thread)
+    }
+
+    /// Makes ready what a configuration says that was read again: the level, and files, which are opened anew.
+    pub(crate) fn prepare(&self, log: &LogConfig) -> Result<Apply, ConfigError> {
+        let filter = filter_of(log)?;
+        let level = self.level.clone();
+        let reopened = [
+            prepare_file(self.file.as_ref(), log.file.as_deref())?,
+            prepare_file(self.access_file.as_ref(), log.access_file.as_deref())?,
+        ];
+        Ok(Box::new(move || {
+            // It fails only if the log has gone, and then there is nobody to tell.
+            let _log_gone = level.reload(filter);
+            reopened.into_iter().flatten().for_each(|reopen| reopen());
+        }))
+    }
+
+    /// Opens the files anew, for whoever has moved them away. All or none.
+    pub(crate) fn reopen(&self) -> Result<(), ConfigError> {
+        let files = [&self.file, &self.access_file];
+        let reopened: Vec<Option<Apply>> = files
+            .into_iter()
+            .map(|file| prepare_file(file.as_ref(), file.as_ref().map(|file| file.path()).as_deref()))
+            .collect::<Result<_, _>>()?;
+        reopened.into_iter().flatten().for_each(|reopen| reopen());
+        Ok(())
+    }
+}
+
+/// Opens the file that an open one shall be. One that was not there at the start, or shall go, waits for the next start.
+fn prepare_file(current: Option<&Arc<LogFile>>, path: Option<&Path>) -> Result<Option<Apply>, ConfigError> {
+    let Some((current, path)) = current.zip(path) else { return Ok(None) };
+    let (current, fresh) = (Arc::clone(current), open(path).map_err(ConfigError::new)?);
+    Ok(Some(Box::new(move || current.replace(fresh))))
+}
+
+fn open(path: &Path) -> Result<LogFile, String> {
+    LogFile::open(path).map_err(|error| format!("cannot open the log file {error}"))
+}
+
+/// Checks a level as the log itself will.
+pub(crate) fn check(log: &LogConfig) -> Result<(), ConfigError> {
+    filter_of(log).map(|_| ())
 }
 
 /// `RUST_LOG` says more than the configuration.
 fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
-    let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| log.level.clone());
+    let variable = std::env::var(VARIABLE).ok().filter(|filter| !filter.trim().is_empty());
+    let (name, filter) = match &variable {
+        // Meant for every program of its kind, so words that mean nothing here are none of our business.
+        Some(filter) => (VARIABLE, filter.as_str()),
+        None => ("log.level", log.level.as_str()),
+    };
     // A single word is about the server. The driver of a cluster tells of every node that comes and goes; a filter that
     // names it gets that too.
     let is_word = filter.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let filter = if is_word { format!("{filter},scylla=error") } else { filter };
-    EnvFilter::try_new(&filter)
-        .map_err(|error| ConfigError::new(format!("log.level: \"{filter}\" is not a level or filter: {error}")))
-}
-
-/// Sets up the log of what the server does.
-pub(crate) fn start(log: &LogConfig) -> Result<LogLevel, Failure> {
-    let (filter, level) = reload::Layer::new(filter_of(log)?);
-    let writer = match &log.file {
-        None => BoxMakeWriter::new(std::io::stderr),
-        Some(file) => {
-            let cannot_open = |error| Failure::System(format!("cannot open the log file {}: {error}", file.display()));
-            let file = OpenOptions::new().create(true).append(true).open(file).map_err(cannot_open)?;
-            BoxMakeWriter::new(std::sync::Mutex::new(file))
-        }
-    };
-    let is_terminal = log.file.is_none() && std::io::stderr().is_terminal();
-    let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
-    let lines = match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().boxed(),
-    };
-    tracing_subscriber::registry().with(filter).with(lines).init();
-    Ok(LogLevel(level))
-}
-
-/// The log of requests, unless it is switched off. Its lines follow the format that was asked for; nobody asking means
-/// the common log format, which the tools of this field read.
-pub(crate) fn access_log(log: &LogConfig) -> Result<Option<AccessLog>, Failure> {
-    if !log.access {
-        return Ok(None);
-    }
-    let format = match log.format {
-        Some(LogFormat::Json) => AccessLogFormat::Json,
-        Some(LogFormat::Text) | None => AccessLogFormat::Text,
-    };
-    let no_thread = |error| Failure::System(format!("cannot start the access log: {error}"));
-    AccessLog::start(format).map(Some).map_err(no_thread)
+    let driver = if is_word { ",scylla=error" } else { "" };
+    // Errors of what the filter does not name are told nevertheless.
+    EnvFilter::try_new(format!("error,{filter}{driver}"))
+        .map_err(|error| ConfigError::new(format!("{name}: \"{filter}\" is not a level or filter: {error}")))
 }
 
 /// The log of who did what, if it is asked for.

@@ -2,6 +2,7 @@
 //! that emulator's flags and prints its start-up lines.
 
 mod account_access;
+mod announce;
 mod azurite;
 mod cluster;
 mod commands;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     let result = match called_as {
         Some(name) if name.starts_with("azurite") => {
             keep_files_private();
-            azurite::run(&arguments)
+            azurite::run(name, &arguments)
         }
         _ => run(&arguments),
     };

@@ -1,31 +1,30 @@
 //! Running a server from its configuration to the signal that ends it.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
-use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use tavola_server::config::{Personality, StoreConfig, Warning};
-use tavola_server::connection::Scheme;
-use tavola_server::node::Configuration;
+use tavola_server::config::{StoreConfig, Warning};
+use tavola_server::node::{Apply, Configuration, Reloaded};
 use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Node, Server};
 use tavola_service::{SystemClock, TableService};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::announce::Announcer;
 use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
-use crate::logging::{self, LogLevel};
+use crate::logging::{self, Logs};
 use crate::open_store::OpenStore;
 
 /// A command line and what it means, so that it can be asked again when files have changed.
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
     pub(crate) resolve: fn(&ArgMatches) -> Result<Config, ConfigError>,
+    pub(crate) announcer: Announcer,
 }
 
 /// Its words may hold a password.
@@ -44,7 +43,7 @@ impl Configuration for CommandLine {
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let mut config = command_line.read()?;
-    let log_level = logging::start(&config.log)?;
+    let logs = Arc::new(Logs::start(&config.log)?);
     for note in &config.notes {
         tracing::warn!("{note}");
     }
@@ -52,15 +51,15 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let config = &config;
     warn(config);
     let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);
-    if config.personality == Personality::Emulator && config.table.port() != 0 {
-        println!("Azurite Table service is starting at {}", url(config.scheme(), config.table));
-    }
+    let announcer = command_line.announcer;
+    announcer.starting(config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     let store = runtime.block_on(OpenStore::open(&config.store))?;
     runtime.block_on(store.refuse_unfinished_copy())?;
-    runtime.block_on(serve(config, tls, &store, Reloaded { command_line, log_level }))?;
+    runtime.block_on(serve(config, tls.clone(), &store, Reloading { command_line, logs, tls }))?;
     runtime.block_on(store.close());
+    announcer.closed();
     Ok(())
 }
 
@@ -75,90 +74,109 @@ async fn serve(
     config: &Config,
     tls: Option<Arc<TlsReloader>>,
     store: &OpenStore,
-    reloaded: Reloaded,
+    reloading: Reloading,
 ) -> Result<(), Failure> {
     let server = Server::bind(config, tls.clone()).await?;
-    let telemetry = Telemetry::new(logging::access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
+    let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
+    let telemetry = Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
     let tables = match &config.store {
         StoreConfig::Cassandra(cluster) => TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease),
         StoreConfig::Memory | StoreConfig::Embedded { .. } => {
             TableService::new(store.entities(), Arc::new(SystemClock))
         }
     };
-    let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloaded);
+    let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloading);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
-    stop_on_signal(stop)?;
-    reload_on_signal(Arc::clone(&node), tls)?;
-    announce(config, &server)?;
+    stop_on_signal(stop, announcer)?;
+    reload_on_signal(Arc::clone(&node))?;
+    reopen_on_signal(Arc::clone(&node), logs)?;
+    announce(config, announcer, &server)?;
     node.telemetry.record_admin(&on_host("start", "serving"));
     server.run(Arc::clone(&node), stopped).await;
     node.telemetry.record_admin(&on_host("stop", "stopped"));
-    node.telemetry.flush_audit_log();
+    node.telemetry.flush();
     tracing::info!("stopped");
     Ok(())
 }
 
-fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
-    let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot_listen)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot_listen)?;
+fn stop_on_signal(stop: watch::Sender<bool>, announcer: Announcer) -> Result<(), Failure> {
+    let mut interrupt = listen_for(SignalKind::interrupt())?;
+    let mut terminate = listen_for(SignalKind::terminate())?;
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+        announcer.closing();
         tracing::info!("stopping: no new connections, open requests are finished");
         let _server_gone = stop.send(true);
     });
     Ok(())
 }
 
-/// What is read again takes the log level along, which is not the server's to know.
+/// What is read again takes along what is not the server's to know: logs and certificates.
 #[derive(Debug)]
-struct Reloaded {
+struct Reloading {
     command_line: CommandLine,
-    log_level: LogLevel,
+    logs: Arc<Logs>,
+    tls: Option<Arc<TlsReloader>>,
 }
 
-impl Configuration for Reloaded {
+impl Configuration for Reloading {
     fn read(&self) -> Result<Config, ConfigError> {
-        let config = self.command_line.read()?;
-        self.log_level.set(&config.log)?;
-        Ok(config)
+        self.command_line.read()
+    }
+
+    fn prepare(&self, config: &Config) -> Result<Apply, ConfigError> {
+        let apply_logs = self.logs.prepare(&config.log)?;
+        // The last that can fail, because it tells of the certificate that it has found.
+        let certificate = match (&self.tls, &config.tls) {
+            (Some(tls), Some(source)) => {
+                let fresh = TlsReloader::open(source).map_err(|error| ConfigError::new(error.to_string()))?;
+                Some((Arc::clone(tls), fresh))
+            }
+            _ => None,
+        };
+        Ok(Box::new(move || {
+            apply_logs();
+            if let Some((tls, fresh)) = certificate {
+                tls.replace(fresh);
+            }
+        }))
     }
 }
 
 /// SIGHUP reads again what can change while connections stay open.
-fn reload_on_signal(node: Arc<Node>, tls: Option<Arc<TlsReloader>>) -> Result<(), Failure> {
-    let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
-    let mut hangup = signal(SignalKind::hangup()).map_err(cannot_listen)?;
+fn reload_on_signal(node: Arc<Node>) -> Result<(), Failure> {
+    let mut hangup = listen_for(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            let (node, tls) = (Arc::clone(&node), tls.clone());
-            let _ended = tokio::task::spawn_blocking(move || reload(&node, tls.as_deref())).await;
+            let node = Arc::clone(&node);
+            let _ended = tokio::task::spawn_blocking(move || reload(&node)).await;
         }
     });
     Ok(())
 }
 
-/// Accounts, issuers, the log level and certificates. What is wrong is said, and changes nothing.
-fn reload(node: &Node, tls: Option<&TlsReloader>) {
+/// What is wrong is said, and changes nothing.
+fn reload(node: &Node) {
     node.telemetry.reopen_audit_log();
-    let result = match node.read_again() {
-        Ok(()) => {
-            tracing::info!(accounts = node.accounts().names().count(), "the configuration was read again");
+    let result = match node.reload() {
+        Ok(Reloaded { accounts, needs_restart }) => {
+            tracing::info!(accounts, "the configuration was read again");
+            if !needs_restart.is_empty() {
+                let settings = needs_restart.join(", ");
+                tracing::warn!(settings, "these settings were changed and count after a restart only");
+            }
             "done".to_owned()
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration was not taken; the old one goes on");
+            tracing::error!(%error, "the configuration was not taken; everything goes on as before");
             format!("nothing was changed: {error}")
         }
     };
     node.telemetry.record_admin(&on_host("reload", &result));
-    if let Some(tls) = tls {
-        tls.reload_and_report();
-    }
 }
 
 /// What the audit log is told of an act that nobody asked for over a socket.
@@ -167,42 +185,34 @@ fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
     AdminEvent { time, act, account: None, key: None, address: None, principal: None, status: None, result }
 }
 
-/// Tells people and waiting tools where to connect. The sockets accept by now.
-fn announce(config: &Config, server: &Server) -> Result<(), Failure> {
-    let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
-    let (table, admin) = (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
-    let scheme = config.scheme();
-    if config.personality == Personality::Emulator {
-        if config.table.port() == 0 {
-            println!("Azurite Table service is starting at {}", url(scheme, table));
+/// SIGUSR1 opens log files anew, for whoever rotates them and wants nothing else to change.
+fn reopen_on_signal(node: Arc<Node>, logs: Arc<Logs>) -> Result<(), Failure> {
+    let mut user = listen_for(SignalKind::user_defined1())?;
+    tokio::spawn(async move {
+        while user.recv().await.is_some() {
+            node.telemetry.reopen_audit_log();
+            match logs.reopen() {
+                Ok(()) => tracing::info!("log files were opened anew"),
+                Err(error) => tracing::error!(%error, "log files were not opened anew; the old ones are written on"),
+            }
         }
-        println!("Azurite Table service is successfully listening at {}", url(scheme, table));
-    } else {
-        println!("Table service is listening at {}", url(scheme, table));
-        if config.accounts.is_development() {
-            let connect = development_string(scheme, table);
-            println!("No account is configured, so the development account is served: {connect}");
-        }
-        let admin = url(Scheme::Http, admin);
-        println!("Health and metrics: {admin}/ready and {admin}/metrics");
-    }
-    tracing::info!(%table, %admin, "listening");
+    });
     Ok(())
 }
 
-fn url(scheme: Scheme, address: SocketAddr) -> String {
-    format!("{}://{address}", scheme.name())
+fn listen_for(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::System(format!("cannot listen for signals: {error}")))
 }
 
-fn development_string(scheme: Scheme, table: SocketAddr) -> String {
-    let reachable = match table.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], table.port())),
-        _ => table,
-    };
-    format!(
-        "DefaultEndpointsProtocol={};AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
-         TableEndpoint={}/{DEVELOPMENT_ACCOUNT};",
-        scheme.name(),
-        url(scheme, reachable)
-    )
+/// Says where the server is, in the words of the name that it was called by.
+fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<(), Failure> {
+    let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
+    let (table, admin) = (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
+    announcer.listening(config, table, admin);
+    if config.admin.port() != 0 && admin.port() != config.admin.port() {
+        let wanted = config.admin;
+        tracing::warn!("{wanted} is taken by another process, so health and metrics are at http://{admin} instead");
+    }
+    tracing::info!(%table, %admin, "listening");
+    Ok(())
 }

@@ -324,7 +324,7 @@ fn commands_teach() {
     for (arguments, expected) in [
         (&["add", "shop"][..], "exists already"),
         (&["add", "sh/op"], "letters, digits and inner hyphens"),
-        (&["add", "x", "--allow-ip", "home"], "not an address or a range"),
+        (&["add", "depot", "--allow-ip", "home"], "not an address or a range"),
         (&["rotate", "nobody", "--key", "1"], "only accounts of this folder"),
         (&["rotate", "shop"], "--key"),
     ] {

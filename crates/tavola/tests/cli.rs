@@ -77,12 +77,12 @@ fn configuration_is_checked_and_shown_with_its_origin() {
     );
     let (_, stdout, _) = config(&["show", "--origin", "--admin-port", "5"]);
     for line in [
-        format!("server.table_port = \"4711\"  # file {}", file.display()),
+        format!("server.table_port = \"4711\"  # file {}, line 2", file.display()),
         "server.admin_port = \"5\"  # flag --admin-port".to_owned(),
         "log.level = \"warn\"  # variable TAVOLA_LOG__LEVEL".to_owned(),
         "store.kind = \"embedded\"  # default".to_owned(),
         "server.host = \"127.0.0.1\"  # default".to_owned(),
-        format!("accounts.shop.key1 = \"***\"  # file {}", file.display()),
+        format!("# accounts.shop.key1 = \"***\"  # file {}, line 4", file.display()),
     ] {
         assert!(stdout.lines().any(|shown| shown == line), "{line} is not in\n{stdout}");
     }
@@ -182,8 +182,12 @@ fn called_as_azurite_it_prints_those_start_up_lines() {
     for called in ["azurite", "azurite-table"] {
         let folder = tempfile::tempdir().unwrap();
         let server = RunningServer::spawn(azurite(folder.path(), called).args(["--tablePort", "0", "--silent"]));
-        let expected = ["starting", "successfully listening"]
-            .map(|state| format!("Azurite Table service is {state} at http://{}", server.table));
+        let table = &server.table;
+        let expected = match called {
+            "azurite" => ["is starting at http://", "is successfully listening at http://"],
+            _ => ["is starting on ", "successfully started on "],
+        };
+        let expected = expected.map(|state| format!("Azurite Table service {state}{table}"));
         assert_eq!(server.start_up, expected);
         Client::connect(&server.table).unwrap().create_table("table");
         assert!(folder.path().join("__tavola_table__").is_dir(), "data lies in the current folder");

@@ -298,6 +298,23 @@ fn ports() {
     check(&at_home(folder.path(), &tls, "x:0", ""), &[&format!("fail table port: {tls} is taken"), "fail speaks TLS"]);
 }
 
+/// The issuer is known to nobody here, and the certificate is for other names; but it is the server's own.
+#[test]
+fn the_configured_certificate_is_trusted() {
+    let files = Files::new(&GOOD);
+    let tls = tls_port(&files);
+    let doctor = |more: &str| at_home(files.folder.path(), &tls, "x:0", more);
+    files.write("own.toml", "[tls]\ncert = \"chain.pem\"\nkey = \"key.pem\"\n");
+    let done = doctor("--config own.toml");
+    let line = format!("ok    table port: a Tavola at {tls} is ready");
+    assert!(done.stdout.lines().any(|shown| shown == line), "{done:?}");
+    let other = Files::new(&GOOD);
+    files.write("chain.pem", &other.read("chain.pem"));
+    files.write("key.pem", &other.read("key.pem"));
+    let done = doctor("--config own.toml");
+    assert!(done.stdout.contains("comes from an issuer that this machine does not trust"), "{done:?}");
+}
+
 #[test]
 fn the_configuration_and_who_can_read_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,7 +324,7 @@ fn the_configuration_and_who_can_read_it() {
     check(
         &doctor("--config own.toml"),
         &[
-            "fail configuration: file own.toml: unknown setting server.tabel_port; did you mean server.table_port?; `tavola config",
+            "fail configuration: file own.toml, line 2: unknown setting server.tabel_port; did you mean server.table_port?; `tavola config",
         ],
     );
     std::fs::write(&file, format!("[accounts.shop]\nkey1 = \"{KEY}\"\n")).unwrap();

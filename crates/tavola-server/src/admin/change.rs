@@ -13,7 +13,7 @@ use tavola_protocol::auth::{AdminSignatureError, check_admin_signature, token_of
 use super::connections::Place;
 use super::{AdminPort, Caller, text, with_type};
 use crate::config::account_folder::KeyNumber;
-use crate::node::Node;
+use crate::node::{Node, Reloaded};
 use crate::telemetry::{AdminEvent, Principal};
 
 /// What is asked for.
@@ -133,8 +133,14 @@ async fn authorize_token(node: &Node, caller: Caller, token: &str, change: &Chan
 }
 
 fn reload(node: &Node) -> Response<Bytes> {
-    match node.read_again() {
-        Ok(()) => text(StatusCode::OK, format!("reloaded: {} account(s)\n", node.accounts().names().count())),
+    match node.reload() {
+        Ok(Reloaded { accounts, needs_restart }) if needs_restart.is_empty() => {
+            text(StatusCode::OK, format!("reloaded: {accounts} account(s)\n"))
+        }
+        Ok(Reloaded { accounts, needs_restart }) => {
+            let waiting = needs_restart.join(", ");
+            text(StatusCode::OK, format!("reloaded: {accounts} account(s); needs a restart: {waiting}\n"))
+        }
         Err(error) => text(StatusCode::CONFLICT, format!("nothing was changed: {error}\n")),
     }
 }
@@ -142,15 +148,15 @@ fn reload(node: &Node) -> Response<Bytes> {
 /// The file first, then the server: what is answered survives a restart. A configuration that cannot be read would leave
 /// the new key in the file and the old one in force, so that is found out before.
 fn rotate(node: &Node, account: &AccountName, number: KeyNumber) -> Response<Bytes> {
-    let rotated = node.read_again().and_then(|()| node.account_folder.rotate(account, number));
+    let rotated = node.reload().and_then(|_| node.account_folder().rotate(account, number));
     let key = match rotated {
         Ok(key) => key,
         Err(error) => return text(StatusCode::CONFLICT, format!("nothing was changed: {error}\n")),
     };
     tracing::info!(%account, key = number.field(), "a key was rotated");
     let body = format!("{{\"account\":\"{account}\",\"{}\":\"{}\"}}\n", number.field(), &*key);
-    let status = match node.read_again() {
-        Ok(()) => StatusCode::OK,
+    let status = match node.reload() {
+        Ok(_) => StatusCode::OK,
         // The key is told nevertheless, because nobody can read it from here again.
         Err(error) => {
             tracing::error!(%error, %account, "the new key counts after the next reload that succeeds");

@@ -12,7 +12,7 @@ use tavola_core::AccountName;
 pub use tavola_protocol::auth::KeyNumber;
 use zeroize::Zeroizing;
 
-use super::{ConfigError, Layers, Origin};
+use super::{ConfigError, Layers};
 
 /// As long as the service's own keys.
 const KEY_BYTES: usize = 64;
@@ -28,7 +28,8 @@ pub type KeyText = Zeroizing<String>;
 /// If the system has none to give.
 pub fn generate_key() -> Result<KeyText, ConfigError> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    getrandom::fill(&mut *bytes).map_err(|error| ConfigError(format!("the system gives no randomness: {error}")))?;
+    getrandom::fill(&mut *bytes)
+        .map_err(|error| ConfigError::new(format!("the system gives no randomness: {error}")))?;
     Ok(Zeroizing::new(STANDARD.encode(bytes.as_slice())))
 }
 
@@ -73,9 +74,9 @@ impl AccountFolder {
                 continue;
             }
             let name = path.file_stem().and_then(|stem| stem.to_str()).and_then(AccountName::parse);
-            names.push(
-                name.ok_or_else(|| ConfigError(format!("{}: the file is not named after an account", path.display())))?,
-            );
+            names.push(name.ok_or_else(|| {
+                ConfigError::new(format!("{}: the file is not named after an account", path.display()))
+            })?);
         }
         names.sort();
         Ok(names)
@@ -87,10 +88,10 @@ impl AccountFolder {
         for account in self.accounts()? {
             let path = self.file(&account);
             if layers.named("accounts").contains_key(account.as_str()) {
-                return Err(ConfigError(format!("{}: the account is configured elsewhere too", path.display())));
+                return Err(ConfigError::new(format!("{}: the account is configured elsewhere too", path.display())));
             }
             let text = std::fs::read_to_string(&path).map_err(|error| self.error("cannot read", &path, &error))?;
-            layers.read_section(&format!("accounts.{account}"), &Zeroizing::new(text), &Origin::File(path))?;
+            layers.read_section(&format!("accounts.{account}"), &Zeroizing::new(text), &path);
         }
         Ok(())
     }
@@ -102,7 +103,7 @@ impl AccountFolder {
     pub fn add(&self, account: &AccountName, settings: &[(&str, String)]) -> Result<KeyText, ConfigError> {
         let path = self.file(account);
         if path.exists() {
-            return Err(ConfigError(format!("{}: the account exists already", path.display())));
+            return Err(ConfigError::new(format!("{}: the account exists already", path.display())));
         }
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -125,7 +126,7 @@ impl AccountFolder {
     pub fn rotate(&self, account: &AccountName, number: KeyNumber) -> Result<KeyText, ConfigError> {
         let path = self.file(account);
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            ConfigError(format!("{}: {error}; only accounts of this folder can be rotated", path.display()))
+            ConfigError::new(format!("{}: {error}; only accounts of this folder can be rotated", path.display()))
         })?;
         let text = Zeroizing::new(text);
         let key = generate_key()?;
@@ -133,12 +134,30 @@ impl AccountFolder {
         Ok(key)
     }
 
+    /// Takes an account's file away. What it holds in the store stays there.
+    ///
+    /// # Errors
+    /// If the account has no file here, or it cannot be removed.
+    pub fn remove(&self, account: &AccountName) -> Result<(), ConfigError> {
+        let path = self.file(account);
+        std::fs::remove_file(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ConfigError::new(format!(
+                "{} does not exist; only accounts of this folder can be removed",
+                path.display()
+            )),
+            _ => self.error("cannot remove", &path, &error),
+        })?;
+        File::open(&self.0)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| self.error("cannot write", &self.0, &error))
+    }
+
     /// Whole or not at all: a new file beside the old one takes its name once it is on disk.
     fn write(&self, account: &AccountName, text: &str) -> Result<(), ConfigError> {
         let (path, beside) = (self.file(account), self.0.join(format!("{account}.toml.new")));
         let create = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&beside);
         let mut file = create.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => ConfigError(format!(
+            io::ErrorKind::AlreadyExists => ConfigError::new(format!(
                 "{}: another change is under way; remove the file if that is not so",
                 beside.display()
             )),
@@ -157,7 +176,7 @@ impl AccountFolder {
     }
 
     fn error(&self, what: &str, path: &Path, error: &io::Error) -> ConfigError {
-        ConfigError(format!("{what} {}: {error}", path.display()))
+        ConfigError::new(format!("{what} {}: {error}", path.display()))
     }
 }
 
@@ -200,8 +219,8 @@ mod tests {
         let path = folder.path().to_str().unwrap().to_owned();
         let own = [("TAVOLA_SERVER__ACCOUNTS_FOLDER".to_owned(), path)];
         let given = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mut layers = Layers::read(None, own.into_iter().chain(given)).unwrap();
-        layers.read_account_folder().map_err(|error| error.to_string())?;
+        let mut layers = Layers::read(None, own.into_iter().chain(given));
+        layers.read_account_folder();
         Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string())
     }
 

@@ -1,9 +1,7 @@
 //! The accounts that the server knows.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::net::IpAddr;
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
@@ -68,12 +66,16 @@ impl Accounts {
     pub(super) fn resolve(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
         let sections = layers.named("accounts");
         let targets = Targets::resolve(layers)?;
-        let accounts = sections.iter().map(|(name, fields)| account(name, fields, &targets, personality));
+        let error = |name: &str, problem: String| layers.section_error(&format!("accounts.{name}"), &problem);
+        let accounts = sections
+            .iter()
+            .map(|(name, fields)| account(name, fields, &targets, personality).map_err(|problem| error(name, problem)));
         let mut by_name = accounts.collect::<Result<HashMap<_, _>, _>>()?;
         let development = by_name.is_empty();
-        if development || layers.parse("server.development_account")? {
+        if development || layers.parse_bool("server.development_account")? {
             let fields = Fields::from([("key1", DEVELOPMENT_KEY)]);
-            let (name, account) = account(DEVELOPMENT_ACCOUNT, &fields, &targets, personality)?;
+            let account = account(DEVELOPMENT_ACCOUNT, &fields, &targets, personality);
+            let (name, account) = account.map_err(|problem| error(DEVELOPMENT_ACCOUNT, problem))?;
             by_name.entry(name).or_insert(account);
         }
         Ok(Self { by_name, development })
@@ -111,7 +113,7 @@ impl Accounts {
     /// gone is a mistake or an attack, and must not open the server with a key that everybody knows.
     pub(crate) fn check_replacing(&self, current: &Self, folder: &AccountFolder) -> Result<(), ConfigError> {
         if self.development && !current.development {
-            return Err(ConfigError(format!(
+            return Err(ConfigError::new(format!(
                 "no account is configured any more: {}. The accounts of before go on; bring their files back, or restart \
                  the server to serve the development account",
                 folder.why_empty()
@@ -146,30 +148,44 @@ impl Accounts {
     }
 }
 
+/// The shortest and longest name that the Azure service gives an account.
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 3..=24;
+
+/// Why a server must not have an account of that name, if so. Clients and tools refuse what the Azure service does not
+/// have; an emulator takes what Azurite takes.
+///
+/// # Errors
+/// In words.
+pub fn check_name(name: &str, personality: Personality) -> Result<AccountName, String> {
+    let is_azure =
+        NAME_CHARS.contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if personality == Personality::Server && !is_azure {
+        return Err(format!("\"{name}\" cannot be an account: a name is 3–24 lower-case letters and digits"));
+    }
+    AccountName::parse(name)
+        .ok_or_else(|| format!("\"{name}\" cannot be an account: a name has letters, digits and inner hyphens"))
+}
+
 fn account(
     name: &str,
     fields: &Fields<'_>,
     targets: &Targets,
     personality: Personality,
-) -> Result<(AccountName, Arc<Account>), ConfigError> {
-    let error = |problem: String| ConfigError(format!("accounts.{name}: {problem}"));
-    let account = AccountName::parse(name)
-        .ok_or_else(|| error("an account's name has letters, digits and inner hyphens".to_owned()))?;
-    let key1 = fields.get("key1").ok_or_else(|| error("key1 is missing".to_owned()))?;
+) -> Result<(AccountName, Arc<Account>), String> {
+    let account = check_name(name, personality)?;
+    let key1 = given(fields, "key1").ok_or("key1 is missing")?;
     // The message must not show the key.
-    let keys = AccountKeys::parse(key1, fields.get("key2").copied().filter(|key| !key.is_empty()));
-    let keys = keys.map_err(|_| error("a key is not base64".to_owned()))?;
+    let keys = AccountKeys::parse(key1, given(fields, "key2")).map_err(|_| "a key is not base64")?;
     let short = short_key(fields);
     if let Some(field) = short.filter(|_| personality == Personality::Server) {
-        return Err(error(format!(
+        return Err(format!(
             "{field} is shorter than {KEY_BYTES_MIN} bytes, so that it can be guessed; make one with \
              `openssl rand -base64 64`, or a whole account with `tavola account add`"
-        )));
+        ));
     }
-    let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
-        ip_range(text).ok_or_else(|| error(format!("allowed_ips: \"{text}\" is not an address or a range")))
-    });
-    let rate = |name, target| parse(fields, name, target).map(Rate::per_second).map_err(error);
+    let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default())
+        .map(|text| ip_range(text).ok_or_else(|| format!("allowed_ips: \"{text}\" is not an address or a range")));
+    let rate = |name, target| number(fields, name, target).map(Rate::per_second);
     let rates = Rates {
         requests: rate("requests_per_second", targets.account_requests)?,
         ingress_bytes: rate("ingress_bytes_per_second", 0)?,
@@ -178,23 +194,26 @@ fn account(
     };
     let resolved = Account {
         keys,
-        read_only: parse(fields, "read_only", false).map_err(error)?,
+        read_only: flag(fields, "read_only")?,
         allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
         has_short_key: short.is_some(),
         has_public_key: key_texts(fields).any(|(_, key)| key == DEVELOPMENT_KEY),
         budgets: Arc::new(Budgets::new(rates)),
-        weight: weight(fields).map_err(error)?,
+        weight: weight(fields)?,
         name: account.clone(),
         tenant: OnceLock::new(),
     };
     Ok((account, Arc::new(resolved)))
 }
 
+fn given<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a str> {
+    fields.get(name).copied().filter(|text| !text.is_empty())
+}
+
 fn weight(fields: &Fields<'_>) -> Result<u32, String> {
-    match parse(fields, "weight", 1)? {
-        weight @ 1..=1000 => Ok(weight),
-        other => Err(format!("weight: {other} is not between 1 and 1000")),
-    }
+    let Some(text) = given(fields, "weight") else { return Ok(1) };
+    let weight = text.parse().ok().filter(|weight| (1..=1000).contains(weight));
+    weight.ok_or_else(|| format!("weight: \"{text}\" does not fit: must be 1–1000"))
 }
 
 fn key_texts<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
@@ -209,9 +228,12 @@ fn short_key(fields: &Fields<'_>) -> Option<&'static str> {
 }
 
 /// The value of a field, or `unwritten` if nobody gave one.
-fn parse<T: FromStr<Err: Display>>(fields: &Fields<'_>, name: &str, unwritten: T) -> Result<T, String> {
-    match fields.get(name).copied().filter(|text| !text.is_empty()) {
-        None => Ok(unwritten),
-        Some(text) => text.parse().map_err(|error| format!("{name}: \"{text}\" does not fit: {error}")),
-    }
+fn number(fields: &Fields<'_>, name: &str, unwritten: u64) -> Result<u64, String> {
+    let Some(text) = given(fields, name) else { return Ok(unwritten) };
+    text.parse().map_err(|_| format!("{name}: \"{text}\" does not fit: must be a whole number, 0 for no bound"))
+}
+
+fn flag(fields: &Fields<'_>, name: &str) -> Result<bool, String> {
+    let Some(text) = given(fields, name) else { return Ok(false) };
+    text.parse().map_err(|_| format!("{name}: \"{text}\" does not fit: must be true or false"))
 }

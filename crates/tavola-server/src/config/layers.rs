@@ -1,7 +1,10 @@
 //! Where values come from: flag over `TAVOLA_*` over `AZURITE_*` over file over default. The origin of each is kept.
+//!
+//! Reading goes on after a mistake, so that all of them are told at once: [`Layers::problems`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -9,44 +12,17 @@ use tavola_core::AccountName;
 use zeroize::Zeroizing;
 
 use super::account_folder::KeyNumber;
-use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting};
-use super::{AccountFolder, ConfigError};
-
-const VARIABLE_PREFIX: &str = "TAVOLA_";
-/// What stands for a secret when values are shown.
-const MASK: &str = "***";
-
-/// Where a value was written. Later variants win.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// Nobody said anything.
-    Default,
-    /// The configuration file.
-    File(PathBuf),
-    /// A variable of Azurite.
-    AzuriteVariable(String),
-    /// A variable of ours.
-    Variable(String),
-    /// The command line.
-    Flag(String),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::AzuriteVariable(name) | Self::Variable(name) => write!(f, "variable {name}"),
-            Self::Flag(name) => write!(f, "flag {name}"),
-        }
-    }
-}
+use super::document::{self, Entry};
+use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting, Taken};
+use super::variables::{self, Meaning};
+use super::{AccountFolder, ConfigError, Origin};
 
 /// All values that somebody wrote, by path, each with its origin. Keys and passwords are among them, so the memory is
 /// cleared when they go.
 #[derive(Clone, Default)]
 pub struct Layers {
     values: BTreeMap<String, (Zeroizing<String>, Origin)>,
+    problems: Vec<ConfigError>,
     notes: Vec<String>,
     /// Files that variables name because a secret is in them.
     secret_files: BTreeSet<PathBuf>,
@@ -64,29 +40,39 @@ pub(crate) type Fields<'a> = BTreeMap<&'static str, &'a str>;
 
 impl Layers {
     /// Reads the configuration file and the environment. Flags are added afterwards with [`Layers::set`].
-    ///
-    /// # Errors
-    /// If the file cannot be read or a key is unknown.
-    pub fn read(
-        file: Option<&Path>,
-        environment: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, ConfigError> {
+    #[must_use]
+    pub fn read(file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut layers = Self::default();
         if let Some(file) = file {
-            layers.read_file(file)?;
+            layers.read_file(file);
         }
         for (name, value) in environment {
-            layers.read_variable(&name, value)?;
+            if let Err(error) = layers.read_variable(&name, value) {
+                layers.problems.push(error);
+            }
         }
-        Ok(layers)
+        layers
     }
 
     /// Adds the accounts that have files of their own; the last step, because where they are is a setting too.
+    pub fn read_account_folder(&mut self) {
+        if let Err(error) = AccountFolder::new(self.text("server.accounts_folder")).read_into(self) {
+            self.problems.push(error);
+        }
+    }
+
+    /// What was wrong with what was read. Values that could be read are there nevertheless.
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigError] {
+        &self.problems
+    }
+
+    /// The same layers, if everything in them could be read.
     ///
     /// # Errors
-    /// If the folder cannot be read, or a file in it is wrong.
-    pub fn read_account_folder(&mut self) -> Result<(), ConfigError> {
-        AccountFolder::new(self.text("server.accounts_folder")).read_into(self)
+    /// Every problem that was met.
+    pub fn checked(self) -> Result<Self, ConfigError> {
+        if self.problems.is_empty() { Ok(self) } else { Err(ConfigError::all(self.problems)) }
     }
 
     /// Sets a value unless a stronger origin has set it already.
@@ -111,25 +97,56 @@ impl Layers {
         &self.notes
     }
 
-    fn read_file(&mut self, file: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| ConfigError(format!("cannot read the configuration {}: {error}", file.display())))?;
-        self.read_section("", &Zeroizing::new(text), &Origin::File(file.to_owned()))
+    /// Forgets what was written about a setting or a section, and what needs it; false if there is nothing.
+    pub(super) fn set_aside(&mut self, path: &str) -> bool {
+        let before = self.values.len();
+        let section = format!("{path}.");
+        self.values.retain(|known, _| known != path && !known.starts_with(&section));
+        if let Some(issuer) = path.strip_prefix("auth.oidc.") {
+            self.set_aside_roles_of(issuer);
+        }
+        self.values.len() < before
     }
 
-    /// Reads a TOML text whose keys stand below `prefix`.
-    pub(super) fn read_section(&mut self, prefix: &str, text: &str, origin: &Origin) -> Result<(), ConfigError> {
-        // The parser's own message quotes the line, and the line may be a key.
-        let document: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            ConfigError(format!("{origin} is not valid TOML: line {line}: {}", error.message()))
-        })?;
-        let mut flat = Vec::new();
-        flatten(prefix, &toml::Value::Table(document), &mut flat);
-        for (path, value) in flat {
-            check_path(&path).map_err(|problem| ConfigError(format!("{origin}: {problem}")))?;
-            self.set(&path, value, origin.clone());
+    /// A role of an issuer that cannot be read would be told to have none.
+    fn set_aside_roles_of(&mut self, issuer: &str) {
+        let roles = self.named("auth.roles");
+        let of_issuer = roles.iter().filter(|(_, fields)| fields.get("issuer") == Some(&issuer));
+        let paths: Vec<String> = of_issuer.map(|(name, _)| format!("auth.roles.{name}.")).collect();
+        self.values.retain(|known, _| !paths.iter().any(|path| known.starts_with(path)));
+    }
+
+    fn read_file(&mut self, file: &Path) {
+        match std::fs::read_to_string(file) {
+            Ok(text) => self.read_section("", &Zeroizing::new(text), file),
+            Err(error) => {
+                self.problems
+                    .push(ConfigError::new(format!("cannot read the configuration {}: {error}", file.display())));
+            }
         }
+    }
+
+    /// Reads a TOML text of a file whose keys stand below `prefix`.
+    pub(super) fn read_section(&mut self, prefix: &str, text: &str, file: &Path) {
+        let origin = |line| Origin::File { path: file.to_owned(), line };
+        let (entries, broken) = document::read(prefix, text);
+        for problem in broken {
+            let words = format!("{} is not valid TOML: {}", origin(problem.line), problem.message);
+            self.problems.push(ConfigError::new(words));
+        }
+        for entry in entries {
+            let origin = origin(entry.line);
+            if let Err(problem) = self.read_entry(entry, file, origin.clone()) {
+                self.problems.push(ConfigError::new(format!("{origin}: {problem}")));
+            }
+        }
+    }
+
+    fn read_entry(&mut self, Entry { path, value, .. }: Entry, file: &Path, origin: Origin) -> Result<(), String> {
+        let Some(value) = value else { return check_empty_section(&path) };
+        check_path(&path)?;
+        let value = if is_path(&path) { beside(file, &path, value)? } else { value };
+        self.set(&path, value, origin);
         Ok(())
     }
 
@@ -137,18 +154,18 @@ impl Layers {
         if name == "AZURITE_ACCOUNTS" {
             return self.read_azurite_accounts(&value);
         }
-        // Settings have two levels at least; TAVOLA_CONFIG, TAVOLA_CACHE and the like are not settings.
-        let Some(rest) = name.strip_prefix(VARIABLE_PREFIX).filter(|rest| rest.contains("__")) else { return Ok(()) };
-        let path = rest.replace("__", ".").to_ascii_lowercase();
-        let (path, value) = match path.strip_suffix("_file") {
-            Some(path) if check_path(path).is_ok() => {
-                self.secret_files.insert(PathBuf::from(&value));
-                (path.to_owned(), read_secret_file(name, &value)?)
+        let origin = || Origin::Variable(name.to_owned());
+        match variables::meaning(name) {
+            Meaning::Nothing => {}
+            Meaning::Setting(path) => self.set(&path, value, origin()),
+            Meaning::SecretFile(path) => {
+                let secret = read_secret_file(name, &value)?;
+                self.secret_files.insert(PathBuf::from(value));
+                self.set(&path, secret, origin());
             }
-            _ => (path, value),
-        };
-        check_path(&path).map_err(|problem| ConfigError(format!("variable {name}: {problem}")))?;
-        self.set(&path, value, Origin::Variable(name.to_owned()));
+            Meaning::Wrong(words) => return Err(ConfigError::new(words)),
+            Meaning::Unknown(words) => self.notes.push(words),
+        }
         Ok(())
     }
 
@@ -160,7 +177,7 @@ impl Layers {
             let (name, keys): (_, Vec<&str>) = (parts.next().unwrap_or_default(), parts.collect());
             if keys.is_empty() || keys.len() > 2 {
                 let shape = "AZURITE_ACCOUNTS must look like name:key1[:key2];name2:key1";
-                return Err(ConfigError(shape.to_owned()));
+                return Err(ConfigError::new(shape));
             }
             for (field, key) in ["key1", "key2"].iter().zip(keys) {
                 self.set(&format!("accounts.{name}.{field}"), key, origin.clone());
@@ -187,7 +204,26 @@ impl Layers {
     /// An error about the value at a path.
     #[must_use]
     pub fn error(&self, path: &str, problem: &str) -> ConfigError {
-        ConfigError(format!("{path} ({}): {problem}", self.origin(path)))
+        ConfigError::about(path, format!("{path} ({}): {problem}", self.origin(path)))
+    }
+
+    /// An error about a section. A problem that begins with the name of a field is about that field.
+    pub(super) fn section_error(&self, section: &str, problem: &str) -> ConfigError {
+        let word = problem.split([':', ' ']).next().unwrap_or_default();
+        let field = format!("{section}.{word}");
+        if let Some((_, origin)) = self.values.get(&field) {
+            let is_needed = NamedSection::split(&field).is_some_and(|(section, ..)| section.needs.contains(word));
+            let about = if is_needed { section } else { &field };
+            return ConfigError::about(about, format!("{section} ({origin}): {problem}"));
+        }
+        let below = format!("{section}.");
+        let origins = self.values.iter().filter(|(path, _)| path.starts_with(&below)).map(|(_, (_, origin))| origin);
+        let place = origins.min().map_or_else(String::new, |origin| format!(" ({origin})"));
+        ConfigError::about(section, format!("{section}{place}: {problem}"))
+    }
+
+    fn misfit(&self, path: &str, expected: &str) -> ConfigError {
+        self.error(path, &format!("\"{}\" does not fit: must be {expected}", self.text(path)))
     }
 
     /// The value at a path, as a type.
@@ -199,19 +235,41 @@ impl Layers {
         text.parse().map_err(|error| self.error(path, &format!("\"{text}\" does not fit: {error}")))
     }
 
-    /// The number at a path, within bounds.
+    /// The whole number at a path, within bounds.
     ///
     /// # Errors
     /// If it is not a number or outside.
     pub fn parse_in<T>(&self, path: &str, min: T, max: T) -> Result<T, ConfigError>
     where
-        T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display,
+        T: FromStr + PartialOrd + fmt::Display,
     {
-        let number: T = self.parse(path)?;
-        if number < min || number > max {
-            return Err(self.error(path, &format!("{number} is not between {min} and {max}")));
-        }
-        Ok(number)
+        let number = self.text(path).trim().parse().ok().filter(|number| (&min..=&max).contains(&number));
+        number.ok_or_else(|| self.misfit(path, &format!("{min}–{max}")))
+    }
+
+    /// The switch at a path.
+    ///
+    /// # Errors
+    /// If it is neither `true` nor `false`.
+    pub fn parse_bool(&self, path: &str) -> Result<bool, ConfigError> {
+        self.text(path).parse().map_err(|_| self.misfit(path, "true or false"))
+    }
+
+    /// The port at a path.
+    ///
+    /// # Errors
+    /// If there is no such port.
+    pub fn parse_port(&self, path: &str) -> Result<u16, ConfigError> {
+        self.parse_in(path, 0, u16::MAX)
+    }
+
+    /// The address at a path, which may also be the name of a host.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn parse_address(&self, path: &str) -> Result<IpAddr, ConfigError> {
+        let text = self.text(path).trim();
+        address_of(text).ok_or_else(|| self.misfit(path, "an address such as 127.0.0.1, or the name of a host"))
     }
 
     /// The items of a value that is a list: separated by commas, or an array in the file.
@@ -252,29 +310,44 @@ impl Layers {
             in_section || Setting::find(path).is_some_and(Setting::is_secret)
         };
         let written = self.values.iter().filter_map(|(path, (_, origin))| match origin {
-            Origin::File(file) if secret(path) => Some(file.clone()),
+            Origin::File { path: file, .. } if secret(path) => Some(file.clone()),
             _ => None,
         });
         let named = Some(self.text("store.password_file")).filter(|path| !path.is_empty()).map(PathBuf::from);
         self.secret_files.iter().cloned().chain(written).chain(named).collect()
     }
 
-    /// Every setting with its value and origin, secrets masked.
-    pub fn shown(&self) -> impl Iterator<Item = (String, String, Origin)> {
-        let plain = SETTINGS.iter().map(|setting| {
-            let value = self.text(setting.path);
-            let hidden = setting.is_secret() && !value.is_empty();
-            (setting.path.to_owned(), if hidden { MASK } else { value }.to_owned())
-        });
-        let named = self.values.iter().filter_map(|(path, (value, _))| {
-            let (_, _, field) = NamedSection::split(path)?;
-            Some((path.clone(), if field.secret { MASK } else { value.as_str() }.to_owned()))
-        });
-        plain.chain(named).map(|(path, value)| {
-            let origin = self.origin(&path);
-            (path, value, origin)
-        })
+    /// Every value that somebody wrote, by path.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(path, (value, _))| (path.as_str(), value.as_str()))
     }
+
+    /// The settings whose value is another one here than at the start, and counts only after the next one.
+    pub(crate) fn needing_restart(&self, started_with: &Self) -> Vec<&'static str> {
+        let differs = |path: &str| self.text(path) != started_with.text(path);
+        let is_given = |layers: &Self, path: &str| !layers.text(path).is_empty();
+        let waits = |setting: &&Setting| match setting.taken() {
+            Taken::AtStart => differs(setting.path),
+            Taken::IfGivenAtStart => is_given(self, setting.path) != is_given(started_with, setting.path),
+            Taken::OnReload => false,
+        };
+        SETTINGS.iter().filter(waits).map(|setting| setting.path).collect()
+    }
+}
+
+/// An address, or that of a host by name. A name with several gets one of IPv4, which everything can reach.
+pub(super) fn address_of(text: &str) -> Option<IpAddr> {
+    if text.eq_ignore_ascii_case("localhost") {
+        // The system may not know it, or know it as something else.
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse() {
+        return Some(address);
+    }
+    let is_name = !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let found: Vec<IpAddr> = (text, 0).to_socket_addrs().ok().filter(|_| is_name)?.map(|found| found.ip()).collect();
+    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied()
 }
 
 /// The items of a list in one text.
@@ -284,36 +357,48 @@ pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
 
 fn read_secret_file(variable: &str, file: &str) -> Result<String, ConfigError> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| ConfigError(format!("variable {variable}: cannot read {file}: {error}")))?;
+        .map_err(|error| ConfigError::new(format!("variable {variable}: cannot read {file}: {error}")))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) {
-    match value {
-        toml::Value::Table(table) => {
-            for (key, value) in table {
-                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-                flatten(&path, value, flat);
-            }
-        }
-        toml::Value::Array(values) => {
-            let items: Vec<String> = values.iter().map(scalar).collect();
-            flat.push((prefix.to_owned(), items.join(",")));
-        }
-        other => flat.push((prefix.to_owned(), scalar(other))),
-    }
+/// True of a setting or field that names a file or folder.
+pub(super) fn is_path(path: &str) -> bool {
+    let of_setting = Setting::find(path).is_some_and(|setting| matches!(setting.value, "FILE" | "FOLDER"));
+    of_setting || NamedSection::split(path).is_some_and(|(_, _, field)| field.name.ends_with("_file"))
 }
 
-fn scalar(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => text.clone(),
-        other => other.to_string(),
+/// A relative path in a file is meant from where the file is: the working directory is another one for each who starts us.
+fn beside(file: &Path, path: &str, value: String) -> Result<String, String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let (Some(folder), false) = (folder, value.is_empty() || Path::new(&value).is_absolute()) else { return Ok(value) };
+    let resolved = folder.join(&value);
+    let is_same = || std::path::absolute(&resolved).ok() == std::path::absolute(&value).ok();
+    // Who had it the other way must not find an empty store.
+    if !resolved.exists() && Path::new(&value).exists() && !is_same() {
+        return Err(format!(
+            "{path} = \"{value}\" is looked for beside the configuration file, and {} does not exist; {value} in the \
+             working directory does: write an absolute path",
+            resolved.display()
+        ));
+    }
+    let text = resolved.into_os_string().into_string();
+    text.map_err(|_| format!("{path} = \"{value}\": the folder's name is not Unicode; write an absolute path"))
+}
+
+/// A section without anything says nothing, which nobody means.
+fn check_empty_section(path: &str) -> Result<(), String> {
+    let in_section = |section: &&NamedSection| {
+        path.strip_prefix(section.prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| !name.is_empty())
+    };
+    match NAMED_SECTIONS.iter().find(in_section) {
+        Some(section) => Err(format!("[{path}] is empty; it needs {}", section.needs)),
+        None => Ok(()),
     }
 }
 
 /// Says what is wrong with a path that no setting has, and what was probably meant.
 fn check_path(path: &str) -> Result<(), String> {
-    if NamedSection::split(path).is_some() || Setting::find(path).is_some() || OldName::find(path).is_some() {
+    if variables::is_known(path) {
         return Ok(());
     }
     let named = NAMED_SECTIONS

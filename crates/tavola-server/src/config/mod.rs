@@ -7,16 +7,23 @@ pub mod account_folder;
 pub mod accounts;
 mod audit;
 mod cluster;
+mod document;
+mod error;
 pub mod layers;
+mod log;
+mod origin;
 mod proxies;
 pub mod settings;
+mod shown;
 mod targets;
+mod template;
 mod tls;
 pub mod tokens;
+mod variables;
 mod warnings;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,11 +32,16 @@ pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
 pub use audit::{AuditConfig, AuditedRequests, AuthFailureLimits};
 pub use cluster::{ClusterAffinity, ClusterConfig, ClusterReads};
+pub use error::ConfigError;
 use ipnet::IpNet;
-pub use layers::{Layers, Origin};
+pub use layers::Layers;
+pub use log::{LogConfig, LogFormat, check_log_filter};
+pub use origin::Origin;
 pub use proxies::ip_range;
 pub use settings::{OLD_NAMES, SETTINGS, Setting};
+pub use shown::ShownValue;
 use tavola_protocol::Precedence;
+pub use template::template;
 pub use tls::{ClientCertificates, TlsConfig};
 pub use tokens::TokenConfig;
 pub use warnings::Warning;
@@ -90,13 +102,18 @@ pub struct Config {
     pub limits: Limits,
     /// When those who fail to authenticate wait.
     pub auth_failures: AuthFailureLimits,
-    /// What is written about requests.
+    /// What is written about the server and its requests.
     pub log: LogConfig,
     /// Who did what; `None`: not written down.
     pub audit: Option<AuditConfig>,
     /// What an operator should change, though it works.
     pub notes: Vec<String>,
+    /// What all of this was made from.
+    pub layers: Layers,
 }
+
+/// Wrong values that are told at once. More would be another kind of file.
+const PROBLEMS_MAX: usize = 100;
 
 /// Where entities are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,40 +173,6 @@ pub struct Limits {
     pub drain_time: Duration,
 }
 
-/// The form of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One object per line.
-    Json,
-}
-
-/// What is written about requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogConfig {
-    /// `None`: text on a terminal, JSON otherwise.
-    pub format: Option<LogFormat>,
-    /// A `tracing` filter.
-    pub level: String,
-    /// One line per request.
-    pub access: bool,
-    /// Log into this file instead of standard error.
-    pub file: Option<PathBuf>,
-}
-
-/// What is wrong with a configuration, for a person to read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(pub(crate) String);
-
-impl ConfigError {
-    /// An error with this text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
 impl Config {
     /// The scheme of the Table service's URLs.
     #[must_use]
@@ -200,17 +183,38 @@ impl Config {
     /// Checks all values together.
     ///
     /// # Errors
-    /// What is wrong, and what to do about it.
+    /// Everything that is wrong, and what to do about it.
     pub fn resolve(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
-        let host: IpAddr = layers.parse("server.host")?;
-        let config = Self {
+        let mut problems = layers.problems().to_vec();
+        let mut trial = layers.clone();
+        while problems.len() < PROBLEMS_MAX {
+            match Self::of_values(&trial, personality) {
+                Ok(config) if problems.is_empty() => return config.check_development_account(layers).map(|()| config),
+                Ok(_) => break,
+                Err(error) => {
+                    // The rest is checked without the wrong value.
+                    let goes_on = error.path().is_some_and(|path| trial.set_aside(path));
+                    problems.push(error);
+                    if !goes_on {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(ConfigError::all(problems))
+    }
+
+    /// Stops at the first value that is wrong, and says which.
+    fn of_values(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
+        let host = layers.parse_address("server.host")?;
+        Ok(Self {
             personality,
-            table: SocketAddr::new(host, layers.parse("server.table_port")?),
-            admin: SocketAddr::new(layers.parse("server.admin_host")?, layers.parse("server.admin_port")?),
+            table: SocketAddr::new(host, layers.parse_port("server.table_port")?),
+            admin: SocketAddr::new(layers.parse_address("server.admin_host")?, layers.parse_port("server.admin_port")?),
             admin_port_is_open: personality == Personality::Emulator
                 && layers.origin("server.admin_port") == Origin::Default,
             admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
-            path_style_only: layers.parse("server.path_style_only")?,
+            path_style_only: layers.parse_bool("server.path_style_only")?,
             tls: TlsConfig::resolve(layers)?,
             trusted_proxies: proxies::trusted_proxies(layers)?,
             accounts: Accounts::resolve(layers, personality)?,
@@ -224,15 +228,14 @@ impl Config {
             log: LogConfig::resolve(layers)?,
             audit: AuditConfig::resolve(layers)?,
             notes: layers.notes().to_vec(),
-        };
-        config.check_development_account(layers)?;
-        Ok(config)
+            layers: layers.clone(),
+        })
     }
 
     /// The development account's key is public. It is served where nobody configured an account and nobody else can come
     /// in, or where somebody asked for it; anything else is a mistake, most likely an accounts folder that is gone.
     fn check_development_account(&self, layers: &Layers) -> Result<(), ConfigError> {
-        let asked_for = self.personality == Personality::Emulator || layers.parse("server.development_account")?;
+        let asked_for = self.personality == Personality::Emulator || layers.parse_bool("server.development_account")?;
         if asked_for || !self.accounts.is_development() {
             return Ok(());
         }
@@ -246,7 +249,7 @@ impl Config {
         } else {
             return Ok(());
         };
-        Err(ConfigError(format!(
+        Err(ConfigError::new(format!(
             "{refused}: {}, and the development account's key is public. Make an account with `tavola account add NAME`, \
              configure [accounts.NAME] with key1, or, if everybody may do everything, ask for the development account \
              with --development-account",
@@ -326,19 +329,6 @@ fn queries(configured: usize) -> usize {
             std::thread::available_parallelism().map_or(1, NonZero::get).saturating_mul(PER_PROCESSOR).max(QUERIES_MIN)
         }
         count => count,
-    }
-}
-
-impl LogConfig {
-    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
-        let format = match layers.text("log.format") {
-            "auto" => None,
-            "text" => Some(LogFormat::Text),
-            "json" => Some(LogFormat::Json),
-            other => return Err(layers.error("log.format", &format!("\"{other}\" is not auto, text or json"))),
-        };
-        let file = Some(layers.text("log.file")).filter(|path| !path.is_empty()).map(PathBuf::from);
-        Ok(Self { format, level: layers.text("log.level").to_owned(), access: layers.parse("log.access")?, file })
     }
 }
 

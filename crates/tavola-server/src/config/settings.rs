@@ -28,6 +28,18 @@ impl Setting {
         self.path.ends_with("password")
     }
 
+    /// When another value counts.
+    #[must_use]
+    pub fn taken(&self) -> Taken {
+        match self.path {
+            // The password goes with the certificate.
+            "server.accounts_folder" | "log.level" | "tls.key" | "tls.password" => Taken::OnReload,
+            path if path.starts_with("targets.") => Taken::OnReload,
+            "tls.cert" | "log.file" | "log.access_file" => Taken::IfGivenAtStart,
+            _ => Taken::AtStart,
+        }
+    }
+
     /// The setting at that path.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
@@ -57,6 +69,17 @@ impl OldName {
 /// Every name that settings had before.
 pub const OLD_NAMES: &[OldName] = &[OldName { path: "store.neighbours", flag: Some("neighbours"), now: "store.peers" }];
 
+/// When another value of a setting counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// When the server starts.
+    AtStart,
+    /// On SIGHUP, if the server was started with a value; otherwise when it starts.
+    IfGivenAtStart,
+    /// On SIGHUP.
+    OnReload,
+}
+
 const fn setting(
     path: &'static str,
     flag: Option<&'static str>,
@@ -85,6 +108,8 @@ pub struct NamedSection {
     pub prefix: &'static str,
     /// What can stand below it.
     pub fields: &'static [Field],
+    /// What must stand below it, in words.
+    pub needs: &'static str,
 }
 
 impl NamedSection {
@@ -110,9 +135,9 @@ const fn secret(name: &'static str, help: &'static str) -> Field {
 
 /// Every section whose names are the operator's.
 pub const NAMED_SECTIONS: &[NamedSection] = &[
-    NamedSection { prefix: "accounts", fields: ACCOUNT_FIELDS },
-    NamedSection { prefix: "auth.oidc", fields: ISSUER_FIELDS },
-    NamedSection { prefix: "auth.roles", fields: ROLE_FIELDS },
+    NamedSection { prefix: "accounts", fields: ACCOUNT_FIELDS, needs: "key1" },
+    NamedSection { prefix: "auth.oidc", fields: ISSUER_FIELDS, needs: "issuer" },
+    NamedSection { prefix: "auth.roles", fields: ROLE_FIELDS, needs: "value and role" },
 ];
 
 const ACCOUNT_FIELDS: &[Field] = &[
@@ -443,6 +468,13 @@ pub const SETTINGS: &[Setting] = &[
     setting("log.level", Some("log-level"), "LEVEL", "info", "error, warn, info, debug, trace, or a tracing filter"),
     setting("log.access", Some("access-log"), "BOOL", "true", "Write one line per request to standard output"),
     setting("log.file", Some("log-file"), "FILE", "", "Append the log to this file instead of standard error"),
+    setting(
+        "log.access_file",
+        Some("access-log-file"),
+        "FILE",
+        "",
+        "Append the access log to this file instead of standard output; SIGHUP and SIGUSR1 open it anew",
+    ),
     setting(
         "audit.file",
         Some("audit-file"),

@@ -12,7 +12,7 @@ fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigErro
     let mut toml = tempfile::NamedTempFile::new().unwrap();
     toml.write_all(file.as_bytes()).unwrap();
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Layers::read(Some(toml.path()), environment)
+    Layers::read(Some(toml.path()), environment).checked()
 }
 
 fn resolve(file: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -40,7 +40,7 @@ fn unknown_keys_are_refused_with_a_suggestion() {
     let error = resolve("[server]\ntabel_port = 1", &[]).unwrap_err().to_string();
     assert!(error.ends_with("unknown setting server.tabel_port; did you mean server.table_port?"), "{error}");
     let error = resolve("", &[("TAVOLA_LIMITS__CONECTIONS", "1")]).unwrap_err().to_string();
-    assert!(error.contains("did you mean limits.connections?"), "{error}");
+    assert!(error.contains("did you mean TAVOLA_LIMITS__CONNECTIONS?"), "{error}");
     assert!(resolve("", &[("TAVOLA_CACHE", "x")]).is_ok());
 }
 
@@ -48,13 +48,115 @@ fn unknown_keys_are_refused_with_a_suggestion() {
 fn bad_values_name_the_setting_and_its_origin() {
     let error = resolve("", &[("TAVOLA_SERVER__TABLE_PORT", "70000")]).unwrap_err().to_string();
     assert!(
-        error.starts_with("server.table_port (variable TAVOLA_SERVER__TABLE_PORT): \"70000\" does not fit"),
+        error.starts_with(
+            "server.table_port (variable TAVOLA_SERVER__TABLE_PORT): \"70000\" does not fit: must be 0–65535"
+        ),
         "{error}"
     );
     let error = resolve("[limits]\nconnections = 0", &[]).unwrap_err().to_string();
-    assert!(error.contains("0 is not between 1 and 1000000"), "{error}");
+    assert!(error.contains("\"0\" does not fit: must be 1–1000000"), "{error}");
     let error = resolve("[store]\nkind = \"papyrus\"", &[]).unwrap_err().to_string();
     assert!(error.contains("papyrus"), "{error}");
+}
+
+/// Somebody who wrote three things wrong should not have to start three times.
+#[test]
+fn everything_wrong_is_told_at_once_with_its_line() {
+    let file = &"[server]\ntable_port = 70000\nhots = \"x\"\nhost = \"no such host\"\n\n[log]\nlevel = \"verbose\"\n\
+                access = \"maybe\"\n[accounts.shop]\n[accounts.books]\nkey1 = \"!\"\n[accounts.toys]\n\
+                key1 = \"KEY\"\nread_only = 5\nallowed_ips = \"x\"\n[limits]\nqueries = -1\n"
+        .replace("KEY", KEY);
+    let mut toml = tempfile::NamedTempFile::new().unwrap();
+    toml.write_all(file.as_bytes()).unwrap();
+    let variable = ("TAVOLA_SERVER_TABLE_PORT".to_owned(), "1".to_owned());
+    let layers = Layers::read(Some(toml.path()), [variable]);
+    let error = Config::resolve(&layers, Personality::Server).unwrap_err();
+    let name = toml.path().display();
+    for expected in [
+        format!("server.table_port (file {name}, line 2): \"70000\" does not fit: must be 0–65535"),
+        format!("file {name}, line 3: unknown setting server.hots; did you mean server.host?"),
+        format!("server.host (file {name}, line 4): \"no such host\" does not fit: must be an address"),
+        format!("log.level (file {name}, line 7): \"verbose\" is no level"),
+        format!("log.access (file {name}, line 8): \"maybe\" does not fit: must be true or false"),
+        format!("file {name}, line 9: [accounts.shop] is empty; it needs key1"),
+        format!("accounts.books (file {name}, line 11): a key is not base64"),
+        format!("accounts.toys (file {name}, line 14): read_only: \"5\" does not fit: must be true or false"),
+        format!("accounts.toys (file {name}, line 15): allowed_ips: \"x\" is not an address or a range"),
+        format!("limits.queries (file {name}, line 17): \"-1\" does not fit: must be 0–10000"),
+        "variable TAVOLA_SERVER_TABLE_PORT: between the levels of a setting stand two underscores".to_owned(),
+    ] {
+        assert!(error.problems().any(|problem| problem.starts_with(&expected)), "{expected} is not in\n{error}");
+    }
+    assert_eq!(error.problems().count(), 11, "{error}");
+    assert!(error.to_string().starts_with("11 problems in the configuration:\n  "), "{error}");
+}
+
+#[test]
+fn an_issuer_that_is_wrong_costs_its_roles_no_second_error() {
+    let file = "[auth.oidc.corp]\nissuer = \"not an address\"\n[auth.roles.r]\nissuer = \"corp\"\nvalue = \"v\"\n\
+                role = \"reader\"\n[auth.roles.s]\nvalue = \"v\"\nrole = \"emperor\"\n";
+    let error = resolve(file, &[]).unwrap_err();
+    let problems: Vec<&str> = error.problems().collect();
+    assert!(problems.len() == 2 && problems[0].contains("issuer is not") && problems[1].contains("emperor"), "{error}");
+}
+
+#[test]
+fn names_of_hosts_are_addresses_too() {
+    for (host, expected) in [("localhost", "127.0.0.1"), ("[::1]", "::1"), ("127.0.0.1", "127.0.0.1")] {
+        let config = resolve(&format!("[server]\nhost = \"{host}\"\nadmin_host = \"{host}\""), &[]).unwrap();
+        assert_eq!([config.table.ip().to_string(), config.admin.ip().to_string()], [expected; 2]);
+    }
+    for wrong in ["", "127.0.0", "999.1.1.1", "no such host.invalid"] {
+        assert!(resolve("", &[("TAVOLA_SERVER__HOST", wrong)]).is_err(), "{wrong}");
+    }
+}
+
+/// Started by another program, in another folder, a server had no accounts and an empty store.
+#[test]
+fn relative_paths_are_meant_from_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tavola.toml");
+    std::fs::write(
+        &file,
+        "[server]\naccounts_folder = \"accounts\"\n[store]\nlocation = \"data\"\n[log]\nfile = \"/absolute/log\"\n\
+         [auth.oidc.corp]\nissuer = \"corp\"\njwks_file = \"keys.json\"\n",
+    )
+    .unwrap();
+    let variable = ("TAVOLA_LOG__ACCESS_FILE".to_owned(), "access.log".to_owned());
+    let layers = Layers::read(Some(&file), [variable]);
+    let beside = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (path, expected) in [
+        ("server.accounts_folder", beside("accounts")),
+        ("store.location", beside("data")),
+        ("log.file", "/absolute/log".to_owned()),
+        ("log.access_file", "access.log".to_owned()),
+    ] {
+        assert_eq!(layers.text(path), expected, "{path}");
+    }
+    let keys = layers.written().find(|(path, _)| *path == "auth.oidc.corp.jwks_file").unwrap();
+    assert_eq!(keys.1, beside("keys.json"));
+    // This crate's own folder, where the tests run, has one.
+    std::fs::write(&file, "[store]\nlocation = \"src\"\n").unwrap();
+    let error = Layers::read(Some(&file), []).checked().unwrap_err().to_string();
+    assert!(error.contains("src in the working directory does: write an absolute path"), "{error}");
+}
+
+#[test]
+fn accounts_of_a_server_are_named_as_azure_names_them() {
+    let long = "a".repeat(25);
+    for wrong in ["ab", "Shop", "my-shop", "my_shop", long.as_str()] {
+        let error = resolve(&format!("[accounts.{wrong}]\nkey1 = \"c2VjcmV0\""), &[]).unwrap_err().to_string();
+        assert!(error.contains("3–24 lower-case letters and digits"), "{error}");
+    }
+    let layers = layers("[accounts.my-shop]\nkey1 = \"c2VjcmV0\"", &[]).unwrap();
+    assert!(Config::resolve(&layers, Personality::Emulator).is_ok());
+}
+
+#[test]
+fn unknown_variables_are_told() {
+    let layers = layers("", &[("TAVOLA_TABLEPORT", "1"), ("TAVOLA_SERVICE_HOST", "10.0.0.1"), ("HOME", "/")]).unwrap();
+    assert_eq!(layers.notes().len(), 1);
+    assert!(layers.notes()[0].starts_with("variable TAVOLA_TABLEPORT is no setting"), "{:?}", layers.notes());
 }
 
 #[test]
@@ -172,8 +274,9 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
 #[test]
 fn secrets_are_masked() {
     let layers = layers("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)]).unwrap();
-    let shown: Vec<String> = layers.shown().map(|(path, value, origin)| format!("{path}={value} {origin}")).collect();
-    assert!(shown.contains(&"accounts.shop.key1=*** variable TAVOLA_ACCOUNTS__SHOP__KEY1".to_owned()), "{shown:?}");
+    let shown: Vec<String> = layers.shown().map(|shown| format!("{} {}", shown.line(), shown.origin)).collect();
+    let line = "# accounts.shop.key1 = \"***\" variable TAVOLA_ACCOUNTS__SHOP__KEY1".to_owned();
+    assert!(shown.contains(&line), "{shown:?}");
     assert!(!shown.concat().contains(KEY));
     let config = Config::resolve(&layers, Personality::Server).unwrap();
     assert!(!format!("{config:?}").contains(KEY));
@@ -183,14 +286,14 @@ fn secrets_are_masked() {
 fn tls_needs_a_certificate_and_hides_its_password() {
     assert!(resolve("", &[]).unwrap().tls.is_none());
     let tls = resolve("[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"", &[]).unwrap().tls.unwrap();
-    assert_eq!((tls.cert.to_str(), tls.key_file().to_str()), (Some("c.pem"), Some("k.pem")));
+    assert_eq!((tls.cert.file_name(), tls.key_file().file_name()), (Some("c.pem".as_ref()), Some("k.pem".as_ref())));
     let mut password = tempfile::NamedTempFile::new().unwrap();
     password.write_all(b"topsecret\n").unwrap();
     let variable = ("TAVOLA_TLS__PASSWORD_FILE", password.path().to_str().unwrap());
     let layers = layers("[tls]\ncert = \"c.pfx\"", &[variable]).unwrap();
     let config = Config::resolve(&layers, Personality::Server).unwrap();
     let tls = config.tls.as_ref().unwrap();
-    assert_eq!((tls.key_file().to_str(), tls.password.as_str()), (Some("c.pfx"), "topsecret"));
+    assert_eq!((tls.key_file().file_name(), tls.password.as_str()), (Some("c.pfx".as_ref()), "topsecret"));
     assert!(!format!("{config:?}{:?}", layers.shown().collect::<Vec<_>>()).contains("topsecret"));
     for (setting, words) in [("key", "a key without a certificate"), ("password", "a password without a PFX file")] {
         let error = resolve(&format!("[tls]\n{setting} = \"topsecret\""), &[]).unwrap_err().to_string();
@@ -237,7 +340,8 @@ fn beyond_loopback_peers_need_keys() {
     assert!(refused.starts_with("store.peers (file "), "{refused}");
     assert!(refused.contains("`tavola store peer-keys init 10.0.1.7:10010"), "{refused}");
     let StoreConfig::Cassandra(with_keys) = store("peer_keys = \"keys\"").unwrap().store else { panic!("a cluster") };
-    assert_eq!(with_keys.peer_keys, Some("keys".into()));
+    let keys = with_keys.peer_keys.as_deref().and_then(std::path::Path::file_name);
+    assert_eq!(keys, Some("keys".as_ref()));
     let accepted = "accept_risks = [\"replication\", \"plain-peers\"]";
     let StoreConfig::Cassandra(accepted) = store(accepted).unwrap().store else { panic!("a cluster") };
     assert!(accepted.accept_plain_peers && !with_keys.accept_plain_peers);

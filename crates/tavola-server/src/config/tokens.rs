@@ -75,7 +75,8 @@ impl TokenConfig {
         for (index, one) in issuers.iter().enumerate() {
             if let Some(other) = issuers[..index].iter().find(|other| other.trusted.issuer == one.trusted.issuer) {
                 let (name, other) = (&one.trusted.name, &other.trusted.name);
-                return Err(ConfigError(format!("auth.oidc.{name}: auth.oidc.{other} has the same issuer")));
+                return Err(layers
+                    .section_error(&format!("auth.oidc.{name}"), &format!("auth.oidc.{other} has the same issuer")));
             }
         }
         let roles = each(layers, "auth.roles", |section, fields| role_rule(section, fields, &issuers))?;
@@ -85,13 +86,14 @@ impl TokenConfig {
 
 /// A section's place and fields, for its reader.
 struct Section<'a> {
+    layers: &'a Layers,
     prefix: &'static str,
     name: &'a str,
 }
 
 impl Section<'_> {
     fn error(&self, problem: impl AsRef<str>) -> ConfigError {
-        ConfigError(format!("{}.{}: {}", self.prefix, self.name, problem.as_ref()))
+        self.layers.section_error(&format!("{}.{}", self.prefix, self.name), problem.as_ref())
     }
 
     fn needed<'f>(&self, fields: &Fields<'f>, field: &str) -> Result<&'f str, ConfigError> {
@@ -104,7 +106,7 @@ fn each<T>(
     prefix: &'static str,
     read: impl Fn(&Section<'_>, &Fields<'_>) -> Result<T, ConfigError>,
 ) -> Result<Vec<T>, ConfigError> {
-    layers.named(prefix).iter().map(|(name, fields)| read(&Section { prefix, name }, fields)).collect()
+    layers.named(prefix).iter().map(|(name, fields)| read(&Section { layers, prefix, name }, fields)).collect()
 }
 
 fn given<'f>(fields: &Fields<'f>, field: &str) -> Option<&'f str> {

@@ -4,7 +4,8 @@
 //! do not fit are counted.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Stdout, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,9 +13,13 @@ use std::time::{Duration, UNIX_EPOCH};
 use http::Uri;
 use time::OffsetDateTime;
 
-use super::RequestEvent;
+use super::{LogFile, RequestEvent};
 
 const LINES_MAX: usize = 16 * 1024;
+/// Lines that are written at once.
+const BATCH_BYTES: usize = 64 * 1024;
+/// Nobody waits longer for a terminal that is held.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// The form of a line.
@@ -26,12 +31,26 @@ pub enum AccessLogFormat {
     Json,
 }
 
-/// Writes a line per request to standard output.
+/// Writes a line per request to standard output, or into a file.
 #[derive(Debug)]
 pub struct AccessLog {
     format: AccessLogFormat,
-    lines: SyncSender<String>,
-    dropped: AtomicU64,
+    messages: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// What the writing thread is told.
+enum Message {
+    Line(String),
+    /// Everything before it is written: say so.
+    Flush(SyncSender<()>),
+}
+
+/// Where lines go.
+enum Output {
+    // Not locked: the start-up lines go to the same place.
+    Standard(Stdout),
+    File(Arc<LogFile>),
 }
 
 impl AccessLog {
@@ -39,10 +58,25 @@ impl AccessLog {
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub fn start(format: AccessLogFormat) -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(LINES_MAX);
-        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || write_lines(&receiver))?;
-        Ok(Self { format, lines: sender, dropped: AtomicU64::new(0) })
+    pub fn start(format: AccessLogFormat) -> io::Result<Self> {
+        Self::spawn(format, Output::Standard(io::stdout()))
+    }
+
+    /// Starts the thread that writes into a file.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn start_in(format: AccessLogFormat, file: Arc<LogFile>) -> io::Result<Self> {
+        Self::spawn(format, Output::File(file))
+    }
+
+    fn spawn(format: AccessLogFormat, output: Output) -> io::Result<Self> {
+        let (messages, receiver) = sync_channel(LINES_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let lost = Arc::clone(&dropped);
+        let write = move || write_lines(&receiver, output, &lost);
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(write)?;
+        Ok(Self { format, messages, dropped })
     }
 
     pub(super) fn record(&self, event: &RequestEvent<'_>) {
@@ -50,8 +84,16 @@ impl AccessLog {
             AccessLogFormat::Text => text_line(event),
             AccessLogFormat::Json => json_line(event),
         };
-        if self.lines.try_send(line).is_err() {
+        if self.messages.try_send(Message::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until every line is written, but not for somebody who does not read them.
+    pub(super) fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        if self.messages.try_send(Message::Flush(done)).is_ok() {
+            let _slow_reader = written.recv_timeout(FLUSH_TIME_MAX);
         }
     }
 
@@ -60,20 +102,42 @@ impl AccessLog {
     }
 }
 
-/// Writes what has gathered, then flushes; returns when the log is dropped or nobody reads it any more.
-fn write_lines(receiver: &Receiver<String>) {
-    // Not locked: the start-up lines go to the same place.
-    let mut output = std::io::BufWriter::new(std::io::stdout());
-    while let Ok(line) = receiver.recv() {
-        let mut next = Some(line);
-        while let Some(line) = next {
-            if output.write_all(line.as_bytes()).is_err() {
-                return;
+/// Writes what has gathered; returns when the log is dropped or nobody reads standard output any more.
+fn write_lines(receiver: &Receiver<Message>, mut output: Output, lost: &AtomicU64) {
+    let mut lines = Vec::with_capacity(BATCH_BYTES);
+    while let Ok(message) = receiver.recv() {
+        let (mut next, mut count) = (Some(message), 0);
+        let mut waiting = Vec::new();
+        while let Some(message) = next {
+            match message {
+                Message::Line(line) => {
+                    lines.extend_from_slice(line.as_bytes());
+                    count += 1;
+                }
+                Message::Flush(done) => waiting.push(done),
             }
-            next = receiver.try_recv().ok();
+            next = if lines.len() < BATCH_BYTES { receiver.try_recv().ok() } else { None };
         }
-        if output.flush().is_err() {
-            return;
+        match (output.write(&lines), &output) {
+            (Ok(()), _) => {}
+            (Err(_), Output::Standard(_)) => return,
+            // A disk may be full for a while.
+            (Err(_), Output::File(_)) => {
+                lost.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+        lines.clear();
+        for done in waiting {
+            let _nobody_waits = done.try_send(());
+        }
+    }
+}
+
+impl Output {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Standard(stdout) => stdout.write_all(lines).and_then(|()| stdout.flush()),
+            Self::File(file) => (&**file).write_all(lines),
         }
     }
 }
@@ -157,7 +221,7 @@ fn common_log_time(event: &RequestEvent<'_>) -> String {
 }
 
 /// The target with the values of secret parameters replaced: a signature in a log would be a credential in a log.
-fn masked(uri: &Uri) -> String {
+pub(super) fn masked(uri: &Uri) -> String {
     let Some(query) = uri.query() else { return uri.path().to_owned() };
     let fields = query.split('&').map(|field| match field.split_once('=') {
         Some((name, _)) if is_secret(name) => format!("{name}=***"),

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod audit;
+mod log_file;
 mod metrics;
 
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use tavola_protocol::{DenyReason, Rejection};
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use audit::{AdminEvent, AuditLog, Principal, Target};
+pub use log_file::LogFile;
 use metrics::Metrics;
 
 use crate::connection::Connection;
@@ -151,6 +153,7 @@ impl Telemetry {
         if let Some(audit_log) = &self.audit_log {
             audit_log.record(event);
         }
+        trace(event);
     }
 
     /// A client was refused before its first request, because of its certificate.
@@ -175,8 +178,11 @@ impl Telemetry {
         }
     }
 
-    /// Waits for a moment until the audit log is written; the last thing that a server does.
-    pub fn flush_audit_log(&self) {
+    /// Waits for a moment until the access log and the audit log are written; the last thing that a server does.
+    pub fn flush(&self) {
+        if let Some(access_log) = &self.access_log {
+            access_log.flush();
+        }
         if let Some(audit_log) = &self.audit_log {
             audit_log.flush();
         }
@@ -215,4 +221,24 @@ impl Telemetry {
         ));
         self.metrics.exposition(&counters, &(store.exposition() + more))
     }
+}
+
+/// A request in the log of what the server does, which tells more if it is asked to.
+fn trace(event: &RequestEvent<'_>) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let subject = event.subject;
+    tracing::debug!(
+        request_id = event.request_id,
+        client = %event.client.ip,
+        method = %event.parts.method,
+        uri = access_log::masked(&event.parts.uri),
+        status = event.status.as_u16(),
+        operation = subject.operation,
+        milliseconds = event.duration.as_secs_f64() * 1e3,
+        error = subject.error_code,
+        reason = subject.deny_reason.map(DenyReason::name),
+        "request"
+    );
 }

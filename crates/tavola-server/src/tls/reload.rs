@@ -25,7 +25,7 @@ const EXPIRES_SOON_SECONDS: i64 = 14 * 24 * 3600;
 /// What new connections are served with. Connections that are open keep what they began with.
 #[derive(Debug)]
 pub struct TlsReloader {
-    source: TlsConfig,
+    source: ArcSwap<TlsConfig>,
     current: ArcSwap<Served>,
     looks: Mutex<Looks>,
 }
@@ -61,7 +61,7 @@ impl TlsReloader {
         let served = load(source, &contents)?;
         let look = Some(digest(&contents));
         let looks = Mutex::new(Looks { tried: look, last: look });
-        Ok(Self { source: source.clone(), current: ArcSwap::from_pointee(served), looks })
+        Ok(Self { source: ArcSwap::from_pointee(source.clone()), current: ArcSwap::from_pointee(served), looks })
     }
 
     /// Reads the certificate again, whether or not it changed. If it cannot be used the old one stays.
@@ -69,11 +69,20 @@ impl TlsReloader {
     /// # Errors
     /// If it cannot be used.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let contents = Contents::read(&self.source);
+        let source = self.source.load();
+        let contents = Contents::read(&source);
         let look = contents.as_ref().ok().map(digest);
         *self.looks() = Looks { tried: look, last: look };
-        self.current.store(Arc::new(load(&self.source, &contents?)?));
+        self.current.store(Arc::new(load(&source, &contents?)?));
         Ok(())
+    }
+
+    /// From now on serves what `other` has read, and watches its files.
+    pub fn replace(&self, other: Self) {
+        let looks = other.looks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.looks() = looks;
+        self.source.store(other.source.into_inner());
+        self.current.store(other.current.into_inner());
     }
 
     /// The same, with a line in the log if it fails.
@@ -101,7 +110,7 @@ impl TlsReloader {
     /// Acts on a change once two looks have seen the same: certificate and key are two files, and whoever replaces them
     /// is between the two at some moment.
     pub(super) fn look(&self) {
-        let look = Contents::read(&self.source).ok().as_ref().map(digest);
+        let look = Contents::read(&self.source.load()).ok().as_ref().map(digest);
         let settled_change = {
             let mut looks = self.looks();
             let settled = look == looks.last;

@@ -76,14 +76,20 @@ impl Issuer {
         }
     }
 
-    pub(super) fn reload(&self) -> Result<(), ConfigError> {
-        let Keys::OnDisk(file, keys) = &self.keys else { return Ok(()) };
-        let fresh = read(file).map_err(|text| ConfigError::new(format!("auth.oidc.{}: {text}", self.trusted.name)))?;
+    /// Its keys as they are on disk now, if they come from there.
+    pub(super) fn read_keys(&self) -> Result<Option<KeySet>, ConfigError> {
+        let Keys::OnDisk(file, _) = &self.keys else { return Ok(None) };
+        let problem = |text| ConfigError::new(format!("auth.oidc.{}: {text}", self.trusted.name));
+        read(file).map(Some).map_err(problem)
+    }
+
+    /// From now on these keys count.
+    pub(super) fn install(&self, fresh: KeySet) {
+        let Keys::OnDisk(_, keys) = &self.keys else { return };
         if fresh != **keys.load() {
             keys.store(Arc::new(fresh));
             self.generation.fetch_add(1, Ordering::Release);
         }
-        Ok(())
     }
 
     /// Holds a token against the keys; against the issuer's newest ones, if those at hand do not know its key.

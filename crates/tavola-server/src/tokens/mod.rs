@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use tavola_core::AccountName;
 use tavola_core::grant::{Role, RoleAssignment};
 use tavola_protocol::DenyReason;
-use tavola_protocol::auth::token::{Claims, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek};
+use tavola_protocol::auth::token::{Claims, KeySet, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek};
 
 use crate::config::ConfigError;
 use crate::config::tokens::{RoleRule, TokenConfig};
@@ -63,6 +63,10 @@ pub struct TokenSubject {
     /// `sub`, in the issuer's words.
     pub subject: Option<String>,
 }
+
+/// Key sets that were read and are not used yet, in the order of the issuers.
+#[derive(Debug)]
+pub(crate) struct FreshKeys(Vec<Option<KeySet>>);
 
 /// Why a token earns nothing. No reason repeats the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -131,13 +135,25 @@ impl TokenAuthority {
         }
     }
 
-    /// Reads key sets on disk again. What cannot be used leaves the old keys in place.
+    /// Reads key sets on disk again, all or none.
     ///
     /// # Errors
-    /// If a file cannot be read or used; the others are read nevertheless.
+    /// If a file cannot be read or used; then the old keys of every issuer stay.
     pub fn reload(&self) -> Result<(), ConfigError> {
-        let results: Vec<_> = self.issuers.iter().map(Issuer::reload).collect();
-        results.into_iter().collect()
+        self.read_keys().map(|fresh| self.install(fresh))
+    }
+
+    /// The key sets on disk as they are now; nothing counts before [`TokenAuthority::install`].
+    pub(crate) fn read_keys(&self) -> Result<FreshKeys, ConfigError> {
+        let keys: Vec<Option<KeySet>> = self.issuers.iter().map(Issuer::read_keys).collect::<Result<_, _>>()?;
+        Ok(FreshKeys(keys))
+    }
+
+    /// From now on the keys count that [`TokenAuthority::read_keys`] has found.
+    pub(crate) fn install(&self, FreshKeys(fresh): FreshKeys) {
+        for (issuer, keys) in self.issuers.iter().zip(fresh) {
+            keys.into_iter().for_each(|keys| issuer.install(keys));
+        }
     }
 
     /// How many signatures were checked, those of remembered tokens not among them.

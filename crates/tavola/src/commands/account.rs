@@ -1,9 +1,9 @@
-//! `tavola account add`, `list` and `rotate`: the files of the accounts folder.
+//! `tavola account add`, `list`, `rotate` and `remove`: the files of the accounts folder.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use tavola_core::AccountName;
 use tavola_server::config::account_folder::KeyNumber;
-use tavola_server::config::{AccountFolder, Layers};
+use tavola_server::config::{AccountFolder, Layers, Personality, accounts};
 
 use crate::exit::Failure;
 use crate::flags;
@@ -16,6 +16,8 @@ Examples:
       The accounts that the server would know, and where each is written
   tavola account rotate shop --key 2
       Another second key; the first one goes on being good
+  tavola account remove shop
+      Its file and its keys go; its tables stay in the store
 
 A running server takes changes on SIGHUP, or signed with a key of the account as docs/security.md says:
   POST http://127.0.0.1:10003/reload
@@ -48,16 +50,18 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(u64))
                 .help("Requests for more entities of one partition get 503 ServerBusy"),
         );
+    let remove = Command::new("remove").about("Take an account and its keys away; its tables stay").arg(name());
     let rotate = Command::new("rotate").about("Give an account another key").arg(name()).arg(
         Arg::new("key").long("key").value_name("1|2").required(true).value_parser(["1", "2"]).help("Which of the two"),
     );
     Command::new("account")
-        .about("Add accounts, list them, rotate their keys")
+        .about("Add accounts, list them, rotate their keys, remove them")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .subcommand(with_folder(add))
         .subcommand(with_folder(Command::new("list").about("Show the accounts, without their keys")))
         .subcommand(with_folder(rotate))
+        .subcommand(with_folder(remove))
 }
 
 fn with_folder(command: Command) -> Command {
@@ -69,12 +73,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("add", matches)) => add(matches),
         Some(("list", matches)) => list(matches),
         Some(("rotate", matches)) => rotate(matches),
+        Some(("remove", matches)) => remove(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }
 
 fn add(matches: &ArgMatches) -> Result<(), Failure> {
     let (layers, account) = (flags::layers(matches)?, name(matches)?);
+    accounts::check_name(account.as_str(), Personality::Server).map_err(Failure::Usage)?;
     if layers.accounts().any(|(name, _)| name == account.as_str()) {
         return Err(Failure::Usage(format!("the account {account} exists already")));
     }
@@ -132,6 +138,21 @@ fn rotate(matches: &ArgMatches) -> Result<(), Failure> {
     let key = folder.rotate(&account, number)?;
     println!("{}", &*key);
     eprintln!("{} of {account}, shown this once; the old one is good until the server reads it again", number.field());
+    Ok(())
+}
+
+/// Also an account that would keep a server from starting, because of its name or its keys.
+fn remove(matches: &ArgMatches) -> Result<(), Failure> {
+    let (layers, account) = (flags::layers_with_problems(matches), name(matches)?);
+    let folder = folder(&layers);
+    folder.remove(&account)?;
+    println!("removed {account} from {}", folder.path().display());
+    eprintln!("a running server goes on taking its keys until SIGHUP; its tables stay in the store, out of reach");
+    if folder.accounts()?.is_empty() {
+        eprintln!(
+            "no account is left in that folder: a server without any serves the development account, on loopback"
+        );
+    }
     Ok(())
 }
 

@@ -1,25 +1,46 @@
-//! `tavola config check` and `tavola config show`.
+//! `tavola config init`, `check` and `show`.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use tavola_server::Config;
-use tavola_server::config::{Personality, StoreConfig};
+use tavola_server::config::{Personality, StoreConfig, template};
 use tavola_server::tls::TlsReloader;
 
 use crate::cluster;
 use crate::exit::Failure;
-use crate::flags;
+use crate::{flags, logging};
+
+/// Keys may be written into it.
+const FILE_MODE: u32 = 0o600;
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
+        Some(("init", matches)) => init(matches.get_one::<PathBuf>("file").expect("the file has a default")),
         Some(("check", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }
 
+fn init(file: &Path) -> Result<(), Failure> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(file);
+    let written = created.and_then(|mut created| created.write_all(template().as_bytes()));
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::Usage(format!("{} exists already; name another file", file.display())),
+        _ => Failure::System(format!("cannot write {}: {error}", file.display())),
+    })?;
+    println!("{} has every setting as a comment; `tavola config check` says whether it is good", file.display());
+    Ok(())
+}
+
 fn check(matches: &ArgMatches) -> Result<(), Failure> {
-    let layers = flags::layers(matches)?;
+    let layers = flags::layers_with_problems(matches);
     let config = Config::resolve(&layers, Personality::Server)?;
+    logging::check(&config.log)?;
     config.tls.as_ref().map(TlsReloader::open).transpose()?;
     if let StoreConfig::Cassandra(cluster) = &config.store {
         cluster::peer_keys(cluster)?;
@@ -31,15 +52,17 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows values that would not work too: that is when people look.
+/// Shows values that would not work too: that is when people look. What is printed is a configuration itself; what it
+/// cannot hold, because it is masked, is a comment.
 fn show(matches: &ArgMatches) -> Result<(), Failure> {
-    let layers = flags::layers(matches)?;
-    for (path, value, origin) in layers.shown() {
+    let layers = flags::layers_with_problems(matches);
+    for value in layers.shown() {
         if matches.get_flag("origin") {
-            println!("{path} = {value:?}  # {origin}");
+            println!("{}  # {}", value.line(), value.origin);
         } else {
-            println!("{path} = {value:?}");
+            println!("{}", value.line());
         }
     }
-    Ok(())
+    layers.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    layers.checked().map(|_| ()).map_err(Failure::from)
 }

@@ -62,7 +62,7 @@ impl World {
             world.fill(account);
         }
         world.continuations = CONTINUATIONS.into_iter().map(|key| (key, world.continuation(key))).collect();
-        node.read_again().expect("the second configuration is well formed");
+        node.reload().expect("the second configuration is well formed");
         world
     }
 

@@ -11,7 +11,7 @@ fn resolve(toml: &str, environment: &[(&str, &str)]) -> Result<TokenConfig, Conf
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(toml.as_bytes()).unwrap();
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    TokenConfig::resolve(&Layers::read(Some(file.path()), environment)?)
+    TokenConfig::resolve(&Layers::read(Some(file.path()), environment).checked()?)
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn mistakes_are_named() {
     let issuer = |lines: &str| format!("[auth.oidc.corp]\nissuer = \"https://id.example\"\n{lines}");
     let role = |lines: &str| format!("{}[auth.roles.r]\nvalue = \"v\"\n{lines}", issuer(""));
     for (toml, expected) in [
-        ("[auth.oidc.corp]\njwks_file = \"x\"".to_owned(), "auth.oidc.corp: issuer is missing"),
-        ("[auth.oidc.corp]\nissuer = \"\"".to_owned(), "auth.oidc.corp: issuer is missing"),
+        ("[auth.oidc.corp]\njwks_file = \"x\"".to_owned(), "issuer is missing"),
+        ("[auth.oidc.corp]\nissuer = \"\"".to_owned(), "issuer is missing"),
         ("[auth.oidc.corp]\nissuer = \"id.example\"".to_owned(), "issuer is not an https address"),
         ("[auth.oidc.corp]\nissuer = \"ftp://id.example\"".to_owned(), "issuer is not an https address"),
         ("[auth.oidc.corp]\nissuer = \"https://id.example?x\"".to_owned(), "issuer is not an https address"),
@@ -98,17 +98,14 @@ fn mistakes_are_named() {
         (issuer("jwks_file = \"x\"\nca_file = \"y\""), "jwks_file and ca_file exclude each other"),
         (issuer("authorization_uri = \"not one\""), "authorization_uri is not"),
         (issuer("audience = \"x\""), "did you mean auth.oidc.NAME.audiences?"),
-        (
-            issuer("[auth.oidc.twin]\nissuer = \"https://id.example\""),
-            "auth.oidc.twin: auth.oidc.corp has the same issuer",
-        ),
-        (role(""), "auth.roles.r: role is missing"),
+        (issuer("[auth.oidc.twin]\nissuer = \"https://id.example\""), "auth.oidc.corp has the same issuer"),
+        (role(""), "role is missing"),
         (role("role = \"owner\""), "role: \"owner\" is not reader, contributor or administrator"),
         (role("role = \"reader\"\nissuer = \"corpse\""), "issuer: there is no [auth.oidc.corpse]"),
         (role("role = \"reader\"\naccount = \"a_b\""), "account: \"a_b\" cannot be an account"),
         (role("role = \"reader\"\ntables = [\"1st\"]"), "tables: \"1st\" cannot be a table"),
         (role("role = \"reader\"\ntables = []"), "tables is empty"),
-        ("[auth.roles.r]\nrole = \"reader\"".to_owned(), "auth.roles.r: value is missing"),
+        ("[auth.roles.r]\nrole = \"reader\"".to_owned(), "value is missing"),
     ] {
         let error = resolve(&toml, &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{toml}\n{error}");

@@ -19,7 +19,7 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
         Ok((layers, config)) => (layers, config),
         Err(error) => {
             let advice = "`tavola config show --origin` says where each value comes from";
-            report.fail("configuration", error.to_string(), advice);
+            error.problems().for_each(|problem| report.fail("configuration", problem, advice));
             return;
         }
     };
@@ -27,6 +27,7 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     let accounts = config.accounts.names().count();
     let whose = if whose.is_empty() { format!("{accounts} account(s)") } else { whose.to_owned() };
     report.ok("configuration", format!("good: {whose}, tables at {}", config.table));
+    config.notes.iter().for_each(|note| report.warn("configuration", note, ""));
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
     check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report).await;
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
