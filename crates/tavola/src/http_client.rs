@@ -21,11 +21,13 @@ use hyper_util::rt::TokioIo;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+
+use crate::pinned::PinnedVerifier;
 
 /// Until a connection stands.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -78,6 +80,8 @@ pub(crate) enum HttpError {
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient {
     ca_file: Option<PathBuf>,
+    /// A certificate that is trusted for itself.
+    pinned: Option<CertificateDer<'static>>,
     exchange_time: Duration,
 }
 
@@ -88,12 +92,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 impl HttpClient {
     /// `ca_file`: PEM certificates of issuers to trust beside those of the system.
     pub(crate) fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, exchange_time: EXCHANGE_TIME }
+        Self { ca_file, pinned: None, exchange_time: EXCHANGE_TIME }
     }
 
     /// The same, but answers must come within `exchange_time`.
     pub(crate) fn within(self, exchange_time: Duration) -> Self {
         Self { exchange_time, ..self }
+    }
+
+    /// The same, but a server with exactly this certificate is trusted too.
+    pub(crate) fn pinning(self, pinned: Option<CertificateDer<'static>>) -> Self {
+        Self { pinned, ..self }
     }
 
     /// Sends a request with an absolute URL and reads the whole answer.
@@ -122,6 +131,9 @@ impl HttpClient {
         if let Some(file) = &self.ca_file {
             add_roots(&mut roots, file).map_err(HttpError::Roots)?;
         }
+        if let Some(pinned) = &self.pinned {
+            return pinning_config(pinned.clone(), roots);
+        }
         if roots.is_empty() {
             let words = "this machine trusts no issuer of certificates; install ca-certificates or give --ca-file";
             return Err(HttpError::Roots(words.to_owned()));
@@ -131,10 +143,23 @@ impl HttpClient {
 }
 
 fn client_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, HttpError> {
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    Ok(Arc::new(config_builder()?.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn pinning_config(pinned: CertificateDer<'static>, mut roots: RootCertStore) -> Result<Arc<ClientConfig>, HttpError> {
+    // The usual rules cannot be set up without anybody to trust; then the certificate stands for its own issuer.
+    if roots.is_empty() {
+        roots.add_parsable_certificates([pinned.clone()]);
+    }
+    let verifier = PinnedVerifier::new(pinned, roots).map_err(HttpError::Roots)?;
+    let config = config_builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(Arc::new(config.with_no_client_auth()))
+}
+
+fn config_builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, HttpError> {
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| HttpError::Roots(error.to_string()))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+        .map_err(|error| HttpError::Roots(error.to_string()))
 }
 
 async fn secure(

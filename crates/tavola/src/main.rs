@@ -15,6 +15,7 @@ mod judge;
 mod logging;
 mod new_file;
 mod open_store;
+mod pinned;
 mod progress_bar;
 mod serve;
 

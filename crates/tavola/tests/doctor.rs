@@ -186,6 +186,36 @@ fn without_a_key_the_server_is_believed() {
     );
     let elsewhere = url(OTHER_KEY).replace("/shop/", "/nobody/");
     check(&doctor(&elsewhere), &["fail server's answer: the server has no account nobody (404 ResourceNotFound)"]);
+    // The answer is the same as to a missing entity, which the doctor can tell apart.
+    let entity = ["--operation", "get", "--partition", "p", "--row", "r"];
+    check(
+        &run(in_folder(folder.path()).args(["doctor", "--sas-url", &elsewhere]).args(entity)),
+        &["fail server's answer: the server has no account nobody (404 ResourceNotFound)"],
+    );
+}
+
+/// What this machine knows may be old. A script asks whether the credential works.
+#[test]
+fn a_credential_that_works_is_called_good_whatever_else_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = RunningServer::start_with(&folder.path().join("data"), |command| {
+        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)
+    });
+    let key = AccountKey::parse(KEY).unwrap();
+    let sas = sas().signed(&AccountName::parse("shop").unwrap(), &key);
+    let url = format!("http://{}/shop/staff?{sas}", server.table);
+    let mut doctor = in_folder(folder.path());
+    doctor.env("TAVOLA_ACCOUNTS__SHOP__KEY1", "b2xkIGtleSBvZiB0aGUgc2hvcCwgcm90YXRlZCBsb25nIGFnbw==");
+    let done = run(doctor.args(["doctor", "--sas-url", &url]));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.stdout.lines().next(), Some("ok    verdict: the credential works, with 2 warnings"), "{done:?}");
+    assert!(done.stdout.contains("warn  signature: it does not match any key"), "{done:?}");
+    let refused = run(in_folder(folder.path()).args(["doctor", "--sas-url", &url.replace("/shop/", "/nobody/")]));
+    let verdict = refused.stdout.lines().next().unwrap();
+    assert!(
+        verdict.starts_with("fail  verdict: 1 of ") && verdict.ends_with("checks failed: server's answer"),
+        "{verdict}"
+    );
 }
 
 #[test]
@@ -290,7 +320,11 @@ fn account_signatures() {
     );
     check(
         &examine("t", "sco", "rl", &["--operation", "get", "--table", "staff", "--partition", "p", "--row", "r"]),
-        &["ok operation: get is permitted", "warn server's answer: no such entity"],
+        &[
+            "ok verdict: the credential works, with 1 warning",
+            "ok operation: get is permitted",
+            "warn server's answer: it takes the signature, but there is no such entity (404 ResourceNotFound)",
+        ],
     );
     check(&examine("bq", "sco", "rl", &[]), &["fail service: it does not open tables: ss has no t"]);
     assert_eq!(Client::connect(&house.server.table).unwrap().read_all("staff"), [], "nothing was written");

@@ -41,7 +41,8 @@ Examples:
       Whether a shared access signature opens this, and if not, why
   tavola doctor --cert server.pem --key server.key --endpoint https://tables.example:10002/shop
       Whether clients will take a certificate";
-const EXIT_CODES: &str = "Exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage.";
+const EXIT_CODES: &str = "The first line is the verdict. The certificate that the configuration names is trusted.
+Exit codes: 0 nothing is wrong, or the credential works; 1 something is wrong; 2 wrong usage.";
 
 /// A server that takes longer for so little is not well.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -106,9 +107,9 @@ async fn examine(matches: &ArgMatches) -> Result<Report, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let file = |name: &str| matches.get_one::<PathBuf>(name).cloned();
     let mut report = Report::default();
-    let client = HttpClient::new(file("ca-file")).within(ANSWER_TIME);
     let question = Question::of(matches)?;
     let home = Home::read(matches);
+    let client = HttpClient::new(file("ca-file")).within(ANSWER_TIME).pinning(home.certificate());
     let endpoint = match (text("connection-string"), text("sas-url")) {
         (Some(string), _) => connection_string(string, &question, &home, &client, &mut report).await,
         (None, Some(url)) => sas_url(url, &question, &home, &client, &mut report).await,

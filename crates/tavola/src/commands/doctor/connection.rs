@@ -27,6 +27,7 @@ pub(super) async fn examine_key(
     match server::ask_with_key(&request, endpoint, account, &key, client).await {
         Err(error) => report.fail("key", error.to_string(), server::advice_on(&error)),
         Ok(Ok(_)) => {
+            report.taken();
             report.ok("key", "the server takes it: whoever has it may do everything in the account");
             if let Some(operation) = question.operation {
                 report.ok("operation", format!("{} is permitted, as everything is with a key", operation.name()));

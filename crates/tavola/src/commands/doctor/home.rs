@@ -1,8 +1,10 @@
 //! What this machine knows by itself: its configuration, and keys in it.
 
 use clap::ArgMatches;
+use rustls::pki_types::CertificateDer;
 use tavola_core::AccountName;
 use tavola_server::config::{Layers, Personality};
+use tavola_server::tls::Material;
 use tavola_server::{Config, ConfigError};
 
 use crate::account_access::{self, KnownKeys};
@@ -14,8 +16,14 @@ pub(super) struct Home(pub(super) Result<(Layers, Config), ConfigError>);
 
 impl Home {
     pub(super) fn read(matches: &ArgMatches) -> Self {
-        let layers = flags::layers(matches);
-        Self(layers.and_then(|layers| Config::resolve(&layers, Personality::Server).map(|config| (layers, config))))
+        let layers = flags::layers_with_problems(matches);
+        Self(Config::resolve(&layers, Personality::Server).map(|config| (layers, config)))
+    }
+
+    /// The certificate that the server is configured with.
+    pub(super) fn certificate(&self) -> Option<CertificateDer<'static>> {
+        let (_, config) = self.0.as_ref().ok()?;
+        Material::read(config.tls.as_ref()?).ok()?.chain.into_iter().next()
     }
 
     pub(super) fn has_account(&self, name: &str) -> bool {

@@ -34,7 +34,15 @@ struct Check {
 
 /// All checks, in the order in which they were made.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct Report(Vec<Check>);
+pub(in crate::commands) struct Report {
+    checks: Vec<Check>,
+    /// A server has taken the credential that this is about.
+    is_taken: bool,
+}
+
+/// What is asked about a credential before the server is. What the server says counts more.
+const ABOUT_CREDENTIALS: [&str; 9] =
+    ["server", "clock", "signature", "time", "protocol", "address", "service", "policy", "fields"];
 
 impl Report {
     pub(in crate::commands) fn ok(&mut self, subject: impl Into<String>, says: impl Into<String>) {
@@ -62,7 +70,12 @@ impl Report {
     fn add(&mut self, level: Level, subject: impl Into<String>, says: impl Into<String>, advice: impl Into<String>) {
         // Texts of servers have line breaks, and a check is one line.
         let line = |text: String| text.replace('\r', "").replace('\n', "\\n");
-        self.0.push(Check { level, subject: subject.into(), says: line(says.into()), advice: line(advice.into()) });
+        self.checks.push(Check {
+            level,
+            subject: subject.into(),
+            says: line(says.into()),
+            advice: line(advice.into()),
+        });
     }
 
     pub(in crate::commands) fn print(&self, format: &str) {
@@ -70,7 +83,9 @@ impl Report {
             println!("{:#}", self.to_json());
             return;
         }
-        for Check { level, subject, says, advice } in &self.0 {
+        let level = if self.failed() == 0 { Level::Ok } else { Level::Fail };
+        println!("{:<4}  verdict: {}", level.name(), self.verdict_words());
+        for Check { level, subject, says, advice } in &self.checks {
             let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
             println!("{:<4}  {subject}: {says}{advice}", level.name());
         }
@@ -78,18 +93,52 @@ impl Report {
 
     pub(in crate::commands) fn to_json(&self) -> Value {
         let checks: Vec<Value> = self
-            .0
+            .checks
             .iter()
             .map(|check| {
                 let advice = Some(&check.advice).filter(|advice| !advice.is_empty());
                 json!({ "level": check.level.name(), "subject": check.subject, "says": check.says, "advice": advice })
             })
             .collect();
-        json!({ "ok": self.failed() == 0, "checks": checks })
+        json!({ "ok": self.failed() == 0, "verdict": self.verdict_words(), "checks": checks })
     }
 
     fn failed(&self) -> usize {
-        self.0.iter().filter(|check| check.level == Level::Fail).count()
+        self.count(Level::Fail)
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.checks.iter().filter(|check| check.level == level).count()
+    }
+
+    /// The server takes the credential: what spoke against it was wrong, or does not matter.
+    pub(in crate::commands) fn taken(&mut self) {
+        self.is_taken = true;
+        let disproved = |check: &&mut Check| check.level == Level::Fail && ABOUT_CREDENTIALS.contains(&&*check.subject);
+        for check in self.checks.iter_mut().filter(disproved) {
+            check.level = Level::Warn;
+            check.says.push_str(" (the server takes the credential nevertheless)");
+        }
+    }
+
+    /// The whole in one line.
+    fn verdict_words(&self) -> String {
+        let (failed, warnings) = (self.failed(), self.count(Level::Warn));
+        if failed > 0 {
+            let mut subjects: Vec<&str> = Vec::new();
+            for check in self.checks.iter().filter(|check| check.level == Level::Fail) {
+                if !subjects.contains(&&*check.subject) {
+                    subjects.push(&check.subject);
+                }
+            }
+            return format!("{failed} of {} checks failed: {}", self.checks.len(), subjects.join(", "));
+        }
+        let good = if self.is_taken { "the credential works" } else { "nothing is wrong" };
+        match warnings {
+            0 => good.to_owned(),
+            1 => format!("{good}, with 1 warning"),
+            many => format!("{good}, with {many} warnings"),
+        }
     }
 
     /// Exit code 1 if anything is wrong.

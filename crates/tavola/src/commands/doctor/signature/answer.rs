@@ -25,7 +25,14 @@ pub(super) async fn ask(target: &Target, fields: &Fields, wanted: &Wanted, clien
     let Some(probe) = Probe::of(fields, wanted) else { return };
     match server::ask_with_signature(&probe.request, &target.endpoint, &target.query, client).await {
         Err(error) => report.fail("server's answer", error.to_string(), server::advice_on(&error)),
-        Ok(Ok(_)) => report.ok("server's answer", format!("it lets the signature {}", probe.what)),
+        Ok(Ok(_)) => {
+            report.taken();
+            report.ok("server's answer", format!("it lets the signature {}", probe.what));
+        }
+        Ok(Err(DecodeError::Service(error))) if probe.may_lack_entity(&error) => {
+            let has_account = has_account(&probe, target, client).await;
+            probe.explain_missing(has_account, &error, target, report);
+        }
         Ok(Err(DecodeError::Service(error))) => probe.explain(&error, target, fields, report),
         Ok(Err(_)) => {
             report.fail("server's answer", "it is not one of a Table service", "is this the right port?");
@@ -33,7 +40,35 @@ pub(super) async fn ask(target: &Target, fields: &Fields, wanted: &Wanted, clien
     }
 }
 
+/// Whether the server has the account: the code for a missing entity is that for a missing account, but a query knows no
+/// missing entities.
+async fn has_account(probe: &Probe, target: &Target, client: &HttpClient) -> Option<bool> {
+    let TableRequest::GetEntity(table, _) = &probe.request else { return None };
+    let query = Probe::query(table, None).request;
+    match server::ask_with_signature(&query, &target.endpoint, &target.query, client).await {
+        Ok(Err(DecodeError::Service(error))) => Some(error.code != "ResourceNotFound"),
+        Ok(Ok(_)) => Some(true),
+        Ok(Err(_)) | Err(_) => None,
+    }
+}
+
 impl Probe {
+    fn may_lack_entity(&self, error: &ServiceError) -> bool {
+        error.code == "ResourceNotFound" && matches!(self.request, TableRequest::GetEntity(..))
+    }
+
+    fn explain_missing(&self, has_account: Option<bool>, error: &ServiceError, target: &Target, report: &mut Report) {
+        let (subject, short) = ("server's answer", server::short(error));
+        match has_account {
+            Some(true) => {
+                report.taken();
+                report.warn(subject, format!("it takes the signature, but there is no such entity ({short})"), "");
+            }
+            Some(false) => no_account(error, target, report),
+            None => report.warn(subject, format!("no such entity, or no such account there ({short})"), ""),
+        }
+    }
+
     fn of(fields: &Fields, wanted: &Wanted) -> Option<Self> {
         match (wanted.operation, &wanted.table, fields) {
             (Some(Operation::Get), Some(table), _) => Some(Self::get(table, wanted.key.as_ref())),
@@ -83,6 +118,7 @@ impl Probe {
             "AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch" if !self.is_wanted => {
                 let words =
                     format!("it takes the signature, but not to {what}; more cannot be asked without changing data");
+                report.taken();
                 report.ok(subject, words);
             }
             "AuthorizationPermissionMismatch" => report.fail(subject, refused("a permission is missing (sp)"), ""),
@@ -100,21 +136,21 @@ impl Probe {
                 report.fail(subject, refused("the signature does not reach there"), advice);
             }
             "TableNotFound" => {
+                report.taken();
                 report.warn(
                     subject,
                     format!("it takes the signature, but the table does not exist ({short})"),
                     "create it",
                 );
             }
-            "ResourceNotFound" if matches!(self.request, TableRequest::GetEntity(..)) => {
-                report.warn(subject, format!("no such entity, or no such account there ({short})"), "");
-            }
-            "ResourceNotFound" => {
-                let words = format!("the server has no account {} ({short})", target.account);
-                report.fail(subject, words, "look at the URL's host and path again");
-            }
+            "ResourceNotFound" => no_account(error, target, report),
             "ServerBusy" => report.warn(subject, format!("it is busy, or over a budget ({short})"), "try again later"),
             _ => report.fail(subject, format!("it answers with {short}"), "look at the server's log"),
         }
     }
+}
+
+fn no_account(error: &ServiceError, target: &Target, report: &mut Report) {
+    let words = format!("the server has no account {} ({})", target.account, server::short(error));
+    report.fail("server's answer", words, "look at the URL's host and path again");
 }

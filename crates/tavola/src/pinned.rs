@@ -1,0 +1,63 @@
+//! Trusting a server by its certificate itself, which somebody who has the server's configuration can do without knowing
+//! the issuer.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+/// Takes one certificate as it is, and every other one by the usual rules.
+#[derive(Debug)]
+pub(crate) struct PinnedVerifier {
+    certificate: CertificateDer<'static>,
+    usual: Arc<WebPkiServerVerifier>,
+}
+
+impl PinnedVerifier {
+    pub(crate) fn new(certificate: CertificateDer<'static>, roots: RootCertStore) -> Result<Self, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Ok(Self { certificate, usual: usual.map_err(|error| error.to_string())? })
+    }
+}
+
+impl ServerCertVerifier for PinnedVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // Whoever proves to have its key is the server that this configuration describes, at whatever address.
+        if *end_entity == self.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
