@@ -21,6 +21,9 @@ pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq
 /// A key that protects nothing: the server that knows it lives as long as a test run.
 const SECOND_KEY: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudCwgZm9yIHRlc3RzIG9ubHk=";
 
+/// The profile that links quickly.
+const QUICK_PROFILE: &str = "serve";
+
 const START_SECONDS_MAX: u64 = 30;
 const STOP_SECONDS_MAX: u64 = 10;
 
@@ -29,6 +32,13 @@ pub(crate) fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
     shell::run(workspace::cargo()?.args(["build", "--release", "--package", "tavola"]))?;
     binary()
+}
+
+/// Builds a binary that is there sooner and runs slower: the profile `serve`.
+pub(crate) fn build_quickly() -> Result<PathBuf> {
+    rocksdb::ensure()?;
+    shell::run(workspace::cargo()?.args(["build", "--profile", QUICK_PROFILE, "--package", "tavola"]))?;
+    Ok(workspace::target()?.join(QUICK_PROFILE).join("tavola"))
 }
 
 pub(crate) fn binary() -> Result<PathBuf> {
