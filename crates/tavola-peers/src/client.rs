@@ -147,13 +147,14 @@ impl PeerClient {
     /// have them.
     pub(crate) async fn commit(
         &self,
+        tenant: &str,
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
         timeout: Duration,
     ) -> ForwardOutcome {
         let begin_before = self.server_clock_ms() + millis(BEGIN_TIMEOUT);
-        let Ok(body) = encode_commit(begin_before, table, transaction, now) else {
+        let Ok(body) = encode_commit(begin_before, tenant, table, transaction, now) else {
             return ForwardOutcome::Declined("it cannot be encoded".to_owned());
         };
         let mut requests = self.requests.clone();

@@ -8,7 +8,7 @@
 //! store's. Deliberately absent: requests of clients, and reads, which conflict with nothing.
 //!
 //! Reading order: `store` (when a write is forwarded), `rendezvous` (to which node), `membership` (which nodes there are),
-//! `client` and `server` (both ends of a connection), `transport` (TLS), `message` and `proof` (what is said on it), `keys`
+//! `client` and `server` (both ends of a connection), `tenants` (who waits), `transport` (TLS), `message` and `proof` (what is said on it), `keys`
 //! and `authority` (what nodes prove with which nodes they are).
 
 pub mod authority;
@@ -23,6 +23,7 @@ mod proof;
 mod rendezvous;
 mod server;
 mod store;
+mod tenants;
 mod transport;
 
 pub use counters::PeerStats;

@@ -12,7 +12,7 @@ use tavola_store::{RowRef, StoreError, Verdict};
 use crate::proof::{Nonce, Proof};
 
 /// Of the messages and the handshake; the encoding of entities has its own.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The path of everything that this version says.
 pub(crate) fn path(what: &str) -> String {
@@ -48,6 +48,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) begin_before_ms: u64,
     pub(crate) table: u64,
     pub(crate) now: u64,
+    /// Whose write it is: whoever carries it out shares its places out by it, and nothing else.
+    pub(crate) tenant: &'a str,
     partition_key: &'a str,
     #[serde(borrow)]
     operations: Vec<Operation<'a>>,
@@ -144,6 +146,7 @@ pub(crate) fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Result<M, Unrea
 /// A transaction as bytes.
 pub(crate) fn encode_commit(
     begin_before_ms: u64,
+    tenant: &str,
     table: TableId,
     transaction: &EntityGroupTransaction,
     now: Timestamp,
@@ -167,6 +170,7 @@ pub(crate) fn encode_commit(
         begin_before_ms,
         table: table.number(),
         now: now.ticks(),
+        tenant,
         partition_key: transaction.partition_key().as_str(),
         operations: operations.collect(),
     })
@@ -318,15 +322,15 @@ mod tests {
 
     #[test]
     fn a_transaction_arrives_as_it_was_sent() {
-        let bytes = encode_commit(5, TABLE, &every_kind(), time(99)).unwrap();
+        let bytes = encode_commit(5, "shop", TABLE, &every_kind(), time(99)).unwrap();
         let commit: Commit<'_> = decode(&bytes).unwrap();
-        assert_eq!((commit.begin_before_ms, commit.table), (5, 300));
+        assert_eq!((commit.begin_before_ms, commit.tenant, commit.table), (5, "shop", 300));
         assert_eq!(commit.transaction().unwrap(), (every_kind(), time(99)));
     }
 
     #[test]
     fn half_a_message_is_none() {
-        let bytes = encode_commit(5, TABLE, &every_kind(), time(99)).unwrap();
+        let bytes = encode_commit(5, "shop", TABLE, &every_kind(), time(99)).unwrap();
         for length in 0..bytes.len() {
             assert!(decode::<Commit<'_>>(&bytes[..length]).is_err(), "{length} bytes");
         }
@@ -375,7 +379,7 @@ mod tests {
 
         #[test]
         fn damaged_messages_do_no_harm(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-            let mut bytes = encode_commit(5, TABLE, &every_kind(), time(99)).unwrap();
+            let mut bytes = encode_commit(5, "shop", TABLE, &every_kind(), time(99)).unwrap();
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if let Ok(commit) = decode::<Commit<'_>>(&bytes) {

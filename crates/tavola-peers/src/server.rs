@@ -24,6 +24,7 @@ use crate::keys::PeerKeys;
 use crate::message::{Commit, Hello, Welcome, decline, decode, encode, encode_answer, path};
 use crate::node::LocalNode;
 use crate::proof::{ChannelBinding, End, Nonce, Proof, Session, nonce};
+use crate::tenants::Tenants;
 use crate::transport::Channel;
 
 /// Nodes are few.
@@ -49,6 +50,7 @@ pub(crate) struct PeerServer {
     pub(crate) node: Arc<LocalNode>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) tenants: Arc<Tenants>,
     /// The zero of the clock that only runs forwards.
     pub(crate) started: Instant,
     /// What time it is.
@@ -198,9 +200,6 @@ impl PeerServer {
         let unreadable = |_| StatusCode::BAD_REQUEST;
         let commit: Commit<'_> = decode(body).map_err(unreadable)?;
         let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
-        if self.clock_ms() > commit.begin_before_ms {
-            return decline("it came too late").map_err(failed);
-        }
         let table = TableId::new(commit.table);
         if table.is_system() {
             tracing::warn!(
@@ -210,6 +209,12 @@ impl PeerServer {
             return Err(StatusCode::FORBIDDEN);
         }
         let (transaction, now) = commit.transaction().map_err(unreadable)?;
+        let Some(_place) = self.tenants.place(commit.tenant, body.len()).await else {
+            return decline("its tenant has its share of forwarded writes").map_err(failed);
+        };
+        if self.clock_ms() > commit.begin_before_ms {
+            return decline("it came too late").map_err(failed);
+        }
         count(&self.counters.received);
         let verdict = self.store.commit(table, &transaction, now.min((self.clock)())).await;
         encode_answer(&verdict).map_err(failed)

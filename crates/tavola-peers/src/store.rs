@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_store::{CommitFuture, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -19,8 +19,13 @@ use crate::message::ForwardOutcome;
 use crate::node::LocalNode;
 use crate::proof::Secret;
 use crate::server::PeerServer;
+use crate::tenants::Tenants;
 use crate::transport::Transport;
 
+/// Of writes that are nobody's.
+const NO_TENANT: &str = "";
+/// Enough that writes of one partition share a batch, and so few that one behind all of them is not late.
+const PLACES: u64 = 2048;
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 
 /// Which writes are forwarded to a peer.
@@ -46,6 +51,8 @@ pub struct Settings {
     /// What time it is here. Writes of a peer whose clock is ahead get this time, or it would push the versions of all our
     /// partitions into the future.
     pub clock: fn() -> Timestamp,
+    /// Writes that it carries out for its peers at a time, shared out between tenants.
+    pub places: u64,
     /// What this node proves with which node it is; without them it connects only within this machine.
     pub keys: Option<PeerKeys>,
     /// Also talk to peers without protection beyond this machine, while a cluster is switched over.
@@ -62,6 +69,7 @@ impl Settings {
             heartbeat_every: HEARTBEAT_EVERY,
             forward_timeout,
             clock,
+            places: PLACES,
             keys: None,
             accept_plain: false,
         }
@@ -99,6 +107,7 @@ pub struct ForwardingStore {
     store: Arc<dyn SharedStore>,
     membership: Arc<Membership>,
     counters: Arc<Counters>,
+    tenants: Arc<Tenants>,
     affinity: Affinity,
     forward_timeout: Duration,
     stop: watch::Sender<bool>,
@@ -130,11 +139,12 @@ impl ForwardingStore {
             secret,
             transport: Transport::new(settings.keys.clone(), settings.accept_plain),
         });
-        let counters = Arc::new(Counters::default());
+        let (counters, tenants) = (Arc::new(Counters::default()), Arc::new(Tenants::new(settings.places)));
         let server = Arc::new(PeerServer {
             node: Arc::clone(&node),
             store: Arc::clone(&store) as _,
             counters: Arc::clone(&counters),
+            tenants: Arc::clone(&tenants),
             started: Instant::now(),
             clock: settings.clock,
         });
@@ -143,7 +153,7 @@ impl ForwardingStore {
         let heartbeat = tokio::spawn(Arc::clone(&membership).run(Arc::clone(&store), settings.heartbeat_every));
         let server = Mutex::new(tokio::spawn(server.run(listener, stopped)));
         let Settings { affinity, forward_timeout, .. } = *settings;
-        Ok(Self { store, membership, counters, affinity, forward_timeout, stop, heartbeat, server })
+        Ok(Self { store, membership, counters, tenants, affinity, forward_timeout, stop, heartbeat, server })
     }
 
     /// Where peers reach this node.
@@ -156,6 +166,43 @@ impl ForwardingStore {
     #[must_use]
     pub fn stats(&self) -> PeerStats {
         self.counters.read(self.membership.present(), self.membership.keys())
+    }
+
+    /// What the tenants of other nodes have of our places for forwarded writes.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<(String, tavola_fair::Stats)> {
+        self.tenants.stats()
+    }
+
+    /// Here, or at the node that is preferred for the partition.
+    async fn write(
+        &self,
+        tenant: &str,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let partition_key = transaction.partition_key();
+        let is_contended = || self.store.is_contended(table, partition_key);
+        // Tables are made and dropped so rarely that they can conflict; so no node has to take such writes from another.
+        if table.is_system() || self.affinity == Affinity::Contended && !is_contended() {
+            return self.store.commit(table, transaction, now).await;
+        }
+        let Some(writer) = self.membership.writer_of(table, partition_key) else {
+            return self.store.commit(table, transaction, now).await;
+        };
+        match writer.commit(tenant, table, transaction, now, self.forward_timeout).await {
+            ForwardOutcome::Answered(verdict) => {
+                let is_unknown = matches!(verdict, Err(StoreError::UnknownOutcome));
+                count(if is_unknown { &self.counters.unanswered } else { &self.counters.sent });
+                verdict
+            }
+            ForwardOutcome::Declined(reason) => {
+                count(&self.counters.declined);
+                tracing::debug!(reason, "a peer did not take a write");
+                self.store.commit(table, transaction, now).await
+            }
+        }
     }
 
     /// Leaves the list: peers forward nothing more, and what they have forwarded is finished.
@@ -192,27 +239,17 @@ impl Store for ForwardingStore {
         transaction: &EntityGroupTransaction,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
-        let partition_key = transaction.partition_key();
-        let is_contended = || self.store.is_contended(table, partition_key);
-        // Tables are made and dropped so rarely that they can conflict; so no node has to take such writes from another.
-        if table.is_system() || self.affinity == Affinity::Contended && !is_contended() {
-            return self.store.commit(table, transaction, now).await;
-        }
-        let Some(writer) = self.membership.writer_of(table, partition_key) else {
-            return self.store.commit(table, transaction, now).await;
-        };
-        match writer.commit(table, transaction, now, self.forward_timeout).await {
-            ForwardOutcome::Answered(verdict) => {
-                let is_unknown = matches!(verdict, Err(StoreError::UnknownOutcome));
-                count(if is_unknown { &self.counters.unanswered } else { &self.counters.sent });
-                verdict
-            }
-            ForwardOutcome::Declined(reason) => {
-                count(&self.counters.declined);
-                tracing::debug!(reason, "a peer did not take a write");
-                self.store.commit(table, transaction, now).await
-            }
-        }
+        self.commit_for(NO_TENANT, table, transaction, now).await
+    }
+
+    fn commit_for<'a>(
+        &'a self,
+        tenant: &'a str,
+        table: TableId,
+        transaction: &'a EntityGroupTransaction,
+        now: Timestamp,
+    ) -> CommitFuture<'a> {
+        Box::pin(self.write(tenant, table, transaction, now))
     }
 
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {

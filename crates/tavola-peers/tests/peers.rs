@@ -3,11 +3,14 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{Place, SECRET, open, until, write};
-use tavola_peers::Affinity;
-use tavola_store::{Peer, StoreError};
+use common::{PLACES, Place, SECRET, TABLE, open, until, upsert, write};
+use tavola_core::Timestamp;
+use tavola_peers::{Affinity, ForwardingStore};
+use tavola_store::{Peer, Store as _, StoreError};
 use tokio::net::TcpListener;
 
 /// Enough of them that each of two nodes is preferred for some.
@@ -136,4 +139,68 @@ async fn trouble_of_the_other_is_told() {
         assert_eq!(received(), before + 1);
     }
     assert_eq!((one.stats().unanswered, one.stats().declined), (1, 1));
+}
+
+/// One account of another node brings more writes than this one can carry out, and they do not end. Another account's go on
+/// as if nothing were.
+#[tokio::test]
+async fn an_account_that_forwards_too_much_waits_behind_itself() {
+    const FLOOD: usize = 4 * PLACES as usize;
+    let place = Place::default();
+    let view = place.view(SECRET);
+    let other = open(view.clone(), Affinity::Always).await;
+    let one = Arc::new(place.node().await);
+    until(|| one.stats().present == 1).await;
+    let preferred = partitions_of(&one, &other).await;
+    let (hostile, polite) = (preferred[0], preferred[1]);
+    view.stuck.0.lock().unwrap().push(upsert(hostile).partition_key().clone());
+    let shared = Arc::clone(&one);
+    let write_for = move |tenant: &'static str, partition: usize| {
+        let one = Arc::clone(&shared);
+        async move { one.commit_for(tenant, TABLE, &upsert(partition), Timestamp::MIN).await }
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flood = (0..FLOOD).map(|_| {
+        let (is_over, write_for) = (Arc::clone(&is_over), write_for.clone());
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                write_for("hostile", hostile).await.unwrap().unwrap();
+            }
+        })
+    });
+    let flood: Vec<_> = flood.collect();
+    let refused = |tenant: &str| {
+        let tenants = other.tenants();
+        tenants.iter().find(|(name, _)| name == tenant).map_or(0, |(_, stats)| stats.refused)
+    };
+    until(|| refused("hostile") > 0).await;
+    let used: u64 = other.tenants().iter().map(|(_, stats)| stats.used).sum();
+    assert!((PLACES / 2..=PLACES).contains(&used), "{used} places of {PLACES} are taken");
+    let before = one.stats();
+    // One that comes too late on a busy machine is done by its own node; the others go where they always do.
+    let begun = Instant::now();
+    while one.stats().sent < before.sent + 100 {
+        write_for("polite", polite).await.unwrap().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(60), "they are not carried out by the other node any more");
+    }
+    assert_eq!(refused("polite"), 0);
+    is_over.store(true, Ordering::Relaxed);
+    view.stuck.1.add_permits(FLOOD);
+    for writer in flood {
+        writer.await.unwrap();
+    }
+    assert!(other.tenants().iter().all(|(_, stats)| stats.used == 0), "{:?}", other.tenants());
+}
+
+/// Partitions that `other` is preferred for.
+async fn partitions_of(one: &ForwardingStore, other: &ForwardingStore) -> Vec<usize> {
+    let mut found = Vec::new();
+    for partition in 0..PARTITIONS {
+        let before = other.stats().received;
+        write(one, partition).await.unwrap().unwrap();
+        if other.stats().received > before {
+            found.push(partition);
+        }
+    }
+    found
 }

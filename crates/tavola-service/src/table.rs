@@ -287,7 +287,7 @@ impl TableService {
     ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
         let table = self.open(account, name).await.map_err(as_first_operation)?;
         self.partition_budgets.take(entities, table.id, transaction.partition_key(), transaction.operations().len())?;
-        let verdict = self.store.commit(table.id, &transaction, self.clock.now()).await?;
+        let verdict = self.store.commit_for(account.as_str(), table.id, &transaction, self.clock.now()).await?;
         let outcomes = verdict.map_err(ServiceError::OperationRefused)?;
         assert_eq!(outcomes.len(), transaction.operations().len(), "a store answers every operation");
         let (partition_key, operations) = transaction.into_parts();

@@ -1,6 +1,7 @@
 //! The contract of a store.
 
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +17,9 @@ use crate::stop::StopToken;
 /// What a commit came to: every operation's outcome, or the refusal of the first that failed. A refusal is an answer,
 /// not trouble: nothing was written, and asking again would give the same.
 pub type Verdict = Result<Vec<Outcome>, FailedOperation>;
+
+/// A commit that is under way.
+pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<Verdict, StoreError>> + Send + 'a>>;
 
 /// Where entities are kept. Four methods, so that a new backend is one small crate.
 ///
@@ -62,6 +66,18 @@ pub trait Store: Debug + Send + Sync + 'static {
         transaction: &EntityGroupTransaction,
         now: Timestamp,
     ) -> Result<Verdict, StoreError>;
+
+    /// The same for a tenant, whose name means nothing to a store: one that shares out places between those who write needs
+    /// to know whose write it is. Others leave this method alone.
+    fn commit_for<'a>(
+        &'a self,
+        _tenant: &'a str,
+        table: TableId,
+        transaction: &'a EntityGroupTransaction,
+        now: Timestamp,
+    ) -> CommitFuture<'a> {
+        self.commit(table, transaction, now)
+    }
 
     /// Removes all rows of a table, while the store serves. Repeating it is harmless.
     async fn purge(&self, table: TableId) -> Result<(), StoreError>;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
+use tavola_fair::Stats;
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, Settings};
 use tavola_server::Health;
@@ -161,6 +162,7 @@ impl Health for ClusterStore {
         let stats = self.store.stats();
         let mut text = String::new();
         if let Some(forwarding) = &self.forwarding {
+            tenants(&mut text, &forwarding.tenants());
             let stats = forwarding.stats();
             gauge(&mut text, "tavola_peers", "Other nodes that can be reached", stats.present);
             if let Some(left) = stats.certificate_seconds_left {
@@ -199,6 +201,26 @@ impl Health for ClusterStore {
 
 fn heading(text: &mut String, name: &str, kind: &str, help: &str) {
     let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n");
+}
+
+/// What accounts have of this node's places for the writes that other nodes forward.
+fn tenants(text: &mut String, tenants: &[(String, Stats)]) {
+    type Value = fn(&Stats) -> f64;
+    let metrics: [(&str, &str, &str, Value); 4] = [
+        ("used", "gauge", "Places for forwarded writes that an account holds", |stats| stats.used as f64),
+        ("waits", "counter", "Times that an account waited for one", |stats| stats.waits as f64),
+        ("wait_seconds", "counter", "Seconds that it waited", |stats| stats.wait_time.as_secs_f64()),
+        ("refused", "counter", "Times that it was refused one", |stats| stats.refused as f64),
+    ];
+    for (name, kind, help, value) in metrics {
+        let name = format!("tavola_peers_account_{name}");
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        heading(text, &name, kind, help);
+        for (account, stats) in tenants {
+            let account = account.replace(['\\', '"', '\n'], "_");
+            let _infallible = writeln!(text, "{name}{suffix}{{account=\"{account}\"}} {}", value(stats));
+        }
+    }
 }
 
 fn gauge(text: &mut String, name: &str, help: &str, value: u64) {

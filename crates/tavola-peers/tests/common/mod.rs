@@ -18,8 +18,11 @@ use tavola_core::{
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
 use tavola_store::{MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tokio::sync::Semaphore;
 
 pub(crate) const TABLE: TableId = TableId::new(300);
+/// Writes that a node carries out for others at a time.
+pub(crate) const PLACES: u64 = 64;
 /// What all nodes of the store know.
 pub(crate) const SECRET: &[u8] = b"known to both";
 
@@ -32,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) is_contended: AtomicBool,
     /// What the next commits fail with.
     pub(crate) trouble: Mutex<Option<fn() -> StoreError>>,
+    /// Commits of these partitions end with the last permit of this.
+    pub(crate) stuck: (Mutex<Vec<PartitionKey>>, Semaphore),
 }
 
 /// What all nodes share.
@@ -49,6 +54,7 @@ impl Place {
             secret: secret.to_vec(),
             is_contended: AtomicBool::new(true),
             trouble: Mutex::new(None),
+            stuck: (Mutex::default(), Semaphore::new(0)),
         })
     }
 
@@ -99,6 +105,7 @@ pub(crate) async fn open(view: Arc<Shared>, affinity: Affinity) -> ForwardingSto
 fn settings(address: SocketAddr, affinity: Affinity) -> Settings {
     Settings {
         affinity,
+        places: PLACES,
         heartbeat_every: Duration::from_millis(10),
         ..Settings::new(address, Duration::from_secs(60), || Timestamp::new(DateTime::MAX))
     }
@@ -140,6 +147,10 @@ impl Store for Shared {
         transaction: &EntityGroupTransaction,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
+        let is_stuck = self.stuck.0.lock().unwrap().contains(transaction.partition_key());
+        if is_stuck {
+            drop(self.stuck.1.acquire().await.unwrap());
+        }
         let trouble = *self.trouble.lock().unwrap();
         match trouble {
             Some(trouble) => Err(trouble()),
