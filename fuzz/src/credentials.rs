@@ -55,7 +55,13 @@ pub enum Opened {
 /// What the service answers to credentials that do not hold.
 pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, Rejection> {
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: true };
-    let gate = Gate { keys: &KEYS, challenge: "Bearer", caller, now: SystemTime::UNIX_EPOCH + NOW, precedence: Precedence::Header };
+    let gate = Gate {
+        keys: &KEYS,
+        challenge: "Bearer",
+        caller,
+        now: SystemTime::UNIX_EPOCH + NOW,
+        precedence: Precedence::Header,
+    };
     tavola_protocol::authenticate(parts, address, &gate).map(|credential| match credential {
         Credential::Complete(grant, _) => Some(Opened::Grant(grant)),
         Credential::NeedsPolicies(signature) => Some(Opened::ByPolicy(signature)),

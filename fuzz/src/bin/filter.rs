@@ -13,8 +13,8 @@ use tavola_core::filter::plan::{AccessClass, Plan, plan};
 use tavola_core::key::is_forbidden;
 use tavola_core::limits::PLAN_RANGES_MAX;
 use tavola_core::{
-    CompiledFilter, DateTime, EdmValue, Entity, EntityKey, Filter, KeyRange, PartitionKey, Properties, PropertyName, Refusal, RowKey,
-    Timestamp,
+    CompiledFilter, DateTime, EdmValue, Entity, EntityKey, Filter, KeyRange, PartitionKey, Properties, PropertyName,
+    Refusal, RowKey, Timestamp,
 };
 use tavola_store::{Row, RowFilter};
 
