@@ -156,16 +156,28 @@ impl Catalog {
         Err(StoreError::Contended.into())
     }
 
-    /// Forgets a dropped table whose rows are gone.
+    /// Forgets dropped tables whose rows are gone, as many as one transaction takes.
     ///
     /// # Errors
     /// If the store fails.
-    pub(crate) async fn forget(&self, account: &AccountName, id: TableId) -> Result<(), ServiceError> {
-        let delete = EntityOperation::Delete(dropped_row_key(id), Precondition::Exists);
-        match self.commit(account, vec![delete]).await? {
-            Ok(_) | Err(Refusal::EntityNotFound) => Ok(()),
-            Err(other) => Err(other.into()),
+    pub(crate) async fn forget(&self, account: &AccountName, ids: &[TableId]) -> Result<(), ServiceError> {
+        let delete = |id: &TableId| EntityOperation::Delete(dropped_row_key(*id), Precondition::Exists);
+        if ids.is_empty() {
+            return Ok(());
         }
+        match self.commit(account, ids.iter().map(delete).collect()).await? {
+            // Another process was faster with one of them: then each on its own.
+            Err(Refusal::EntityNotFound) if ids.len() > 1 => {}
+            Ok(_) | Err(Refusal::EntityNotFound) => return Ok(()),
+            Err(other) => return Err(other.into()),
+        }
+        for id in ids {
+            match self.commit(account, vec![delete(id)]).await? {
+                Ok(_) | Err(Refusal::EntityNotFound) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
     }
 
     async fn commit(

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{AccountName, Cut, EntityKey, EntityView, KeyRange, PartitionKey, TableId};
-use tavola_store::{Row, Scan, Store, StoreError};
+use tavola_store::{Scan, ScanPage, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, DROPPED_PREFIX, read_dropped};
@@ -20,7 +21,8 @@ const LAST_WRITER: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_secs(10);
 /// What other processes dropped is looked for this often.
 const INTERVAL_OF_OTHERS: Duration = Duration::from_secs(60);
-const DROPPED_PER_SCAN: usize = 100;
+/// Dropped tables that are read at a time, and forgotten together: as many as one transaction takes.
+const DROPPED_PER_PAGE: usize = TRANSACTION_OPERATIONS_MAX;
 
 /// Purges dropped tables and then forgets them.
 #[derive(Debug)]
@@ -65,40 +67,60 @@ impl Reclaimer {
         }
     }
 
-    /// Purges what was dropped; how many tables still wait for their last writers.
+    /// Purges everything that was dropped; how many tables still wait for their last writers.
     ///
     /// # Errors
-    /// If the store fails; what was not done is done by the next pass.
+    /// If the store fails; what was not done is done by the next pass. A table whose rows are damaged fails alone: the
+    /// others are purged first.
     pub async fn pass(&mut self) -> Result<usize, ServiceError> {
         let mut start = Cut::Start;
         let mut waiting = 0;
+        let mut damaged = None;
         while let Some(partition_key) = self.next_account(&start).await? {
-            waiting += self.pass_account(&partition_key).await?;
+            waiting += self.pass_account(&partition_key, &mut damaged).await?;
             start = Cut::AfterPartition(partition_key);
         }
-        Ok(waiting)
+        damaged.map_or(Ok(waiting), |damage| Err(StoreError::Corrupt(damage).into()))
     }
 
     async fn next_account(&self, start: &Cut) -> Result<Option<PartitionKey>, StoreError> {
-        let first = self.catalog_rows(KeyRange { start: start.clone(), end: Cut::End }, 1).await?.pop();
+        let first = self.catalog_page(start.clone(), Cut::End, 1).await?.rows.pop();
         let damaged = |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
         first.map(|row| PartitionKey::new(row.partition_key().as_str()).map_err(damaged)).transpose()
     }
 
-    async fn pass_account(&mut self, partition_key: &PartitionKey) -> Result<usize, ServiceError> {
+    /// Goes through all dropped tables of an account. The first damage that it meets is left in `damaged`.
+    async fn pass_account(
+        &mut self,
+        partition_key: &PartitionKey,
+        damaged: &mut Option<String>,
+    ) -> Result<usize, ServiceError> {
         let Some(account) = AccountName::parse(partition_key.as_str()) else { return Ok(0) };
-        let start = Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX)));
         // Dropped rows sort before living ones; no id begins with '~'.
         let end = Cut::Before(EntityKey::new(partition_key.clone(), row_key(format!("{DROPPED_PREFIX}~"))));
+        let mut start = Some(Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX))));
         let mut waiting = 0;
-        for row in self.catalog_rows(KeyRange { start, end }, DROPPED_PER_SCAN).await? {
-            waiting += usize::from(!self.reclaim(&account, read_dropped(&row)?).await?);
+        while let Some(from) = start {
+            let page = self.catalog_page(from, end.clone(), DROPPED_PER_PAGE).await?;
+            let mut gone = Vec::new();
+            for row in &page.rows {
+                let id = read_dropped(row)?;
+                match self.reclaim(id).await {
+                    Ok(true) => gone.push(id),
+                    Ok(false) => waiting += 1,
+                    Err(StoreError::Corrupt(damage)) => drop(damaged.get_or_insert(damage)),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.catalog.forget(&account, &gone).await?;
+            self.purged.retain(|id, _| !gone.contains(id));
+            start = page.next;
         }
         Ok(waiting)
     }
 
-    /// True if the table is gone for good.
-    async fn reclaim(&mut self, account: &AccountName, id: TableId) -> Result<bool, ServiceError> {
+    /// True if nothing of the table is left, and nothing can come any more.
+    async fn reclaim(&mut self, id: TableId) -> Result<bool, StoreError> {
         let now = self.clock.elapsed();
         match self.purged.get(&id) {
             None => {
@@ -107,17 +129,12 @@ impl Reclaimer {
                 Ok(false)
             }
             Some(purged_at) if now.saturating_sub(*purged_at) <= LAST_WRITER => Ok(false),
-            Some(_) => {
-                self.store.purge(id).await?;
-                self.catalog.forget(account, id).await?;
-                self.purged.remove(&id);
-                Ok(true)
-            }
+            Some(_) => self.store.purge(id).await.map(|()| true),
         }
     }
 
-    async fn catalog_rows(&self, range: KeyRange, rows_max: usize) -> Result<Vec<Row>, StoreError> {
-        let scan = Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) };
-        Ok(self.store.scan(&scan).await?.rows)
+    async fn catalog_page(&self, start: Cut, end: Cut, rows_max: usize) -> Result<ScanPage, StoreError> {
+        let range = KeyRange { start, end };
+        self.store.scan(&Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) }).await
     }
 }

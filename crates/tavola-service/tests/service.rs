@@ -302,6 +302,30 @@ async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) 
     }
 }
 
+/// Once only the first hundred were looked at, and with all of them gone nobody came back for the rest.
+#[tokio::test]
+async fn ten_thousand_dropped_tables_are_reclaimed() {
+    const TABLES: usize = 10_000;
+    let fixture = Fixture::new(Arc::new(MemoryStore::new()));
+    fixture.create("living").await.unwrap();
+    let before = rows_of(&fixture, TableId::CATALOG).await;
+    for number in 0..TABLES {
+        let table = format!("table{number}");
+        fixture.create(&table).await.unwrap();
+        fixture.insert(&table, "p/r", 1).await.unwrap();
+        fixture.drop_table(&table).await.unwrap();
+    }
+    let mut reclaimer = fixture.service.reclaimer();
+    assert_eq!(pass(&mut reclaimer).await, TABLES, "each is purged, and its last writers may still come");
+    fixture.clock.advance_seconds(61);
+    assert_eq!(pass(&mut reclaimer).await, 0);
+    assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before, "each is forgotten");
+    let first = TableId::FIRST_USER;
+    for id in first..first + TABLES as u64 + 1 {
+        assert_eq!(rows_of(&fixture, TableId::new(id)).await, 0, "table {id}");
+    }
+}
+
 /// The id of the one table that the catalogue knows.
 async fn only_table(fixture: &Fixture) -> TableId {
     let rows = all_rows(fixture, TableId::CATALOG).await;
