@@ -149,6 +149,8 @@ pub enum Rejection {
     StoreUnavailable,
     /// The store has no room for more; nothing was written.
     StoreFull,
+    /// The body did not come in time; nothing was done.
+    BodyTooSlow,
     /// Not done in time.
     OperationTimedOut,
     /// The store does not know whether the write happened.
@@ -301,6 +303,8 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
         // Clients know this code as one to come back after; the service itself has none for a full disk.
         Rejection::StoreFull => error(503, "ServerBusy", STORE_FULL),
+        // The client's time, not ours: the service's own code for a time-out would say that the write may have been done.
+        Rejection::BodyTooSlow => error(408, "RequestTimeout", BODY_TOO_SLOW),
         // A client that may repeat the request must read the outcome before it does: to it, both look the same.
         Rejection::OperationTimedOut | Rejection::UnknownOutcome => error(500, "OperationTimedOut", TIMED_OUT),
         Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
@@ -370,9 +374,9 @@ const PUBLIC_KEY_ORIGIN: &str = "This request is not authorized to perform this 
 
 const NOT_VALID: &str = "One of the request inputs is not valid.";
 const NOT_FOUND: &str = "The specified resource does not exist.";
-const STORE_FULL: &str =
-    "The server's disk is full. Nothing was written. Entities can be read and deleted, and tables can be deleted.";
+const STORE_FULL: &str = "The server's disk is full. Nothing was written. Entities can be read. Deletions are taken while some room is left.";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
+const BODY_TOO_SLOW: &str = "The request body did not arrive within the permitted time. Nothing was done.";
 const TIMED_OUT: &str = "The operation could not be completed within the permitted time.";
 const QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
 const HEADER_FORMAT: &str = "The value for one of the HTTP headers is not in the correct format.";
@@ -492,8 +496,12 @@ mod tests {
             ),
             (
                 Rejection::StoreFull,
-                "503 ServerBusy The server's disk is full. Nothing was written. Entities can be read and deleted, and \
-                 tables can be deleted.",
+                "503 ServerBusy The server's disk is full. Nothing was written. Entities can be read. Deletions are taken \
+                 while some room is left.",
+            ),
+            (
+                Rejection::BodyTooSlow,
+                "408 RequestTimeout The request body did not arrive within the permitted time. Nothing was done.",
             ),
             (
                 Rejection::UnknownOutcome,

@@ -42,7 +42,7 @@ pub(crate) async fn read<B: RequestBody>(
     }
     match tokio::time::timeout(time, collect(body, memory)).await {
         Ok(result) => result,
-        Err(_elapsed) => Err(BodyError::Rejected(Rejection::OperationTimedOut)),
+        Err(_elapsed) => Err(BodyError::Rejected(Rejection::BodyTooSlow)),
     }
 }
 

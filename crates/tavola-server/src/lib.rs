@@ -26,5 +26,5 @@ pub mod tokens;
 
 pub use config::{Config, ConfigError};
 pub use node::{Health, Node};
-pub use serve::{Server, ServerError};
+pub use serve::{ReservedPorts, Server, ServerError};
 pub use tokens::{TokenAuthority, TokenRefusal};

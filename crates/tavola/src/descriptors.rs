@@ -6,6 +6,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tavola_server::config::Limits;
 
+use crate::exit::Failure;
+
 /// The engine's tables (`open_files_max`), with its logs, its folders and what a compaction writes.
 const STORE: u64 = 256 + 64;
 /// Health, metrics, refusals of surplus connections, certificates, issuers of tokens, standard streams.
@@ -13,10 +15,20 @@ const OTHERS: u64 = 64 + 64 + 64;
 /// However few there are, somebody must be able to connect.
 const CONNECTIONS_MIN: u64 = 16;
 
+/// With fewer a server would fail somewhere in its start, and say something about that place only.
+const DESCRIPTORS_MIN: u64 = 64;
+
 /// The limits with as many connections as there are descriptors for, after asking the system for more.
-pub(crate) fn within_descriptors(limits: Limits) -> Limits {
+pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
     let wanted = limits.connections as u64;
     let available = raise(wanted.saturating_add(STORE + OTHERS));
+    if available < DESCRIPTORS_MIN {
+        return Err(Failure::System(format!(
+            "Too many open files: this process may have {available} open at a time, and a server needs {DESCRIPTORS_MIN} to \
+             start and {} to be well. Raise the hard limit (ulimit -Hn, LimitNOFILE)",
+            STORE + OTHERS + CONNECTIONS_MIN
+        )));
+    }
     let connections = connections_for(available).min(wanted);
     if connections < wanted {
         tracing::warn!(
@@ -26,7 +38,7 @@ pub(crate) fn within_descriptors(limits: Limits) -> Limits {
             "too few file descriptors for limits.connections: raise the hard limit (ulimit -Hn, LimitNOFILE)"
         );
     }
-    Limits { connections: usize::try_from(connections).unwrap_or(usize::MAX), ..limits }
+    Ok(Limits { connections: usize::try_from(connections).unwrap_or(usize::MAX), ..limits })
 }
 
 fn connections_for(descriptors: u64) -> u64 {

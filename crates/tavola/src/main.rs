@@ -18,6 +18,7 @@ mod open_store;
 mod pinned;
 mod progress_bar;
 mod serve;
+mod signals;
 
 use std::path::Path;
 use std::process::ExitCode;

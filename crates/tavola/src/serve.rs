@@ -9,9 +9,9 @@ use tavola_server::config::{StoreConfig, Warning};
 use tavola_server::node::{Apply, Configuration, Reloaded};
 use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
-use tavola_server::{Config, ConfigError, Node, Server};
+use tavola_server::{Config, ConfigError, Node, ReservedPorts, Server};
 use tavola_service::{SystemClock, TableService};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 
 use crate::announce::Announcer;
@@ -19,6 +19,7 @@ use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
 use crate::logging::{self, Logs};
 use crate::open_store::OpenStore;
+use crate::signals::Signals;
 
 /// A command line and what it means, so that it can be asked again when files have changed.
 pub(crate) struct CommandLine {
@@ -42,23 +43,22 @@ impl Configuration for CommandLine {
 
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    // First of all: a signal during the start must not kill the process.
+    let signals = runtime.block_on(async { Signals::listen() })?;
     let mut config = command_line.read()?;
     let logs = Arc::new(Logs::start(&config.log)?);
     for note in &config.notes {
         tracing::warn!("{note}");
     }
-    config.limits = within_descriptors(config.limits);
+    config.limits = within_descriptors(config.limits)?;
     let config = &config;
     warn(config);
     let tls = config.tls.as_ref().map(TlsReloader::open).transpose()?.map(Arc::new);
     let announcer = command_line.announcer;
     announcer.starting(config);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
-    let store = runtime.block_on(OpenStore::open(&config.store))?;
-    runtime.block_on(store.refuse_unfinished_copy())?;
-    runtime.block_on(serve(config, tls.clone(), &store, Reloading { command_line, logs, tls }))?;
-    runtime.block_on(store.close());
+    runtime.block_on(serve(config, tls.clone(), signals, Reloading { command_line, logs, tls }))?;
     announcer.closed();
     Ok(())
 }
@@ -73,10 +73,37 @@ fn warn(config: &Config) {
 async fn serve(
     config: &Config,
     tls: Option<Arc<TlsReloader>>,
-    store: &OpenStore,
+    mut signals: Signals,
     reloading: Reloading,
 ) -> Result<(), Failure> {
-    let server = Server::bind(config, tls.clone()).await?;
+    // Before the store: if a port is in use, no data folder is made, and none is recovered for nothing.
+    let ports = ReservedPorts::take(config)?;
+    let opened = tokio::select! {
+        opened = open(config) => Some(opened?),
+        () = signals.stop() => None,
+    };
+    let Some(store) = opened else {
+        tracing::info!("stopped before the store was open");
+        return Ok(());
+    };
+    let served = serve_store(config, ports.listen(tls)?, &store, signals, reloading).await;
+    store.close().await;
+    served
+}
+
+async fn open(config: &Config) -> Result<OpenStore, Failure> {
+    let store = OpenStore::open(&config.store).await?;
+    store.refuse_unfinished_copy().await?;
+    Ok(store)
+}
+
+async fn serve_store(
+    config: &Config,
+    server: Server,
+    store: &OpenStore,
+    mut signals: Signals,
+    reloading: Reloading,
+) -> Result<(), Failure> {
     let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
     let telemetry = Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
     let tables = match &config.store {
@@ -88,9 +115,9 @@ async fn serve(
     let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloading);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
-    stop_on_signal(stop, announcer)?;
-    reload_on_signal(Arc::clone(&node))?;
-    reopen_on_signal(Arc::clone(&node), logs)?;
+    reload_on_signal(signals.take_hangup(), Arc::clone(&node));
+    reopen_on_signal(signals.take_user_defined1(), Arc::clone(&node), logs);
+    stop_on_signal(stop, signals, announcer);
     announce(config, announcer, &server)?;
     node.telemetry.record_admin(&on_host("start", "serving"));
     server.run(Arc::clone(&node), stopped).await;
@@ -100,19 +127,13 @@ async fn serve(
     Ok(())
 }
 
-fn stop_on_signal(stop: watch::Sender<bool>, announcer: Announcer) -> Result<(), Failure> {
-    let mut interrupt = listen_for(SignalKind::interrupt())?;
-    let mut terminate = listen_for(SignalKind::terminate())?;
+fn stop_on_signal(stop: watch::Sender<bool>, mut signals: Signals, announcer: Announcer) {
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals.stop().await;
         announcer.closing();
         tracing::info!("stopping: no new connections, open requests are finished");
         let _server_gone = stop.send(true);
     });
-    Ok(())
 }
 
 /// What is read again takes along what is not the server's to know: logs and certificates.
@@ -148,15 +169,13 @@ impl Configuration for Reloading {
 }
 
 /// SIGHUP reads again what can change while connections stay open.
-fn reload_on_signal(node: Arc<Node>) -> Result<(), Failure> {
-    let mut hangup = listen_for(SignalKind::hangup())?;
+fn reload_on_signal(mut hangup: Signal, node: Arc<Node>) {
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             let node = Arc::clone(&node);
             let _ended = tokio::task::spawn_blocking(move || reload(&node)).await;
         }
     });
-    Ok(())
 }
 
 /// What is wrong is said, and changes nothing.
@@ -186,8 +205,7 @@ fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
 }
 
 /// SIGUSR1 opens log files anew, for whoever rotates them and wants nothing else to change.
-fn reopen_on_signal(node: Arc<Node>, logs: Arc<Logs>) -> Result<(), Failure> {
-    let mut user = listen_for(SignalKind::user_defined1())?;
+fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
     tokio::spawn(async move {
         while user.recv().await.is_some() {
             node.telemetry.reopen_audit_log();
@@ -197,11 +215,6 @@ fn reopen_on_signal(node: Arc<Node>, logs: Arc<Logs>) -> Result<(), Failure> {
             }
         }
     });
-    Ok(())
-}
-
-fn listen_for(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::System(format!("cannot listen for signals: {error}")))
 }
 
 /// Says where the server is, in the words of the name that it was called by.
