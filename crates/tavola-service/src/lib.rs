@@ -20,7 +20,7 @@ mod tables_query;
 
 pub use audit::{Audit, Audited, AuditedTable};
 pub use budget::{Bucket, Rate};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, JUMP_MAX, SystemClock};
 pub use error::ServiceError;
 pub use reclaim::Reclaimer;
 pub use table::{Answer, TableService};

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::{
-    AccessPolicy, AccountName, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Grant,
-    KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName, TableReply,
-    TableRequest, Timestamp,
+    AccessPolicy, AccountName, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, EntityView,
+    Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName,
+    TableReply, TableRequest, Timestamp,
 };
 use tavola_service::moving::{Course, Digest, MoveError, Moved, Watch, copy, unfinished_copy};
 use tavola_service::{Clock, SystemClock, TableService};
@@ -82,7 +82,7 @@ impl Watch for Seen {
 }
 
 async fn moved(from: &dyn Store, to: &dyn Import) -> Result<Moved, MoveError> {
-    copy(from, to, "the source", &SystemClock, &mut Seen::default()).await
+    copy(from, to, "the source", None, &SystemClock, &mut Seen::default()).await
 }
 
 async fn rows(store: &dyn Store, table: TableId) -> Vec<Row> {
@@ -106,7 +106,7 @@ async fn assert_same(from: &dyn Store, to: &dyn Store, moved: &Moved) {
 async fn everything_is_moved_as_it_is() {
     let (from, to) = (source().await, Arc::new(MemoryStore::new()));
     let mut seen = Seen::default();
-    let moved = copy(&*from, &*to, "the source", &SystemClock, &mut seen).await.unwrap();
+    let moved = copy(&*from, &*to, "the source", None, &SystemClock, &mut seen).await.unwrap();
     assert_same(&*from, &*to, &moved).await;
     let names: Vec<&str> = moved.tables.iter().map(|table| table.name.as_str()).collect();
     assert_eq!(names, ["Orders", "Empty", "Many", "counter of table ids", "service properties", "catalogue"]);
@@ -132,6 +132,43 @@ async fn everything_is_moved_as_it_is() {
         panic!("a page")
     };
     assert!(entities.is_empty(), "{entities:?}");
+}
+
+/// The way back after a clock that was in the far future for a moment.
+#[tokio::test]
+async fn versions_of_the_future_are_rewritten() {
+    let (from, to) = (source().await, Arc::new(MemoryStore::new()));
+    let future = Timestamp::new(tavola_core::DateTime::parse("9991-01-01T00:00:00Z").unwrap());
+    let rows_before = rows(&*from, only(&from, "Orders").await).await;
+    let TableRequest::Write(_, partition_key, operation) = write("Orders", "p0", "r0", 7) else { panic!("a write") };
+    let transaction = EntityGroupTransaction::single(partition_key, operation);
+    from.commit(only(&from, "Orders").await, &transaction, future).await.unwrap().unwrap();
+    let now = SystemClock.now();
+    let moved = copy(&*from, &*to, "the source", Some(now), &SystemClock, &mut Seen::default()).await.unwrap();
+    assert!(moved.different().next().is_none(), "{moved:?}");
+    let copied = rows(&*to, only(&to, "Orders").await).await;
+    assert_eq!(copied.len(), rows_before.len());
+    for (row, before) in copied.iter().zip(&rows_before) {
+        if before.row_key().as_str() == "r0" {
+            assert_eq!(row.timestamp(), now, "as late as the copy");
+        } else {
+            assert_eq!(row, before, "others are as they were");
+        }
+    }
+    // New versions are those of today, and above all that were copied.
+    ask(&service(&to), write("Orders", "p0", "r0", 8)).await;
+    let version = rows(&*to, only(&to, "Orders").await).await[0].timestamp();
+    assert!(now < version && version < future, "{version}");
+}
+
+/// The id of a table.
+async fn only(store: &Arc<MemoryStore>, name: &str) -> TableId {
+    let catalogue = rows(&**store, TableId::CATALOG).await;
+    let row = catalogue.iter().find(|row| row.row_key().as_str() == format!("t:{}", name.to_lowercase()));
+    match row.and_then(|row| row.property("Id")) {
+        Some(tavola_core::EdmRef::Int64(id)) => TableId::new(id as u64),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A store that stops taking rows after so many imports, the last of them half done.

@@ -9,7 +9,7 @@ use tavola_store::{Row, Store, StoreError};
 use super::Digest;
 use crate::catalog::put;
 use crate::error::ServiceError;
-use crate::record::{Record, int64, require, row_key, text};
+use crate::record::{Record, date_time, int64, require, row_key, text};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -19,15 +19,17 @@ pub(super) struct Mark {
     pub(super) content: Digest,
     /// The table that is being copied and the last row of it that is there; tables before it are done.
     pub(super) position: Option<(TableId, Option<EntityKey>)>,
+    /// Versions above this one are copied as this one.
+    pub(super) versions_max: Option<Timestamp>,
 }
 
 impl Mark {
-    pub(super) fn new(source: &str) -> Self {
-        Self { source: source.to_owned(), content: Digest::default(), position: None }
+    pub(super) fn new(source: &str, versions_max: Option<Timestamp>) -> Self {
+        Self { source: source.to_owned(), content: Digest::default(), position: None, versions_max }
     }
 
     pub(super) async fn read(store: &dyn Store) -> Result<Option<Self>, StoreError> {
-        let row = store.get(&EntityAddress { table: TableId::UNFINISHED_COPY, key: key() }).await?;
+        let row = store.get(&address()).await?;
         row.as_ref().map(read).transpose()
     }
 
@@ -36,6 +38,9 @@ impl Mark {
         record.set_text("Source", &self.source);
         record.set("Rows", EdmValue::Int64(self.content.rows.cast_signed()));
         record.set("Hash", EdmValue::Int64(self.content.hash.cast_signed()));
+        if let Some(max) = self.versions_max {
+            record.set("VersionsMax", EdmValue::DateTime(max.date_time()));
+        }
         if let Some((table, last)) = &self.position {
             record.set("Table", EdmValue::Int64(table.number().cast_signed()));
             if let Some(last) = last {
@@ -54,6 +59,11 @@ impl Mark {
             other => other,
         }
     }
+}
+
+/// Where the mark is.
+pub(super) fn address() -> EntityAddress {
+    EntityAddress { table: TableId::UNFINISHED_COPY, key: key() }
 }
 
 fn key() -> EntityKey {
@@ -75,5 +85,6 @@ pub(super) fn read(row: &Row) -> Result<Mark, StoreError> {
             hash: require(row, "Hash", int64)?.cast_unsigned(),
         },
         position: number("Table").map(|table| (TableId::new(table), last)),
+        versions_max: row.property("VersionsMax").and_then(date_time).map(Timestamp::new),
     })
 }

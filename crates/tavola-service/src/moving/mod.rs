@@ -9,7 +9,7 @@ mod mark;
 
 use std::fmt;
 
-use tavola_core::{Cut, KeyRange, TableId};
+use tavola_core::{Cut, EntityAddress, KeyRange, TableId, Timestamp};
 use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
 
 use crate::audit::{Audit, SYSTEM_TABLES};
@@ -127,7 +127,9 @@ impl Moved {
     }
 }
 
-/// Moves everything that `from` holds into `to`. `source` names it for people.
+/// Moves everything that `from` holds into `to`. `source` names it for people. Versions above `versions_max` become that one,
+/// which is the way back for a store whose clock once was far ahead; a copy that is resumed goes on with the one that it
+/// began with.
 ///
 /// A result with differences leaves the mark in the target, so that nobody serves it.
 ///
@@ -137,13 +139,17 @@ pub async fn copy(
     from: &dyn Store,
     to: &dyn Import,
     source: &str,
+    versions_max: Option<Timestamp>,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Moved, MoveError> {
     if let Some(mark) = Mark::read(from).await? {
         return Err(MoveError::SourceUnfinished(mark.source));
     }
-    let mut mover = Mover { from, to, clock, watch, tables: survey(from).await?, mark: Mark::new(source) };
+    let begun = Mark::read(to).await?.and_then(|mark| mark.versions_max);
+    let versions_max = versions_max.map(|max| begun.unwrap_or(max));
+    let mut mover =
+        Mover { from, to, clock, watch, tables: survey(from).await?, mark: Mark::new(source, versions_max) };
     mover.read_source().await?;
     let course = match mover.begin().await? {
         Course::WasThere => return Ok(Moved { tables: mover.tables, course: Course::WasThere }),
@@ -163,6 +169,20 @@ pub async fn copy(
 /// If the store fails.
 pub async fn unfinished_copy(store: &dyn Store) -> Result<Option<String>, StoreError> {
     Ok(Mark::read(store).await?.map(|mark| mark.source))
+}
+
+/// The row that only an unfinished copy has, for stores that can look for it before they are opened.
+#[must_use]
+pub fn unfinished_copy_address() -> EntityAddress {
+    mark::address()
+}
+
+/// The name of the source, from that row.
+///
+/// # Errors
+/// If the row is damaged.
+pub fn unfinished_copy_source(row: &Row) -> Result<String, StoreError> {
+    mark::read(row).map(|mark| mark.source)
 }
 
 /// The tables of a store in the order in which they are copied: the catalogue last, so that no table is seen before its
@@ -208,7 +228,7 @@ impl Mover<'_> {
     async fn read_source(&mut self) -> Result<(), MoveError> {
         self.watch.begin("reading the source", None);
         for table in &mut self.tables {
-            table.source = digest(self.from, table.id, self.watch).await?;
+            table.source = digest(self.from, table.id, self.mark.versions_max, self.watch).await?;
         }
         self.mark.content = self.tables.iter().map(|table| table.source).sum();
         Ok(())
@@ -217,7 +237,7 @@ impl Mover<'_> {
     async fn read_target(&mut self) -> Result<(), MoveError> {
         self.watch.begin("verifying", Some(self.mark.content.rows));
         for table in &mut self.tables {
-            table.target = Some(digest(self.to, table.id, self.watch).await?);
+            table.target = Some(digest(self.to, table.id, None, self.watch).await?);
         }
         Ok(())
     }
@@ -251,7 +271,7 @@ impl Mover<'_> {
     /// A copy that was finished and not told. The catalogue is small, and tells most other stores at once.
     async fn is_all_there(&mut self) -> Result<bool, MoveError> {
         for table in self.tables.iter().filter(|table| table.account.is_none()) {
-            if digest(self.to, table.id, &mut Unwatched).await? != table.source {
+            if digest(self.to, table.id, None, &mut Unwatched).await? != table.source {
                 return Ok(false);
             }
         }
@@ -278,12 +298,13 @@ impl Mover<'_> {
     /// Reads a page while the one before it is written.
     async fn copy_table(&mut self, index: usize, start: Cut) -> Result<(), MoveError> {
         let table = self.tables[index].id;
-        let mut page = read_page(self.from, table, start).await?;
+        let (from, versions_max) = (self.from, self.mark.versions_max);
+        let mut page = read_capped(from, table, start, versions_max).await?;
         loop {
             let next = page.next.take();
             let following = async {
                 match next {
-                    Some(cut) => read_page(self.from, table, cut).await.map(Some),
+                    Some(cut) => read_capped(from, table, cut, versions_max).await.map(Some),
                     None => Ok(None),
                 }
             };
@@ -313,11 +334,28 @@ impl Mover<'_> {
     }
 }
 
-async fn digest(store: &dyn Store, table: TableId, watch: &mut dyn Watch) -> Result<Digest, StoreError> {
+/// The same with versions as they are copied.
+async fn read_capped(
+    store: &dyn Store,
+    table: TableId,
+    start: Cut,
+    versions_max: Option<Timestamp>,
+) -> Result<ScanPage, StoreError> {
+    let page = read_page(store, table, start).await?;
+    let Some(max) = versions_max else { return Ok(page) };
+    Ok(ScanPage { rows: page.rows.into_iter().map(|row| row.with_version_up_to(max)).collect(), ..page })
+}
+
+async fn digest(
+    store: &dyn Store,
+    table: TableId,
+    versions_max: Option<Timestamp>,
+    watch: &mut dyn Watch,
+) -> Result<Digest, StoreError> {
     let mut digest = Digest::default();
     let mut start = Some(Cut::Start);
     while let Some(cut) = start {
-        let page = read_page(store, table, cut).await?;
+        let page = read_capped(store, table, cut, versions_max).await?;
         page.rows.iter().for_each(|row| digest.add(row));
         watch.advance(page.rows.len() as u64);
         start = page.next;

@@ -141,6 +141,15 @@ impl Row {
         self.bytes.len()
     }
 
+    /// The same entity with a version that is at most `max`.
+    #[must_use]
+    pub fn with_version_up_to(mut self, max: Timestamp) -> Self {
+        if self.timestamp() > max {
+            value::set_timestamp(&mut self.bytes[self.value_at..], max);
+        }
+        self
+    }
+
     /// Which entity it is.
     ///
     /// # Errors

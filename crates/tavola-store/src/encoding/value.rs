@@ -63,6 +63,11 @@ pub fn encode_value_into(properties: &Properties, timestamp: Timestamp, out: &mu
     }
 }
 
+/// Changes the Timestamp of an encoded value.
+pub(super) fn set_timestamp(value: &mut [u8], timestamp: Timestamp) {
+    value[TICKS_AT..COUNT_AT].copy_from_slice(&timestamp.ticks().to_le_bytes());
+}
+
 /// Enough room for one property: a tag, two lengths of at most three bytes, the name and the value.
 fn encoded_bytes_max(name: &str, value: EdmRef<'_>) -> usize {
     let value_bytes = match value {

@@ -1,9 +1,10 @@
 //! `tavola store copy`: everything from one store into another, with versions as they are.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
-use tavola_service::SystemClock;
+use tavola_core::Timestamp;
 use tavola_service::moving::{self, Course, Digest, MoveError, Moved, MovedTable};
+use tavola_service::{Clock, SystemClock};
 use tavola_store::StoreError;
 
 use super::place::{OpenPlace, Place};
@@ -25,6 +26,7 @@ Examples:
 const AFTER: &str = "\
 Stop every server of both stores first: what is written meanwhile is not copied, and shows as a difference.
 The target must be empty, or hold a part of the same copy: repeat the command after an interruption, and it goes on.
+With --rewrite-versions an ETag that a client still has of such an entity no longer holds, as after any change.
 Until everything was copied and verified, no server starts on the target. Accounts and their keys are settings of the
 server and not in the store: take the configuration along.
 
@@ -37,10 +39,14 @@ pub(crate) fn command() -> Command {
     let place = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("STORE").required(true).value_parser(Place::parse).help(help)
     };
+    let rewrite = Arg::new("rewrite-versions").long("rewrite-versions").action(ArgAction::SetTrue).help(
+        "Entities whose Timestamp is in the future get the present one: the way back after a clock that was ahead",
+    );
     let command = described("copy", ABOUT, EXAMPLES)
         .after_help(AFTER)
         .arg(place("from", "embedded:FOLDER or cassandra:HOST[:PORT][,HOST[:PORT]]/KEYSPACE"))
-        .arg(place("to", "The same forms"));
+        .arg(place("to", "The same forms"))
+        .arg(rewrite);
     flags::with_access_settings(command, "Clusters").arg(output_flag(&["text", "json"]))
 }
 
@@ -54,7 +60,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let moved = runtime()?.block_on(async {
         let from_store = from.open_source(&layers).await?;
         let to_store = to.open_target(&layers).await?;
-        let moved = copy(&from_store, &to_store, from).await;
+        let versions_max = matches.get_flag("rewrite-versions").then(|| SystemClock.now());
+        let moved = copy(&from_store, &to_store, from, versions_max).await;
         to_store.close()?;
         from_store.close()?;
         moved
@@ -67,10 +74,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     verdict(&moved, to)
 }
 
-async fn copy(from: &OpenPlace, to: &OpenPlace, source: &Place) -> Result<Moved, Failure> {
+async fn copy(
+    from: &OpenPlace,
+    to: &OpenPlace,
+    source: &Place,
+    versions_max: Option<Timestamp>,
+) -> Result<Moved, Failure> {
     let mut progress = Shown::new();
-    let moved =
-        moving::copy(&*from.entities(), &*to.entities(), &source.to_string(), &SystemClock, &mut progress).await;
+    let (from, to, source) = (from.entities(), to.entities(), source.to_string());
+    let moved = moving::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
     progress.end();
     moved.map_err(cannot_copy)
 }

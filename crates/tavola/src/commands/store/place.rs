@@ -48,7 +48,7 @@ impl Place {
     /// Opens a store that must be there.
     pub(super) async fn open_source(&self, layers: &Layers) -> Result<OpenPlace, Failure> {
         if let Self::Embedded(folder) = self
-            && !folder.join("store").is_dir()
+            && matches!(folder.join("store").try_exists(), Ok(false))
         {
             return Err(cannot_open(OpenError::Missing { folder: folder.clone() }));
         }
