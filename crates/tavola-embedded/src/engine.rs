@@ -7,16 +7,19 @@ use rocksdb::{Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, Wr
 use tavola_core::Timestamp;
 use tavola_store::StoreError;
 
+use crate::damage::DamageNote;
 use crate::disk_space::{DiskSpace, Room};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Changed, Journal, WriteError};
-use crate::log_check::{self, LogError, LogState};
+use crate::log_check::LogState;
 use crate::manner::Manner;
-use crate::mark::{self, Mark, MarkError};
+use crate::mark::Mark;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
+use crate::opening::{check_processor, open_db};
 use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
+use crate::private_files::make_private;
 use crate::row_cache::RowCache;
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
@@ -55,28 +58,30 @@ pub(crate) struct Engine {
     /// How long reads take.
     pub(crate) manner: Manner,
     pub(crate) rows: RowCache,
+    damage: DamageNote,
     _folder: DataFolder,
 }
 
 impl Engine {
+    /// Opens a data folder. Nothing of it has changed if this fails.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         check_processor()?;
         let folder = DataFolder::open(path)?;
-        let engine_path = folder.engine_path();
-        let new = is_new(&folder, &engine_path)?;
-        let synced = mark::read(path).map_err(|error| mark_error(&folder, error))?;
-        let logs = if new { LogState::Whole } else { prepare_logs(&folder, &engine_path, synced)? };
-        if logs == LogState::TornTail {
-            tracing::warn!(folder = %path.display(), "the last write was torn by a crash; it was never acknowledged");
-        }
-        let cache = options.cache();
-        let db = DB::open(&options.engine(&cache, new, logs), &engine_path).map_err(|error| refused(&folder, error))?;
+        let (db, damage, cache) = match open_db(&folder, options) {
+            Ok(opened) => opened,
+            Err(error) => {
+                folder.take_back();
+                return Err(error);
+            }
+        };
+        damage.forget_old();
+        make_private(path)?;
         let synced_to = AtomicU64::new(db.latest_sequence_number());
         let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
         let (manner, rows) = (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
-        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, rows, _folder: folder })
+        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, rows, damage, _folder: folder })
     }
 
     /// Reads every row of a folder without changing anything in it.
@@ -100,29 +105,62 @@ impl Engine {
 
     /// The highest version that was ever given out.
     pub(crate) fn last_version(&self, folder: &Path) -> Result<Timestamp, OpenError> {
-        let damaged = |what: String| OpenError::Damaged { folder: folder.to_owned(), what };
-        match self.db.get_pinned(LAST_VERSION_KEY) {
-            Ok(None) => Ok(Timestamp::MIN),
-            Ok(Some(value)) => last_version_from(&value).ok_or_else(|| {
-                damaged("the record of the last version is not one that this software writes".to_owned())
-            }),
-            Err(error) => Err(damaged(error.into_string())),
+        last_version_of(&self.db).map_err(|what| OpenError::Damaged { folder: folder.to_owned(), what })
+    }
+
+    /// Which file is damaged and what to do, if that is known.
+    pub(crate) fn damage(&self) -> Option<String> {
+        self.damage.advice()
+    }
+
+    /// True if nothing may be compacted: a compaction would meet damage, and the engine would stop taking writes.
+    pub(crate) fn must_not_compact(&self) -> bool {
+        self.damage.is_there()
+    }
+
+    /// The engine's error in the store's words. One that tells of a damaged file is taken note of.
+    pub(crate) fn store_error(&self, error: rocksdb::Error) -> StoreError {
+        self.note_damage(&error);
+        store_error(error)
+    }
+
+    fn read_error(&self, error: rocksdb::Error) -> ReadError {
+        match error.kind() {
+            ErrorKind::Incomplete => ReadError::TakesLonger,
+            _ => ReadError::Failed(self.store_error(error)),
+        }
+    }
+
+    fn write_error(&self, error: rocksdb::Error) -> WriteError {
+        self.note_damage(&error);
+        let (is_full, message) = (is_no_space(&error), error.into_string());
+        if is_full { WriteError::NoSpace(message) } else { WriteError::Failed(message) }
+    }
+
+    /// From now on nothing is compacted, so that no compaction meets the damage.
+    fn note_damage(&self, error: &rocksdb::Error) {
+        if error.kind() != ErrorKind::Corruption || !self.damage.add(error.as_ref()) {
+            return;
+        }
+        tracing::error!(advice = self.damage.advice(), "a table file is damaged; from now on nothing is compacted");
+        if let Err(error) = self.db.set_options(&[("disable_auto_compactions", "true")]) {
+            tracing::error!(%error, "compactions cannot be stopped");
         }
     }
 
     /// A value from memory; `Err(TakesLonger)` if only the disk can tell.
     pub(crate) fn get_cached(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, ReadError> {
-        self.db.get_pinned_opt(key, &self.cached).map_err(ReadError::of)
+        self.db.get_pinned_opt(key, &self.cached).map_err(|error| self.read_error(error))
     }
 
     /// A value from wherever it is. May wait for the disk while others wait for us, of which note is taken.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.manner.watch(|| self.db.get_pinned_opt(key, &self.anywhere)).map_err(store_error)
+        self.manner.watch(|| self.db.get_pinned_opt(key, &self.anywhere)).map_err(|error| self.store_error(error))
     }
 
     /// The same on a thread that may wait.
     pub(crate) fn get_patiently(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.db.get_pinned_opt(key, &self.anywhere).map_err(store_error)
+        self.db.get_pinned_opt(key, &self.anywhere).map_err(|error| self.store_error(error))
     }
 
     /// Calls `row` with each key and value from `start` up to `end`, until it returns false. May wait for the disk.
@@ -147,12 +185,12 @@ impl Engine {
             iterator.next();
         }
         // An iterator that met damage is at its end too; only its status tells.
-        iterator.status().map_err(ReadError::of)
+        iterator.status().map_err(|error| self.read_error(error))
     }
 
     /// Writes memtables to files, so that the next open has nothing to recover.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.db.flush().map_err(store_error)?;
+        self.db.flush().map_err(|error| self.store_error(error))?;
         self.mark.close(self.synced_to.load(Ordering::Relaxed));
         Ok(())
     }
@@ -189,16 +227,16 @@ impl Journal for Engine {
         let _until_written = self.rows.writing(changed.keys());
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::AckBeforeSync) {
-            return mutants::write_late(self, batch).map_err(write_error);
+            return mutants::write_late(self, batch).map_err(|error| self.write_error(error));
         }
-        self.db.write_opt(batch, &self.synced).map_err(write_error)?;
+        self.db.write_opt(batch, &self.synced).map_err(|error| self.write_error(error))?;
         // Only the leader writes: nothing that is not synced has a number yet.
         self.synced_to.store(self.db.latest_sequence_number(), Ordering::Relaxed);
         Ok(())
     }
 
-    fn note_acknowledged(&self, is_quiet: bool) {
-        self.mark.advance(self.synced_to.load(Ordering::Relaxed), is_quiet);
+    fn note_synced(&self) {
+        self.mark.advance(self.synced_to.load(Ordering::Relaxed));
     }
 
     fn room(&self) -> Room {
@@ -211,6 +249,10 @@ impl Journal for Engine {
 
     fn has_room_to_recover(&self) -> bool {
         self.space.is_enough_for_engine()
+    }
+
+    fn damage(&self) -> Option<String> {
+        Engine::damage(self)
     }
 
     fn background_errors(&self) -> u64 {
@@ -248,15 +290,6 @@ impl From<ReadError> for StoreError {
     }
 }
 
-impl ReadError {
-    fn of(error: rocksdb::Error) -> Self {
-        match error.kind() {
-            ErrorKind::Incomplete => Self::TakesLonger,
-            _ => Self::Failed(store_error(error)),
-        }
-    }
-}
-
 /// The engine's error in the store's words.
 pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
     match error.kind() {
@@ -266,71 +299,16 @@ pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
 }
 
 /// The engine tells a full disk from other trouble only in words. It recovers from this one by itself.
-fn write_error(error: rocksdb::Error) -> WriteError {
-    let (is_full, message) = (is_no_space(&error), error.into_string());
-    if is_full { WriteError::NoSpace(message) } else { WriteError::Failed(message) }
-}
-
 fn is_no_space(error: &rocksdb::Error) -> bool {
     error.kind() == ErrorKind::IOError && error.as_ref().starts_with("IO error: No space left on device")
 }
 
-/// True if the engine has never been here. Without its file CURRENT it would begin anew on top of what is there.
-fn is_new(folder: &DataFolder, engine_path: &Path) -> Result<bool, OpenError> {
-    let current = engine_path.join("CURRENT");
-    if current.try_exists().map_err(OpenError::io("look for", &current))? {
-        return Ok(false);
+/// The highest version that was ever given out; or what is wrong with its record.
+pub(crate) fn last_version_of(db: &DB) -> Result<Timestamp, String> {
+    match db.get_pinned(LAST_VERSION_KEY) {
+        Ok(None) => Ok(Timestamp::MIN),
+        Ok(Some(value)) => last_version_from(&value)
+            .ok_or_else(|| "the record of the last version is not one that this software writes".to_owned()),
+        Err(error) => Err(error.into_string()),
     }
-    for entry in std::fs::read_dir(engine_path).map_err(OpenError::io("read the folder", engine_path))? {
-        let path = entry.map_err(OpenError::io("read the folder", engine_path))?.path();
-        // A crash while the engine was created leaves no log and no table file.
-        if path.extension().is_some_and(|extension| extension == "log" || extension == "sst") {
-            return Err(folder.damaged("the engine's file CURRENT is missing, and files with data are there"));
-        }
-    }
-    Ok(true)
-}
-
-fn mark_error(folder: &DataFolder, error: MarkError) -> OpenError {
-    match error {
-        MarkError::Damaged(what) => folder.damaged(what),
-        MarkError::Io(path, source) => OpenError::Io { action: "read", path, source },
-    }
-}
-
-fn prepare_logs(folder: &DataFolder, engine_path: &Path, synced: Option<u64>) -> Result<LogState, OpenError> {
-    let checked = log_check::check(engine_path, synced).map_err(|error| match error {
-        LogError::Damaged(what) => folder.damaged(what),
-        LogError::Io(path, source) => OpenError::Io { action: "read", path, source },
-    })?;
-    checked.torn_edit.map_or(Ok(()), |torn_edit| torn_edit.cut_off())?;
-    Ok(checked.logs)
-}
-
-fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {
-    let (kind, full, message) = (error.kind(), is_no_space(&error), error.into_string());
-    let locked = kind == ErrorKind::IOError && message.contains("lock ") && message.contains("/LOCK");
-    match kind {
-        ErrorKind::Corruption => folder.damaged(message),
-        _ if full => OpenError::DiskFull { folder: folder.path().to_owned(), message },
-        _ if locked => OpenError::Locked { folder: folder.path().to_owned() },
-        _ => OpenError::Engine { folder: folder.path().to_owned(), message },
-    }
-}
-
-/// The engine's checksums were compiled for these instructions; without them it would die at its first write.
-fn check_processor() -> Result<(), OpenError> {
-    let mut missing: Vec<&str> = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        missing.extend((!std::arch::is_x86_feature_detected!("sse4.2")).then_some("SSE4.2"));
-        missing.extend((!std::arch::is_x86_feature_detected!("pclmulqdq")).then_some("PCLMUL"));
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        missing.extend((!std::arch::is_aarch64_feature_detected!("crc")).then_some("CRC32"));
-        missing.extend((!std::arch::is_aarch64_feature_detected!("pmull")).then_some("PMULL"));
-    }
-    let missing = std::mem::take(&mut missing);
-    if missing.is_empty() { Ok(()) } else { Err(OpenError::MissingCpuFeatures { missing: missing.join(", ") }) }
 }

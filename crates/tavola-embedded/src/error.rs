@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tavola_core::Timestamp;
+use tavola_store::Row;
+
 /// Why a store could not be opened. Nothing in the folder was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,8 +91,29 @@ pub enum OpenError {
         /// Which file could not be written.
         message: String,
     },
+    /// Its versions are ahead of the clock.
+    #[error(
+        "the data folder {folder} has given out the version {last}, which is more than a day ahead of this machine's clock. \
+         If the clock is wrong, set it. If it once was, new Timestamps would all be later than that: copy the folder with \
+         `tavola store copy --rewrite-versions --from embedded:{folder} --to embedded:NEW`, or go on from there with \
+         --allow-future-versions. Nothing was changed"
+    )]
+    AheadOfClock {
+        /// The data folder.
+        folder: PathBuf,
+        /// The highest version that it has given out.
+        last: Timestamp,
+    },
+    /// It has a row that it must not have.
+    #[error("the data folder {folder} has a row that it must not have")]
+    RefusedRow {
+        /// The data folder.
+        folder: PathBuf,
+        /// The row.
+        row: Box<Row>,
+    },
     /// The operating system refused something.
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {action} {path}: {source}{}", advice(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -97,6 +121,14 @@ pub enum OpenError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// The operating system refused the engine something.
+    #[error("the storage engine cannot use its files in {folder}: {message}")]
+    EngineIo {
+        /// The data folder.
+        folder: PathBuf,
+        /// Which file, and what the system said.
+        message: String,
     },
     /// The engine refused for a reason of its own.
     #[error("the storage engine cannot open the data folder {folder}: {message}")]
@@ -113,10 +145,25 @@ impl OpenError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull => {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { message: format!("cannot {action}: {source}"), folder: path }
             }
             _ => Self::Io { action, path, source },
         }
+    }
+}
+
+/// What to do about the system's refusal, for those that people meet.
+fn advice(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let user = rustix::process::getuid().as_raw();
+            format!(
+                ". This process runs as user {user}: give the folder and everything in it to that user (chown -R), or run \
+                 as its owner"
+            )
+        }
+        io::ErrorKind::ReadOnlyFilesystem => ". The file system is mounted read-only: mount it for writing".to_owned(),
+        _ => String::new(),
     }
 }

@@ -11,9 +11,10 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use crate::attempt::check_readable;
 use crate::check::{Place, Report};
 use crate::error::OpenError;
-use crate::private_files::{create_file, create_folder, make_private, refuse_links};
+use crate::private_files::{create_file, create_folder, refuse_links};
 
 /// The newest format of a data folder that this version knows, and the one that it writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -33,38 +34,63 @@ pub(crate) struct DataFolder {
     /// Holds the lock; the system releases it with the process, however that ends. Without its marker there is nothing
     /// to lock, and no server can have the folder either.
     _lock: Option<File>,
+    /// What this open made, outermost first.
+    made: Vec<PathBuf>,
 }
 
 impl DataFolder {
     /// Creates the folder if it is new, checks whose it is, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
-        create_folder(path)?;
+        let mut made = Vec::new();
+        match Self::open_or_make(path, &mut made) {
+            Ok(lock) => Ok(Self { path: path.to_owned(), _lock: Some(lock), made }),
+            // Another process was faster, and it has what we made.
+            Err(error @ OpenError::Locked { .. }) => Err(error),
+            Err(error) => {
+                remove(&made);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_or_make(path: &Path, made: &mut Vec<PathBuf>) -> Result<File, OpenError> {
+        make_folder(path, made)?;
         let marker = path.join(MARKER);
         if !marker.try_exists().map_err(OpenError::io("look for", &marker))? {
             refuse_foreign_files(path)?;
+            made.extend([path.join(MARKER_UNFINISHED), marker.clone()]);
             write_marker(path)?;
         }
         refuse_links(path)?;
         let lock = lock(path, &marker)?;
         check_format(path, &marker)?;
-        let engine = path.join(ENGINE_FOLDER);
-        create_folder(&engine)?;
-        make_private(path)?;
+        make_folder(&path.join(ENGINE_FOLDER), made)?;
         sync_folder(path)?;
-        Ok(Self { path: path.to_owned(), _lock: Some(lock) })
+        Ok(lock)
+    }
+
+    /// Removes what this open made, if it is empty: the start is refused.
+    pub(crate) fn take_back(self) {
+        remove(&self.made);
     }
 
     /// Takes a folder that exists, and leaves it as it is. What is wrong with its marker is reported.
     pub(crate) fn existing(path: &Path, report: &mut Report) -> Result<Self, OpenError> {
         let marker = path.join(MARKER);
-        if !path.join(ENGINE_FOLDER).is_dir() {
-            return Err(OpenError::Missing { folder: path.to_owned() });
+        let engine = path.join(ENGINE_FOLDER);
+        match fs::metadata(&engine) {
+            Ok(engine) if engine.is_dir() => {}
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(OpenError::io("look into", &engine)(error));
+            }
+            _ => return Err(OpenError::Missing { folder: path.to_owned() }),
         }
+        check_readable(path, &engine)?;
         let place = || Place::File { name: MARKER.to_owned(), offset: None };
         if !marker.try_exists().map_err(OpenError::io("look for", &marker))? {
             let what = "it is missing; it says that the folder is ours and which format it has";
             report.damage(place(), what);
-            return Ok(Self { path: path.to_owned(), _lock: None });
+            return Ok(Self { path: path.to_owned(), _lock: None, made: Vec::new() });
         }
         let lock = lock(path, &marker)?;
         match check_format(path, &marker) {
@@ -73,7 +99,7 @@ impl DataFolder {
         }
         report.counts.files += 1;
         report.counts.bytes += fs::metadata(&marker).map_or(0, |file| file.len());
-        Ok(Self { path: path.to_owned(), _lock: Some(lock) })
+        Ok(Self { path: path.to_owned(), _lock: Some(lock), made: Vec::new() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -87,6 +113,21 @@ impl DataFolder {
 
     pub(crate) fn damaged(&self, what: impl Into<String>) -> OpenError {
         OpenError::Damaged { folder: self.path.clone(), what: what.into() }
+    }
+}
+
+/// Makes a folder with those above it, and adds those that it made.
+fn make_folder(path: &Path, made: &mut Vec<PathBuf>) -> Result<(), OpenError> {
+    let missing: Vec<PathBuf> =
+        path.ancestors().take_while(|above| *above != Path::new("") && !above.exists()).map(Path::to_owned).collect();
+    made.extend(missing.into_iter().rev());
+    create_folder(path)
+}
+
+/// Takes back what was made: files, and folders that are empty.
+fn remove(made: &[PathBuf]) {
+    for path in made.iter().rev() {
+        let _is_gone_or_in_use = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
     }
 }
 

@@ -71,14 +71,16 @@ pub(crate) trait Journal: Send + Sync + 'static {
     fn absent(&self, keys: &[&[u8]]) -> Vec<bool>;
     /// Writes the batch, atomically and durably. It changes these rows, and may erase others that nobody reads.
     fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError>;
-    /// Writes that returned were answered since; `is_quiet` if no more wait. For records that need not be exact.
-    fn note_acknowledged(&self, is_quiet: bool);
+    /// Writes that returned are answered next. Puts down how far they go.
+    fn note_synced(&self);
     /// What the disk has room for.
     fn room(&self) -> Room;
     /// The same in words, if it has none.
     fn describe_room(&self) -> String;
     /// True if the disk has room for an engine that met its end to recover.
     fn has_room_to_recover(&self) -> bool;
+    /// Which file is damaged and what to do about it, if one is.
+    fn damage(&self) -> Option<String>;
     /// How often the engine failed in work of its own; only a write tells whether that hurts.
     fn background_errors(&self) -> u64;
 }
@@ -147,12 +149,16 @@ impl Job {
         }
     }
 
-    /// The drop of a table writes a small row to a system table, and gives back what the table took.
+    /// The drop of a table takes its row out of the catalogue, puts in a smaller one, and gives back what the table took. Other
+    /// writes to system tables, such as the creation of a table, are writes like those of entities.
     fn makes_room(&self) -> bool {
         match self {
             Self::Commit(Commit { table, transaction, .. }) => {
                 let is_deletion = |operation| matches!(operation, &EntityOperation::Delete(..));
-                table.number() < TableId::FIRST_USER || transaction.operations().iter().all(is_deletion)
+                match table.number() < TableId::FIRST_USER {
+                    true => transaction.operations().iter().any(is_deletion),
+                    false => transaction.operations().iter().all(is_deletion),
+                }
             }
             Self::Erase { .. } | Self::Probe => true,
             Self::Import { .. } => false,
@@ -361,10 +367,10 @@ impl<J: Journal> Shared<J> {
             let decided = self.commit_whatever_happens(group);
             let is_quiet = decided.len() <= ANSWERED_WHILE_LEADING_MAX && self.queue.is_empty();
             let kept = is_quiet.then_some(turn);
+            // Before the answers: a log that loses any of these writes must not look like one that never had them.
+            self.journal.note_synced();
             decided.into_iter().for_each(Decided::answer);
             drop(kept);
-            // Nobody waits for this.
-            self.journal.note_acknowledged(is_quiet);
         }
     }
 
@@ -375,8 +381,8 @@ impl<J: Journal> Shared<J> {
         tokio::task::block_in_place(|| {
             let decided = self.commit_whatever_happens(vec![job]);
             drop(turn);
+            self.journal.note_synced();
             decided.into_iter().for_each(Decided::answer);
-            self.journal.note_acknowledged(self.queue.is_empty());
         });
     }
 
@@ -475,7 +481,10 @@ impl<J: Journal> Shared<J> {
     fn failed(&self, error: WriteError) {
         match error {
             WriteError::NoSpace(what) => self.troubles.full(&what),
-            WriteError::Failed(error) => self.troubles.broken(&format!("a write failed: {error}")),
+            WriteError::Failed(error) => match self.journal.damage() {
+                Some(damage) => self.troubles.stopped_by_damage(&damage),
+                None => self.troubles.broken(&format!("a write failed: {error}")),
+            },
         }
     }
 }

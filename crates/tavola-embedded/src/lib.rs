@@ -5,10 +5,13 @@
 //! the threads of sockets, and giving space back. `docs/format.md` draws what lies on disk.
 //!
 //! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `trouble`, then what opening needs: `folder`,
-//! `private_files`, `log_check`, `options`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's files
+//! `private_files`, `opening`, `log_check`, `attempt`, `options`. For blocks that are damaged while it serves: `damage`. For folders
+//! that do not open: `check`, `repair`, and `files`, which reads the engine's files
 //! without the engine.
 
+mod attempt;
 pub mod check;
+mod damage;
 mod disk_space;
 mod engine;
 mod error;
@@ -20,6 +23,7 @@ mod manner;
 mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod opening;
 mod options;
 pub mod private_files;
 mod queue;
@@ -34,6 +38,7 @@ mod trouble;
 pub mod yardstick;
 
 pub use error::OpenError;
+pub use opening::last_version;
 pub use options::{Compression, Options};
 pub use stats::Stats;
 pub use store::EmbeddedStore;

@@ -9,7 +9,9 @@
 //! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
 //! count of changes (4 bytes), from which the next one's sequence number follows.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::OpenError;
@@ -56,13 +58,25 @@ pub(crate) struct TornEdit {
 }
 
 impl TornEdit {
-    pub(crate) fn cut_off(&self) -> Result<(), OpenError> {
+    /// Cuts it off, and gives what was cut off.
+    pub(crate) fn cut_off(&self) -> Result<Vec<u8>, OpenError> {
         let cut = || {
+            let file = File::open(&self.path)?;
+            let mut tail = vec![0; file.metadata()?.len().saturating_sub(self.offset) as usize];
+            file.read_exact_at(&mut tail, self.offset)?;
             let file = open_for_writing(&self.path)?;
             file.set_len(self.offset)?;
-            file.sync_all()
+            file.sync_all()?;
+            Ok(tail)
         };
         cut().map_err(OpenError::io("cut off the torn end of", &self.path))
+    }
+
+    /// Puts back what was cut off.
+    pub(crate) fn put_back(&self, tail: &[u8]) -> io::Result<()> {
+        let file = open_for_writing(&self.path)?;
+        file.write_all_at(tail, self.offset)?;
+        file.sync_all()
     }
 }
 

@@ -1,23 +1,21 @@
 //! How far writes were acknowledged, in a file beside the engine's.
 //!
 //! A log that was cut at the end of a record looks like one that never was longer, and the writes that are missing were
-//! acknowledged. Only something outside the log can tell. So after syncs of the log the sequence number of its last write
-//! is put into `SYNCED`, in place and without a sync of its own: after each one if nobody waits for the next, and every
-//! few milliseconds under load. Nobody waits for it: those whose writes it tells of were answered before.
+//! acknowledged. Only something outside the log can tell. So after each sync of the log the sequence number of its last
+//! write is put into `SYNCED`, in place and without a sync of its own, and only then are the writes answered.
 //!
 //! It is never ahead of the log, because it is written after the sync, whatever the disk does with it later. So a log that
-//! ends before it has lost something; that is never a false alarm. It may lag behind by some milliseconds of writes,
-//! and by what the system had not yet written when the power failed; a lost tail of that size stays unseen.
+//! ends before it has lost something; that is never a false alarm. It may lag behind by what the system had not yet
+//! written when the power failed; a lost tail of that size stays unseen.
 //!
-//! There are two lines, written in turn. A disk that fails in the middle of one leaves the other, and that its number was
-//! followed by another write: the log must then hold at least one more.
+//! There are two lines, written in turn: a disk that fails in the middle of one, or a bit that changes in it, leaves the
+//! other. Which of the two was the newer one is then not known; the whole one is true, and is what counts.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::error::OpenError;
 use crate::folder::sync_folder;
@@ -46,16 +44,11 @@ pub(crate) struct Mark {
 struct State {
     /// What the file says.
     sequence: u64,
-    /// Since when.
-    since: Instant,
     /// The line that is written next. One that could not be written stays next, so that the other one stays whole.
     next: usize,
     /// It could not be written once; that is said once.
     failed: bool,
 }
-
-/// Under load the file is not written for each group of writes.
-const INTERVAL: Duration = Duration::from_millis(10);
 
 const NUMBER_DIGITS: usize = 20;
 const CHECKSUM_DIGITS: usize = 8;
@@ -96,8 +89,7 @@ fn lines(text: &[u8]) -> Option<[Option<u64>; 2]> {
 fn acknowledged(numbers: [Option<u64>; 2]) -> u64 {
     match numbers {
         [Some(one), Some(other)] => one.max(other),
-        // The line that is not whole was being written for a later one.
-        [Some(one), None] | [None, Some(one)] => one.saturating_add(1),
+        [Some(one), None] | [None, Some(one)] => one,
         [None, None] => 0,
     }
 }
@@ -118,6 +110,11 @@ pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
     }
 }
 
+/// True if one of the two lines of the file is not whole.
+pub(crate) fn has_bad_line(folder: &Path) -> bool {
+    fs::read(folder.join(NAME)).is_ok_and(|text| lines(&text).is_some_and(|numbers| numbers.contains(&None)))
+}
+
 impl Mark {
     /// Opens the file of a folder whose last write has this sequence number; it is made if it is missing.
     pub(crate) fn open(folder: &Path, sequence: u64) -> Result<Self, OpenError> {
@@ -129,22 +126,25 @@ impl Mark {
         let file = open_for_writing(&path).map_err(OpenError::io("open", &path))?;
         // The line that is not whole, or the older one: `None` is less than every number.
         let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
-        let state = State { sequence: 0, since: Instant::now(), next, failed: false };
-        Ok(Self { file, state: Mutex::new(state) })
+        let mark = Self { file, state: Mutex::new(State { sequence: 0, next, failed: false }) };
+        if has_bad_line(folder) {
+            tracing::warn!("one of the two lines of {NAME} was damaged; the other one counts");
+            mark.advance(sequence);
+        }
+        Ok(mark)
     }
 
-    /// Writes up to this sequence number are on disk and were answered. `is_now` if the file is to say so at once;
-    /// otherwise it does within some milliseconds of load. An older number is true as well.
-    pub(crate) fn advance(&self, sequence: u64, is_now: bool) {
+    /// Writes up to this sequence number are on disk, and are answered next. An older number is true as well.
+    pub(crate) fn advance(&self, sequence: u64) {
         let mut state = self.lock();
-        if sequence > state.sequence && (is_now || state.since.elapsed() >= INTERVAL) {
+        if sequence > state.sequence {
             self.write(&mut state, sequence);
         }
     }
 
     /// The last that is said, so that it survives a loss of power too.
     pub(crate) fn close(&self, sequence: u64) {
-        self.advance(sequence, true);
+        self.advance(sequence);
         if let Err(error) = self.file.sync_data() {
             tracing::warn!(%error, "cannot sync {NAME}");
         }
@@ -154,7 +154,6 @@ impl Mark {
         match self.file.write_all_at(&line(sequence), (state.next * LINE_BYTES) as u64) {
             Ok(()) => {
                 state.sequence = sequence;
-                state.since = Instant::now();
                 state.next = 1 - state.next;
             }
             Err(error) if !std::mem::replace(&mut state.failed, true) => {
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(read(folder.path()).unwrap(), Some(5));
         for number in 6..12 {
             // Opened again it goes on with the older line.
-            Mark::open(folder.path(), 99).unwrap().advance(number, true);
+            Mark::open(folder.path(), 99).unwrap().advance(number);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
             assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
         }
@@ -226,38 +225,36 @@ mod tests {
     }
 
     #[test]
-    fn under_load_it_is_written_now_and_then() {
+    fn every_number_is_said_and_none_goes_back() {
         let folder = tempfile::tempdir().unwrap();
         let mark = Mark::open(folder.path(), 1).unwrap();
-        mark.advance(2, true);
-        let mut number = 2;
-        while read(folder.path()).unwrap() == Some(2) {
-            number += 1;
-            mark.advance(number, false);
+        for number in 2..200 {
+            mark.advance(number);
+            assert_eq!(read(folder.path()).unwrap(), Some(number));
         }
-        mark.advance(number + 1, false);
-        mark.close(number + 1);
-        assert_eq!(read(folder.path()).unwrap(), Some(number + 1), "the last is always said");
-        mark.advance(4, true);
-        assert_eq!(read(folder.path()).unwrap(), Some(number + 1), "it never goes back");
+        mark.advance(4);
+        mark.close(199);
+        assert_eq!(read(folder.path()).unwrap(), Some(199));
     }
 
-    /// A disk that fails in the middle of a line must not make a sound folder look damaged, and nothing may hide behind it.
+    /// A disk that fails in the middle of a line, or a bit that changes in it, must not make a sound folder look damaged.
     #[test]
-    fn a_torn_line_leaves_the_other_and_says_that_there_was_one_more() {
+    fn a_bad_line_leaves_the_other() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(NAME);
-        for torn_line in [0, 1] {
+        for bad_line in [0, 1] {
             let text = [line(7), line(8)];
             for cut in 1..LINE_BYTES - 1 {
                 let mut bytes = text.concat();
-                bytes[torn_line * LINE_BYTES + cut] = b'x';
+                bytes[bad_line * LINE_BYTES + cut] = b'x';
                 fs::write(&file, &bytes).unwrap();
-                let whole = [8, 7][torn_line];
-                assert_eq!(read(folder.path()).unwrap(), Some(whole + 1));
-                Mark::open(folder.path(), whole + 1).unwrap().advance(whole + 5, true);
-                assert_eq!(read(folder.path()).unwrap(), Some(whole + 5), "the torn line is the next to be written");
-                assert_eq!(lines(&fs::read(&file).unwrap()).unwrap()[1 - torn_line], Some(whole));
+                let whole = [8, 7][bad_line];
+                assert_eq!(read(folder.path()).unwrap(), Some(whole));
+                assert!(has_bad_line(folder.path()));
+                Mark::open(folder.path(), whole + 5).unwrap();
+                assert_eq!(read(folder.path()).unwrap(), Some(whole + 5), "the bad line is written anew");
+                assert!(!has_bad_line(folder.path()));
+                assert_eq!(lines(&fs::read(&file).unwrap()).unwrap()[1 - bad_line], Some(whole));
             }
         }
     }

@@ -5,6 +5,7 @@ use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel, ReadOptions, ReadTier,
     WriteBufferManager, WriteOptions,
 };
+use tavola_core::{EntityAddress, Timestamp};
 
 use crate::log_check::LogState;
 #[cfg(feature = "mutants")]
@@ -101,6 +102,11 @@ pub struct Options {
     pub reads_in_place: bool,
     /// Scans that run at the same time, each on a thread of its own; others wait.
     pub scans_max: usize,
+    /// A folder that has given out higher versions than this is not opened: new ones would be above them, and the clock
+    /// that gave them was wrong.
+    pub versions_max: Option<Timestamp>,
+    /// A folder that has this row is not opened: whoever gives it knows what it means.
+    pub refused_row: Option<EntityAddress>,
     /// Transactions that wait for the disk; beyond it commits are answered `Contended`.
     pub queue_transactions_max: usize,
     /// Bytes of the transactions that wait for the disk.
@@ -117,6 +123,8 @@ impl Default for Options {
             open_files_max: 256,
             reads_in_place: true,
             scans_max: 32,
+            versions_max: None,
+            refused_row: None,
             queue_transactions_max: 8192,
             queue_bytes_max: 64 * MIB,
         }

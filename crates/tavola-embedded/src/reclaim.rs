@@ -49,7 +49,10 @@ fn few_keys(engine: &Engine, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<
 fn give_files_back(engine: &Engine, scans: &Scans, start: &[u8], end: &[u8]) -> Result<(), StoreError> {
     // Deleting files ignores snapshots. A scan that began before keeps the files it reads from, and their space.
     scans.wait_for_running();
-    engine.db.delete_file_in_range(start, end).map_err(crate::engine::store_error)?;
+    engine.db.delete_file_in_range(start, end).map_err(|error| engine.store_error(error))?;
+    if engine.must_not_compact() {
+        return Ok(());
+    }
     let mut options = CompactOptions::default();
     // Other compactions go on beside this one.
     options.set_exclusive_manual_compaction(false);

@@ -65,6 +65,12 @@ impl EmbeddedStore {
         self.commits.health()
     }
 
+    /// What is wrong although the store serves, and what to do about it, for people.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        self.engine.damage()
+    }
+
     /// What the store has done and what it holds.
     #[must_use]
     pub fn stats(&self) -> Stats {

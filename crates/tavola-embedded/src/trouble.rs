@@ -39,6 +39,17 @@ impl Troubles {
         self.begin(Trouble::Broken(reason));
     }
 
+    /// The engine's severity of a damaged block that a compaction meets: it takes no more writes. Opened again, it does, and
+    /// does not compact (`damage`).
+    pub(crate) fn stopped_by_damage(&self, damage: &str) {
+        let reason = format!(
+            "{damage}. A compaction met it, after which the storage engine takes no more writes until the server is started \
+             again; then it does"
+        );
+        tracing::error!(reason, "the store stops taking writes");
+        self.begin(Trouble::Broken(reason));
+    }
+
     /// Nothing is acknowledged until the engine has recovered.
     pub(crate) fn full(&self, what: &str) {
         let reason =

@@ -312,7 +312,12 @@ fn a_folder_without_the_mark_opens() {
     drop(store);
     assert!(folder.path().join("SYNCED").exists());
     assert_eq!(read_numbers(&open(folder.path())).len(), 12);
+    // One bad line leaves the other.
     flip(&folder.path().join("SYNCED"), 20);
+    assert_eq!(read_numbers(&open(folder.path())).len(), 12);
+    let both = fs::read(folder.path().join("SYNCED")).unwrap().len() / 2 + 20;
+    flip(&folder.path().join("SYNCED"), 20);
+    flip(&folder.path().join("SYNCED"), both);
     assert!(refusal(folder.path()).to_string().contains("SYNCED"));
 }
 

@@ -25,6 +25,11 @@ pub trait Health: fmt::Debug + Send + Sync + 'static {
     /// A sentence for an operator.
     fn ready(&self) -> Result<(), String>;
 
+    /// What is wrong although the store serves, and what to do about it.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// Counters for the metrics: name, help and current value.
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         Vec::new()

@@ -1,12 +1,15 @@
 //! The store that was configured: opening it, what it says about itself, closing it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use tavola_core::{DateTime, Timestamp};
 use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::Health;
 use tavola_server::config::{Compression, StoreConfig};
 use tavola_server::node::AlwaysReady;
-use tavola_service::moving::unfinished_copy;
+use tavola_service::moving::{unfinished_copy, unfinished_copy_address, unfinished_copy_source};
+use tavola_service::{Clock, JUMP_MAX, SystemClock};
 use tavola_store::{MemoryStore, Store};
 
 use crate::cluster::ClusterStore;
@@ -23,16 +26,24 @@ impl OpenStore {
     pub(crate) async fn open(config: &StoreConfig) -> Result<Self, Failure> {
         match config {
             StoreConfig::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
-            StoreConfig::Embedded { location, cache_bytes, compression, memtable_bytes, reserve_bytes } => {
+            StoreConfig::Embedded {
+                location,
+                cache_bytes,
+                compression,
+                memtable_bytes,
+                reserve_bytes,
+                allow_future_versions,
+            } => {
                 let options = tavola_embedded::Options {
                     cache_bytes: *cache_bytes,
                     compression: compression_of(*compression),
                     memtable_bytes: *memtable_bytes,
                     reserve_bytes: *reserve_bytes,
+                    versions_max: (!allow_future_versions).then(versions_max),
+                    refused_row: Some(unfinished_copy_address()),
                     ..Default::default()
                 };
-                let store = EmbeddedStore::open(location, options).map_err(cannot_open)?;
-                Ok(Self::Embedded(Arc::new(store)))
+                open_embedded(location.clone(), options).await
             }
             StoreConfig::Cassandra(config) => Ok(Self::Cassandra(ClusterStore::open(config).await?)),
         }
@@ -46,13 +57,11 @@ impl OpenStore {
         }
     }
 
-    /// Half of a store must not be served: what is missing would look deleted, and what is written would be in the way.
+    /// For stores that can only be asked when they are open.
     pub(crate) async fn refuse_unfinished_copy(&self) -> Result<(), Failure> {
         match unfinished_copy(&*self.entities()).await {
             Ok(None) => Ok(()),
-            Ok(Some(source)) => Err(Failure::Data(format!(
-                "the store is an unfinished copy of {source}: repeat `tavola store copy` to finish it"
-            ))),
+            Ok(Some(source)) => Err(is_unfinished_copy(&source)),
             Err(error) => Err(Failure::System(error.to_string())),
         }
     }
@@ -80,6 +89,20 @@ impl OpenStore {
     }
 }
 
+/// On a thread that may wait: a recovery takes a while, and meanwhile somebody may want the process to end.
+async fn open_embedded(location: PathBuf, options: tavola_embedded::Options) -> Result<OpenStore, Failure> {
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(location, options)).await;
+    let opened = opened.map_err(|ended| Failure::System(format!("the store could not be opened: {ended}")))?;
+    Ok(OpenStore::Embedded(Arc::new(opened.map_err(cannot_open)?)))
+}
+
+/// Versions beyond this are of a clock that was wrong, or this machine's is.
+pub(crate) fn versions_max() -> Timestamp {
+    let day = u64::try_from(JUMP_MAX.as_nanos() / 100).unwrap_or(u64::MAX);
+    let ticks = SystemClock.now().ticks().saturating_add(day);
+    Timestamp::from_ticks(ticks).unwrap_or(Timestamp::new(DateTime::MAX))
+}
+
 fn compression_of(configured: Compression) -> tavola_embedded::Compression {
     match configured {
         Compression::Lz4 => tavola_embedded::Compression::Lz4,
@@ -87,13 +110,23 @@ fn compression_of(configured: Compression) -> tavola_embedded::Compression {
     }
 }
 
+/// Half of a store must not be served: what is missing would look deleted, and what is written would be in the way.
+fn is_unfinished_copy(source: &str) -> Failure {
+    Failure::Data(format!("the store is an unfinished copy of {source}: repeat `tavola store copy` to finish it"))
+}
+
 /// A script can tell a folder that must be looked at from a disk or machine that must.
 pub(crate) fn cannot_open(error: OpenError) -> Failure {
     let message = error.to_string();
     match error {
-        OpenError::Io { .. } | OpenError::DiskFull { .. } | OpenError::MissingCpuFeatures { .. } => {
-            Failure::System(message)
-        }
+        OpenError::Io { .. }
+        | OpenError::EngineIo { .. }
+        | OpenError::DiskFull { .. }
+        | OpenError::MissingCpuFeatures { .. } => Failure::System(message),
+        OpenError::RefusedRow { row, .. } => match unfinished_copy_source(&row) {
+            Ok(source) => is_unfinished_copy(&source),
+            Err(error) => Failure::Data(error.to_string()),
+        },
         _ => Failure::Data(message),
     }
 }
@@ -104,6 +137,10 @@ struct EmbeddedHealth(Arc<EmbeddedStore>);
 impl Health for EmbeddedHealth {
     fn ready(&self) -> Result<(), String> {
         self.0.health()
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.0.warning()
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {

@@ -141,7 +141,13 @@ fn recorded_tables(
 /// How far writes were acknowledged; `None` if nothing says.
 fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
     match mark::read(folder.path()) {
-        Ok(synced) => Ok(synced),
+        Ok(synced) => {
+            if mark::has_bad_line(folder.path()) {
+                let what = "one of its two lines is not whole; the other one counts, and the next start writes it anew";
+                report.damage(Place::File { name: mark::NAME.to_owned(), offset: None }, what);
+            }
+            Ok(synced)
+        }
         Err(MarkError::Damaged(what)) => {
             report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
             Ok(None)

@@ -109,10 +109,13 @@ fn page(node: &Node, path: &str) -> Response<Bytes> {
     }
 }
 
-/// 200 if the store serves, 503 with the reason if not.
+/// 200 if the store serves, 503 with the reason if not. What is wrong meanwhile stands below.
 pub(crate) fn ready(node: &Node) -> Response<Bytes> {
     match node.health.ready() {
-        Ok(()) => text(StatusCode::OK, "ready\n".to_owned()),
+        Ok(()) => {
+            let warning = node.health.warning().map(|warning| format!("warning: {warning}\n"));
+            text(StatusCode::OK, format!("ready\n{}", warning.unwrap_or_default()))
+        }
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
     }
 }

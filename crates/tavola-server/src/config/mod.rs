@@ -132,6 +132,8 @@ pub enum StoreConfig {
         memtable_bytes: usize,
         /// Free bytes of the disk below which writes are refused.
         reserve_bytes: u64,
+        /// Serve a folder whose versions are ahead of the clock.
+        allow_future_versions: bool,
     },
     /// In a cluster that other front ends use too.
     Cassandra(Box<ClusterConfig>),
@@ -279,7 +281,16 @@ impl StoreConfig {
                 let reserve: u64 = layers.parse_in("store.reserve_mb", 0, 1 << 20)?;
                 let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
                 let compression = Compression::resolve(layers)?;
-                Ok(Self::Embedded { location, cache_bytes, compression, memtable_bytes, reserve_bytes: reserve << 20 })
+                let reserve_bytes = reserve << 20;
+                let allow_future_versions = layers.parse("store.allow_future_versions")?;
+                Ok(Self::Embedded {
+                    location,
+                    cache_bytes,
+                    compression,
+                    memtable_bytes,
+                    reserve_bytes,
+                    allow_future_versions,
+                })
             }
             "cassandra" => {
                 let cluster = ClusterConfig::resolve(layers)?;

@@ -293,6 +293,13 @@ pub const SETTINGS: &[Setting] = &[
         "Free space on the disk below which writes are refused; half of it is left to what makes room",
     ),
     setting(
+        "store.allow_future_versions",
+        Some("allow-future-versions"),
+        "BOOL",
+        "false",
+        "Serve a data folder whose Timestamps are more than a day ahead of the clock; new ones are later still",
+    ),
+    setting(
         "store.contact_points",
         Some("contact-points"),
         "NODES",

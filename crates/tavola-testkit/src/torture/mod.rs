@@ -31,6 +31,7 @@ mod workload;
 pub use arena::Arena;
 pub use campaign::{Campaign, Tally, Violation};
 pub use cluster::{FAULT_NAMES, seed_has_fault, undo_faults};
+pub use preload::ShiftedClock;
 pub use runner::{Outcome, Plan, run};
 
 /// All campaigns, in the order in which `all` runs them; those that need a cluster run only by name.

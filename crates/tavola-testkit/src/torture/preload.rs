@@ -299,7 +299,7 @@ impl LossyDiskRecorder {
 
 /// A clock that is set while the server runs.
 #[derive(Debug)]
-pub(super) struct ShiftedClock {
+pub struct ShiftedClock {
     library: PathBuf,
     path: PathBuf,
     shift: File,
@@ -310,7 +310,7 @@ impl ShiftedClock {
     ///
     /// # Errors
     /// If the library cannot be compiled.
-    pub(super) fn new(arena: &Arena) -> Result<Self, Violation> {
+    pub fn new(arena: &Arena) -> Result<Self, Violation> {
         Self::named(arena, "shifted_clock")
     }
 
@@ -326,13 +326,13 @@ impl ShiftedClock {
     }
 
     /// Gives it to a server.
-    pub(super) fn attach<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub fn attach<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         preload(command, &self.library);
         command.env("TAVOLA_CLOCK_SHIFT", &self.path)
     }
 
     /// Sets it so many seconds before or after the time of this machine.
-    pub(super) fn set(&self, seconds: i64) {
+    pub fn set(&self, seconds: i64) {
         let nanoseconds = seconds.saturating_mul(1_000_000_000);
         self.shift.write_all_at(&nanoseconds.to_le_bytes(), 0).expect("the clock can be set");
     }

@@ -1,6 +1,7 @@
 //! A clock that somebody sets, while the server runs and between its lives.
 //!
 //! The ledger of the clients checks what must hold of versions: they grow within a partition, and no ETag comes twice.
+//! A folder whose versions are more than a day ahead of the clock is not served unless that is asked for.
 //! Here is what must hold of credentials: a request is as old as the server's clock says, and a signature opens what it
 //! opens between its two times on that clock.
 
@@ -26,6 +27,10 @@ const ANSWERS_TIME_MAX: Duration = Duration::from_secs(5);
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
+/// Earlier than any clock of this campaign.
+const LONG_BEFORE: i64 = 40 * 365 * DAY;
+/// Lets a server start on a folder that is ahead of its clock.
+const ALLOW_FUTURE: &str = "TAVOLA_STORE__ALLOW_FUTURE_VERSIONS";
 /// A client's clock may be so far from the server's.
 const SKEW_MAX: i64 = 15 * MINUTE;
 
@@ -51,8 +56,14 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
     let mut tally = Tally::default();
     let memtable_kb = if dice.bool() { "64" } else { "65536" };
     for life in 0..LIVES {
+        if life > 0 {
+            must_be_refused(arena, &clock)?;
+            tally.add("folders ahead of the clock refused", 1);
+        }
         set(&clock, far(&mut dice));
-        let server = arena.start(|command| clock.attach(command).env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb))?;
+        let server = arena.start(|command| {
+            clock.attach(command).env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb).env(ALLOW_FUTURE, "true")
+        })?;
         if life == 0 {
             load.prepare(&server.table)?;
         } else {
@@ -65,7 +76,7 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
         tally.add("kills", 1);
     }
     set(&clock, far(&mut dice));
-    let server = arena.start(|command| clock.attach(command))?;
+    let server = arena.start(|command| clock.attach(command).env(ALLOW_FUTURE, "true"))?;
     load.verify(&server.table)?;
     let ended = server.terminate();
     if !ended.success() {
@@ -73,6 +84,24 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
     }
     tally.merge(&load.tally());
     Ok(tally)
+}
+
+/// With a clock that is behind everything that was written, the folder is not served.
+fn must_be_refused(arena: &Arena, clock: &ShiftedClock) -> Result<(), Violation> {
+    clock.set(-LONG_BEFORE);
+    let mut command = arena.serve_command()?;
+    match ServerProcess::spawn(clock.attach(&mut command)) {
+        Err(ended)
+            if ended.status.code() == Some(3) && arena.last_words().contains("ahead of this machine's clock") =>
+        {
+            Ok(())
+        }
+        Err(ended) => {
+            let said = arena.last_words();
+            Err(Violation::new(format!("a folder ahead of the clock ended with {}: {said}", ended.status)))
+        }
+        Ok(_) => Err(Violation::new("a folder that is years ahead of the clock is served")),
+    }
 }
 
 /// The server's clock and those of its clients, so that these are let in.

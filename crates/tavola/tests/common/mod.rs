@@ -6,6 +6,7 @@
 pub(crate) mod admin;
 pub(crate) mod cli;
 pub(crate) mod cluster;
+pub(crate) mod folder;
 pub(crate) mod relay;
 pub(crate) mod stores;
 

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use tavola_embedded::private_files;
+use tavola_embedded::{OpenError, private_files};
 use tavola_server::Config;
 use tavola_server::config::{Layers, StoreConfig, Warning};
 
@@ -13,6 +13,7 @@ use super::server::{self, Readiness};
 use super::{at_rest, certificate, cluster};
 use crate::account_access::{self, optional_setting, reachable};
 use crate::http_client::{HttpClient, HttpError};
+use crate::open_store::versions_max;
 
 pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Report) {
     let (layers, config) = match &home.0 {
@@ -35,9 +36,31 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     check_data_folder(config, report);
     check_certificate(layers, config, report);
     match &config.store {
-        StoreConfig::Memory => {}
-        StoreConfig::Embedded { location, .. } => at_rest::examine(location, report),
         StoreConfig::Cassandra(store) => cluster::examine(store, report).await,
+        StoreConfig::Embedded { location, .. } => {
+            check_versions(location, report);
+            at_rest::examine(location, report);
+        }
+        StoreConfig::Memory => {}
+    }
+}
+
+/// A clock that was far ahead for a moment marks all later Timestamps.
+fn check_versions(folder: &Path, report: &mut Report) {
+    match tavola_embedded::last_version(folder) {
+        // There is none yet, or a server has it, which was asked above.
+        Ok(None) | Err(OpenError::Missing { .. } | OpenError::Locked { .. }) => {}
+        Ok(Some(last)) if last > versions_max() => {
+            let (words, folder) =
+                (format!("{} has given out Timestamps up to {last}", folder.display()), folder.display());
+            let advice = format!(
+                "if this machine's clock is wrong, set it; if it once was ahead, copy the folder with `tavola store copy \
+                 --rewrite-versions --from embedded:{folder} --to embedded:NEW`, or serve it with --allow-future-versions"
+            );
+            report.fail("data folder", format!("{words}, more than a day ahead of the clock"), advice);
+        }
+        Ok(Some(_)) => report.ok("data folder", format!("{} can be opened", folder.display())),
+        Err(error) => report.fail("data folder", error.to_string(), format!("tavola check {}", folder.display())),
     }
 }
 
@@ -56,10 +79,11 @@ async fn check_port(
     let at = SocketAddr::new(reachable(address.ip()), address.port());
     match server::get(client, &format!("{scheme}{at}{path}")).await {
         Ok(response) => match server::readiness(&response) {
-            Readiness::Ready => {
+            Readiness::Ready(warning) => {
                 report.ok(subject, format!("a Tavola at {at} is ready"));
                 if path == "/-/ready" {
                     server::check_clock(&response, report);
+                    server::warn(warning, report);
                 }
             }
             Readiness::NotReady(reason) => {

@@ -42,7 +42,10 @@ pub(super) async fn reach(endpoint: &Endpoint, client: &HttpClient, report: &mut
         }
         Ok(response) => {
             match readiness(&response) {
-                Readiness::Ready => report.ok("server", format!("a Tavola at {at} is ready")),
+                Readiness::Ready(warning) => {
+                    report.ok("server", format!("a Tavola at {at} is ready"));
+                    warn(warning, report);
+                }
                 Readiness::NotReady(reason) => {
                     report.fail("server", format!("a Tavola at {at} is not ready: {reason}"), "look at its log")
                 }
@@ -56,7 +59,8 @@ pub(super) async fn reach(endpoint: &Endpoint, client: &HttpClient, report: &mut
 
 /// What an answer to the question for readiness says.
 pub(super) enum Readiness {
-    Ready,
+    /// With what it says is wrong all the same.
+    Ready(Option<String>),
     NotReady(String),
     /// No Tavola.
     Other(StatusCode),
@@ -65,9 +69,18 @@ pub(super) enum Readiness {
 pub(super) fn readiness(response: &Response<Bytes>) -> Readiness {
     let body = String::from_utf8_lossy(response.body());
     match body.strip_prefix("not ready: ") {
-        _ if response.status() == StatusCode::OK && body == "ready\n" => Readiness::Ready,
+        _ if response.status() == StatusCode::OK && body.starts_with("ready\n") => {
+            Readiness::Ready(body.lines().find_map(|line| line.strip_prefix("warning: ")).map(str::to_owned))
+        }
         Some(reason) => Readiness::NotReady(reason.trim().to_owned()),
         None => Readiness::Other(response.status()),
+    }
+}
+
+/// What a server says is wrong although it serves; its words have the way out.
+pub(super) fn warn(warning: Option<String>, report: &mut Report) {
+    if let Some(warning) = warning {
+        report.warn("server", warning, "do as it says");
     }
 }
 
