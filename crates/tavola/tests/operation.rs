@@ -263,7 +263,8 @@ fn a_clock_that_jumps_is_not_adopted_and_a_folder_that_was_is_not_served_unasked
     is_refused_and_found(home.path(), &data);
     let server = start(&["--allow-future-versions"]);
     let next = timestamp(&server, 5, 0);
-    assert!(next > far, "versions never fall: {next} after {far}");
+    // As text without the Z, because zeros at the end are left out.
+    assert!(next.trim_end_matches('Z') > far.trim_end_matches('Z'), "versions never fall: {next} after {far}");
     assert!(server.terminate().success());
     is_copied_back(home.path(), present);
 }
