@@ -53,9 +53,7 @@ impl ReservedPorts {
         let tables = Reserved::take("Table service", config.table)?;
         let admin = match Reserved::take("admin port", config.admin) {
             // Azurite has no such port, so it must not keep a second emulator from starting.
-            Err(_) if config.admin_port_is_open => {
-                Reserved::take("admin port", SocketAddr::new(config.admin.ip(), 0))?
-            }
+            Err(_) if config.admin_port_is_open => Reserved::take("admin port", SocketAddr::new(config.admin.ip(), 0))?,
             result => result?,
         };
         Ok(Self { tables, admin })
