@@ -131,6 +131,6 @@ fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
 /// The log of who did what, if it is asked for.
 pub(crate) fn audit_log(config: &Config) -> Result<Option<AuditLog>, Failure> {
     let Some(audit) = &config.audit else { return Ok(None) };
-    let cannot_open = |error| Failure::System(format!("cannot open the audit log {}: {error}", audit.file.display()));
+    let cannot_open = |error| Failure::System(format!("cannot open the audit log {error}"));
     AuditLog::start(audit).map(Some).map_err(cannot_open)
 }

@@ -329,12 +329,18 @@ fn nobody_writes_a_line_of_his_own() {
 /// `mv` and a signal, as logrotate does it.
 #[test]
 fn a_file_that_was_moved_away_is_opened_anew() {
+    for signal in ["-HUP", "-USR1"] {
+        moved_away(signal);
+    }
+}
+
+fn moved_away(signal: &str) {
     let world = World::start(|command| command);
     world.client(0).create_table("before");
     world.requests(1);
     let moved = world.folder.path().join("audit.json.1");
     std::fs::rename(world.file(), &moved).unwrap();
-    world.server.signal("-HUP");
+    world.server.signal(signal);
     eventually("a new file is there", || world.file().exists());
     world.client(0).create_table("after");
     let requests = world.requests(1);

@@ -1,18 +1,15 @@
 //! The thread that writes the audit log, and its file.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::SystemTime;
 
 use super::{Shared, line};
+use crate::telemetry::LogFile;
 
-/// Only the owner reads who did what.
-const FILE_MODE: u32 = 0o600;
 /// Lines are written together up to this many bytes.
 const BATCH_BYTES: usize = 256 * 1024;
 
@@ -30,8 +27,7 @@ pub(super) enum Message {
 /// The file at the end of the queue.
 #[derive(Debug)]
 pub(super) struct AuditFile {
-    path: PathBuf,
-    file: File,
+    file: LogFile,
     shared: Arc<Shared>,
     /// Lost lines that the log says are missing.
     lost_told: u64,
@@ -49,7 +45,7 @@ struct Batch {
 
 impl AuditFile {
     pub(super) fn open(path: &Path, shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), file: append_to(path)?, shared, lost_told: 0, failing: false })
+        Ok(Self { file: LogFile::open(path)?, shared, lost_told: 0, failing: false })
     }
 
     /// Writes until the log is dropped.
@@ -87,7 +83,7 @@ impl AuditFile {
         if text.is_empty() {
             return;
         }
-        match self.file.write_all(text.as_bytes()) {
+        match (&self.file).write_all(text.as_bytes()) {
             Ok(()) => {
                 self.failing = false;
                 self.lost_told = lost;
@@ -100,19 +96,17 @@ impl AuditFile {
     fn failed(&mut self, error: &io::Error, lines: u64) {
         self.shared.lost.fetch_add(lines, Ordering::Relaxed);
         if !self.failing {
-            let path = self.path.display();
-            tracing::error!(%error, %path, "the audit log cannot be written; lines are missing until it can");
+            let path = self.file.path();
+            tracing::error!(%error, path = %path.display(), "the audit log cannot be written; lines are missing until it can");
         }
         self.failing = true;
     }
 
     fn reopen(&mut self) {
-        match append_to(&self.path) {
+        match LogFile::open(&self.file.path()) {
             Ok(file) => (self.file, self.failing) = (file, false),
-            Err(error) => {
-                let path = self.path.display();
-                tracing::error!(%error, %path, "the audit log cannot be opened anew; the old file goes on");
-            }
+            // The message names the file.
+            Err(error) => tracing::error!(%error, "the audit log cannot be opened anew; the old file goes on"),
         }
     }
 }
@@ -128,8 +122,4 @@ impl Batch {
             Message::Flush(flushed) => self.flushed.push(flushed),
         }
     }
-}
-
-fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
 }
