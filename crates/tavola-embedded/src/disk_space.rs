@@ -57,10 +57,15 @@ impl DiskSpace {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        let status = rustix::fs::statvfs(&self.folder).ok()?;
-        // Some file systems count nothing.
-        (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
+        free_bytes(&self.folder)
     }
+}
+
+/// Bytes that may still be written to the file system of a folder, if it can say.
+pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
+    let status = rustix::fs::statvfs(folder).ok()?;
+    // Some file systems count nothing.
+    (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
 }
 
 fn room(free_bytes: u64, reserve_bytes: u64) -> Room {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::check::report::{Loss, Place, Report, span_text};
+use crate::check::missing::loss_of_file;
+use crate::check::report::{Place, Report};
 use crate::error::OpenError;
-use crate::files::manifest::{LiveFile, Manifest, current};
+use crate::files::manifest::{LiveFile, Manifest, ManifestFlaw, current};
 use crate::files::{name_of, numbered};
 use crate::folder::DataFolder;
 use crate::log_check::{self, Checked, LogError};
@@ -17,21 +18,36 @@ use crate::mark::{self, MarkError};
 pub(crate) struct Inventory {
     pub(crate) engine_path: PathBuf,
     pub(crate) tables: Vec<TableEntry>,
-    /// The logs whose writes may not be in table files, oldest first.
-    pub(crate) logs: Vec<PathBuf>,
+    /// The logs whose writes may not be in table files, oldest first, with their numbers.
+    pub(crate) logs: Vec<(u64, PathBuf)>,
     /// Up to this sequence number everything is in table files, if that is known.
     pub(crate) flushed: Option<u64>,
     /// Up to this one writes were acknowledged, if that is known.
     pub(crate) synced: Option<u64>,
+    /// Files are among these that may hold what was replaced or deleted since.
+    pub(crate) files_unknown: bool,
     /// What the engine may be opened with; `None` if it must not be.
     pub(crate) checked: Option<Checked>,
 }
 
 /// A table file, and what the record of files says about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TableEntry {
     pub(crate) path: PathBuf,
+    pub(crate) number: u64,
     pub(crate) recorded: Option<LiveFile>,
+}
+
+/// How far the record of files can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trust {
+    /// It is lost or damaged. What is left of it never says that a file does not count.
+    None,
+    /// All its records are whole, and they do not fit to the files that are there. It may have lost its last edits, so
+    /// that only files which it says were replaced do not count.
+    Records,
+    /// It says which files count.
+    Full,
 }
 
 /// A file of the engine as people find it.
@@ -42,34 +58,39 @@ pub(crate) fn engine_file(name: &str, offset: Option<u64>) -> Place {
 impl Inventory {
     /// Looks at all files that say something about others.
     pub(crate) fn take(folder: &DataFolder, report: &mut Report) -> Result<Self, OpenError> {
-        let engine_path = &folder.engine_path();
-        let failed = OpenError::io("read the folder", engine_path);
-        let all_tables = numbered(engine_path, "sst").map_err(failed)?;
-        let all_logs = numbered(engine_path, "log").map_err(OpenError::io("read the folder", engine_path))?;
-        let manifest = read_manifest(engine_path, report)?;
-        report.files_unknown = manifest.is_none() && !all_tables.is_empty();
-        let tables = match &manifest {
-            Some(manifest) => recorded_tables(engine_path, manifest, &all_tables, report),
-            None => all_tables.into_iter().map(|(_, path)| TableEntry { path, recorded: None }).collect(),
-        };
-        let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
-        let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).map(|(_, path)| path).collect();
+        let engine_path = folder.engine_path();
+        let list = |kind| numbered(&engine_path, kind).map_err(OpenError::io("read the folder", &engine_path));
+        let (all_tables, all_logs) = (list("sst")?, list("log")?);
         let synced = read_mark(folder, report)?;
-        let checked = if manifest.is_some() { check_logs(engine_path, synced, report)? } else { None };
-        check_texts(engine_path, report)?;
-        let flushed = manifest.map(|manifest| manifest.flushed);
-        Ok(Self { engine_path: engine_path.to_owned(), tables, logs, flushed, synced, checked })
+        let record = read_manifest(&engine_path, report)?;
+        let checked = if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
+        let (manifest, trust) = judge(record, checked.is_some(), &all_tables, report);
+        let log_number = if trust == Trust::None { 0 } else { manifest.log_number };
+        let tables = select(&manifest, trust, all_tables, report);
+        let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).collect();
+        check_texts(&engine_path, report)?;
+        let is_recorded = |table: &TableEntry| manifest.files.contains_key(&table.number);
+        let files_unknown = match trust {
+            Trust::Full => false,
+            Trust::Records => !tables.iter().all(is_recorded),
+            Trust::None => true,
+        };
+        report.files_unknown = files_unknown && !tables.is_empty();
+        let flushed = (!files_unknown).then_some(manifest.flushed);
+        let checked = checked.filter(|_| trust == Trust::Full);
+        Ok(Self { engine_path, tables, logs, flushed, synced, files_unknown, checked })
     }
 
     /// Bytes that a look at everything reads.
     pub(crate) fn bytes(&self) -> u64 {
         let tables = self.tables.iter().map(|table| &table.path);
-        tables.chain(&self.logs).filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum()
+        let logs = self.logs.iter().map(|(_, path)| path);
+        tables.chain(logs).filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum()
     }
 }
 
-/// The record of files; `None` if what it says cannot be trusted.
-fn read_manifest(engine_path: &Path, report: &mut Report) -> Result<Option<Manifest>, OpenError> {
+/// The record of files as far as it can be read, and what is wrong with it; `None` if there is none.
+fn read_manifest(engine_path: &Path, report: &mut Report) -> Result<Option<Recorded>, OpenError> {
     let place = engine_file("CURRENT", None);
     let name = match current(engine_path) {
         Ok(Ok(name)) => name,
@@ -100,40 +121,72 @@ fn read_manifest(engine_path: &Path, report: &mut Report) -> Result<Option<Manif
         report.damage(engine_file(&name, Some(0)), "it holds no record of files");
         return Ok(None);
     }
-    if flaws.is_empty() {
-        return Ok(Some(manifest));
-    }
-    // A crash may have torn the last edit; what it said was then not relied on by anything.
-    if log_check::check_manifest(engine_path).is_ok() {
-        report.note(engine_file(&name, Some(flaws[0].offset)), "the last edit was torn by a crash, which is harmless");
-        return Ok(Some(manifest));
-    }
-    for flaw in flaws {
-        report.damage(engine_file(&name, Some(flaw.offset)), flaw.what);
-    }
-    Ok(None)
+    Ok(Some(Recorded { name, manifest, flaws }))
 }
 
-fn recorded_tables(
-    engine_path: &Path,
-    manifest: &Manifest,
-    found: &[(u64, PathBuf)],
+/// A record of files.
+struct Recorded {
+    name: String,
+    manifest: Manifest,
+    flaws: Vec<ManifestFlaw>,
+}
+
+/// How far a record of files can be believed. It is one of several that must agree: the files that it names must be there,
+/// and the writes that were acknowledged must be in them or in the logs. An edit that a crash tore was relied on by nothing,
+/// so that all of this holds without it; if it does not, the edit was damaged later.
+fn judge(
+    record: Option<Recorded>,
+    logs_fit: bool,
+    tables: &[(u64, PathBuf)],
     report: &mut Report,
-) -> Vec<TableEntry> {
+) -> (Manifest, Trust) {
+    let Some(Recorded { name, manifest, flaws }) = record else { return (Manifest::default(), Trust::None) };
+    let is_there = |number: &u64| tables.binary_search_by_key(number, |(number, _)| *number).is_ok();
+    let is_understood = manifest.edits == manifest.records;
+    let fits = logs_fit && is_understood && manifest.files.keys().all(is_there);
+    let trust = match (flaws.first(), fits) {
+        (None, true) => Trust::Full,
+        (None, false) => Trust::Records,
+        (Some(flaw), true) => {
+            let what = "the last edit was torn by a crash, which is harmless";
+            report.note(engine_file(&name, Some(flaw.offset)), what);
+            Trust::Full
+        }
+        (Some(_), false) => {
+            for flaw in flaws {
+                report.damage(engine_file(&name, Some(flaw.offset)), flaw.what);
+            }
+            Trust::None
+        }
+    };
+    (manifest, trust)
+}
+
+/// The table files that are read.
+fn select(manifest: &Manifest, trust: Trust, found: Vec<(u64, PathBuf)>, report: &mut Report) -> Vec<TableEntry> {
     let numbers: BTreeSet<u64> = found.iter().map(|(number, _)| *number).collect();
-    for number in numbers.iter().filter(|number| !manifest.files.contains_key(number)) {
-        let what = "no longer part of the data; the next start removes it";
-        report.note(engine_file(&format!("{number:06}.sst"), None), what);
+    for (number, live) in manifest.files.iter().filter(|(number, _)| !numbers.contains(number)) {
+        let what = match trust {
+            Trust::None => "the file is missing; its rows are lost, unless they were merged into another file since",
+            _ => "the file is missing",
+        };
+        report.lost(engine_file(&format!("{number:06}.sst"), None), what, loss_of_file(live));
     }
     let mut tables = Vec::new();
-    for (number, live) in &manifest.files {
-        let name = format!("{number:06}.sst");
-        if !numbers.contains(number) {
-            let loss = Loss { rows: None, bytes: live.bytes, keys: span_text(&live.smallest, Some(&live.largest)) };
-            report.lost(engine_file(&name, None), "the file is missing", loss);
-            continue;
+    for (number, path) in found {
+        let live = manifest.files.get(&number);
+        let counts = match trust {
+            Trust::None => true,
+            Trust::Records => live.is_some() || !manifest.removed.contains_key(&number),
+            Trust::Full => live.is_some(),
+        };
+        if counts {
+            let recorded = live.or_else(|| manifest.removed.get(&number)).cloned();
+            tables.push(TableEntry { path, number, recorded });
+        } else {
+            let what = "no longer part of the data; the next start removes it";
+            report.note(engine_file(&name_of(&path), None), what);
         }
-        tables.push(TableEntry { path: engine_path.join(name), recorded: Some(live.clone()) });
     }
     tables
 }
@@ -150,6 +203,7 @@ fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, Op
         }
         Err(MarkError::Damaged(what)) => {
             report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
+            report.log_end_unknown = true;
             Ok(None)
         }
         Err(MarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),

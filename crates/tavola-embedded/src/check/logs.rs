@@ -10,56 +10,73 @@ use crate::files::log::{Record, records};
 use crate::files::name_of;
 use crate::mark;
 
-/// The writes of the logs, by key and newest first.
+/// A change in a log has its kind, a length and at least eight bytes of key and one more.
+const CHANGE_BYTES_MIN: u64 = 11;
+
+/// What the logs hold.
+pub(super) struct Written {
+    /// By key and newest first, each with the number of its log.
+    pub(super) writes: Vec<(Entry, u64)>,
+    /// The sequence number of the next write, if that is known.
+    pub(super) sequence_next: Option<u64>,
+}
+
+/// The writes of the logs.
 pub(super) fn read_logs(
     inventory: &Inventory,
     ranges: &mut Vec<RangeDeletion>,
     report: &mut Report,
     progress: &mut dyn Progress,
-) -> Vec<Entry> {
+) -> Written {
     let mut writes = Vec::new();
     let mut sequence_next = inventory.flushed.map(|flushed| flushed.saturating_add(1));
     let last = inventory.logs.len().saturating_sub(1);
-    for (index, path) in inventory.logs.iter().enumerate() {
-        let mut log = Log { name: name_of(path), flaws: Vec::new(), sequence_next, records: 0, undecoded: Vec::new() };
+    for (index, (number, path)) in inventory.logs.iter().enumerate() {
+        let mut log = Log { name: name_of(path), sequence_next, ..Log::default() };
         let read = records(path, &mut |record| match record {
             Record::Whole { payload, offset } => {
                 log.records += 1;
                 match Batch::decode(payload) {
                     Some(batch) => {
                         log.goes_on(batch.sequence, batch.sequence_next, offset);
-                        writes.extend(batch.entries);
+                        writes.extend(batch.entries.into_iter().map(|entry| (entry, *number)));
                         ranges.extend(batch.range_deletions);
                     }
-                    None => log.undecoded.push(offset),
+                    None => log.undecoded.push((offset, payload.len() as u64)),
                 }
             }
-            Record::Flaw { offset, what } => log.flaws.push(LogFlaw { offset, what, changes: None }),
+            Record::Flaw { offset, what } => log.flaw(offset, what),
         });
         match read {
             Ok(bytes) => {
+                log.bytes = bytes;
                 progress.advance(bytes);
                 report.counts.bytes += bytes;
             }
-            Err(error) => report.damage(engine_file(&log.name, None), format!("cannot be read: {error}")),
+            Err(error) => {
+                report.lost(engine_file(&log.name, None), format!("cannot be read: {error}"), Loss::default())
+            }
         }
         report.counts.files += 1;
         report.counts.log_records += log.records;
         sequence_next = log.sequence_next;
         log.report(inventory.checked.is_some(), index == last, report);
     }
-    report_lost_end(inventory, sequence_next, report);
-    writes.sort_by(|one, other| one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence)));
-    writes
+    writes.sort_by(|(one, _), (other, _)| one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence)));
+    Written { writes, sequence_next }
 }
 
-/// A log that was cut between two records is whole in itself; only the mark tells how much is missing.
-fn report_lost_end(inventory: &Inventory, sequence_next: Option<u64>, report: &mut Report) {
-    let (Some(synced), Some(next)) = (inventory.synced, sequence_next) else { return };
+/// A log that was cut between two records is whole in itself; only the mark tells how much is missing. `in_tables` is the
+/// highest sequence number in a table file.
+pub(super) fn report_lost_end(inventory: &Inventory, sequence_next: Option<u64>, in_tables: u64, report: &mut Report) {
+    let Some(synced) = inventory.synced else { return };
+    // The engine forgets numbers of old entries, so that in table files there may be none.
+    let flushed = Some(in_tables).filter(|sequence| *sequence > 0).map(|sequence| sequence.saturating_add(1));
+    let Some(next) = sequence_next.max(flushed) else { return };
     let missing = synced.saturating_add(1).saturating_sub(next);
     if missing > 0 {
         let place = match inventory.logs.last() {
-            Some(path) => engine_file(&name_of(path), fs::metadata(path).ok().map(|file| file.len())),
+            Some((_, path)) => engine_file(&name_of(path), fs::metadata(path).ok().map(|file| file.len())),
             None => engine_file("000000.log", None),
         };
         let what = format!("{} says that more writes were acknowledged than are here", mark::NAME);
@@ -68,12 +85,15 @@ fn report_lost_end(inventory: &Inventory, sequence_next: Option<u64>, report: &m
 }
 
 /// What was noticed in one log.
+#[derive(Default)]
 struct Log {
     name: String,
+    bytes: u64,
     flaws: Vec<LogFlaw>,
     sequence_next: Option<u64>,
     records: u64,
-    undecoded: Vec<u64>,
+    /// Records that are no writes of ours: where, and how long.
+    undecoded: Vec<(u64, u64)>,
 }
 
 struct LogFlaw {
@@ -81,42 +101,54 @@ struct LogFlaw {
     what: &'static str,
     /// How many changes are missing here, known once a later write was read.
     changes: Option<u64>,
+    /// The number of the write before is known, so that one that follows tells how many are missing.
+    is_numbered: bool,
 }
 
 impl Log {
+    fn flaw(&mut self, offset: u64, what: &'static str) {
+        self.flaws.push(LogFlaw { offset, what, changes: None, is_numbered: self.sequence_next.is_some() });
+    }
+
     /// Sequence numbers have no gaps, so that a gap tells how much is missing.
     fn goes_on(&mut self, sequence: u64, after: u64, offset: u64) {
-        let missing = self.sequence_next.map_or(0, |next| sequence.saturating_sub(next));
-        if missing > 0 {
-            match self.flaws.iter_mut().rev().find(|flaw| flaw.changes.is_none()) {
-                Some(flaw) => flaw.changes = Some(missing),
-                None => self.flaws.push(LogFlaw {
-                    offset,
-                    what: "writes before this one are missing",
-                    changes: Some(missing),
-                }),
+        if let Some(next) = self.sequence_next {
+            let mut missing = sequence.saturating_sub(next);
+            for flaw in self.flaws.iter_mut().rev().filter(|flaw| flaw.changes.is_none() && flaw.is_numbered) {
+                flaw.changes = Some(std::mem::take(&mut missing));
+            }
+            if missing > 0 {
+                let what = "writes before this one are missing";
+                self.flaws.push(LogFlaw { offset, what, changes: Some(missing), is_numbered: true });
             }
         }
         self.sequence_next = Some(after);
     }
 
     fn report(self, opens: bool, is_last: bool, report: &mut Report) {
-        for offset in self.undecoded {
+        let changes_in = |bytes: u64| Some(bytes / CHANGE_BYTES_MIN + 1);
+        for (offset, bytes) in &self.undecoded {
             let what = "a record matches its checksum, but is no write of this software";
-            report.lost(engine_file(&self.name, Some(offset)), what, Loss::default());
+            let loss = Loss { rows: changes_in(*bytes), bytes: *bytes, keys: String::new() };
+            report.lost(engine_file(&self.name, Some(*offset)), what, loss);
         }
         for flaw in self.flaws {
             let place = engine_file(&self.name, Some(flaw.offset));
+            let bytes = self.bytes.saturating_sub(flaw.offset);
             match flaw.changes {
-                Some(changes) => {
+                Some(changes) if changes > 0 => {
                     report.lost(place, flaw.what, Loss { rows: Some(changes), bytes: 0, keys: String::new() })
                 }
                 // Judged as a whole before: a flaw behind which nothing is missing, in logs that open, is a torn tail.
-                None if opens => {
+                _ if opens => {
                     report.note(place, "the last write was torn by a crash; nobody was told that it was done");
                 }
-                None if is_last => report.lost(place, flaw.what, Loss::default()),
-                None => report.damage(place, flaw.what),
+                // No later write tells how many are missing; there is no room for more than these, and what was cut off
+                // is told by the number of the last write that was acknowledged.
+                None if is_last || !flaw.is_numbered => {
+                    report.lost(place, flaw.what, Loss { rows: changes_in(bytes), bytes, keys: String::new() })
+                }
+                _ => report.damage(place, flaw.what),
             }
         }
     }

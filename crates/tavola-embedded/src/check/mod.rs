@@ -1,10 +1,12 @@
 //! Looks at everything in a data folder and changes nothing: every checksum, every row, and whether the engine reads the
 //! same rows.
 //!
-//! Reading order: here, then `inventory` (which files count), `view` (their rows, merged), `report` (what was found).
+//! Reading order: here, then `inventory` (which files count), `view` (their rows, merged), `missing` (what of them cannot be
+//! read), `report` (what was found).
 
 mod inventory;
 mod logs;
+mod missing;
 mod report;
 mod rows;
 mod tables;
@@ -22,7 +24,7 @@ use crate::log_check::{Checked, LogState};
 use inventory::Inventory;
 use rows::RowCheck;
 
-pub use report::{Counts, Finding, Loss, Place, Report, Severity};
+pub use report::{Counts, Finding, Loss, Losses, Place, Report, Severity};
 
 /// Who is told how far the work has come.
 pub trait Progress {
@@ -54,7 +56,11 @@ pub fn check(
     let mut report = Report::default();
     let folder = DataFolder::existing(path, &mut report)?;
     let inventory = Inventory::take(&folder, &mut report)?;
-    let rows = read(&inventory, &mut report, progress, &mut |table, decoded, _| row(table, decoded));
+    progress.begin("reading files", inventory.bytes(), Unit::Bytes);
+    let rows = read(&inventory, &mut report, progress, &mut |table, decoded, _| {
+        row(table, decoded);
+        true
+    });
     // A torn edit is cut off by the next start; before, the engine may not read the folder.
     if let Some(Checked { logs, torn_edit: None }) = inventory.checked.filter(|_| !report.is_damaged()) {
         compare_with_engine(&inventory.engine_path, logs, &rows, &mut report, progress);
@@ -62,21 +68,22 @@ pub fn check(
     Ok(report)
 }
 
-/// Gives every sound row of a folder as it is stored, and a version that none of them exceeds.
+/// Gives every sound row of a folder as it is stored, until `row` returns false, and a version that none of them exceeds.
 pub(crate) fn view_rows(
     path: &Path,
     progress: &mut dyn Progress,
-    row: &mut dyn FnMut(&[u8], &[u8]),
+    row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
 ) -> Result<(Report, Option<Timestamp>), OpenError> {
     let mut report = Report::default();
     let folder = DataFolder::existing(path, &mut report)?;
     let inventory = Inventory::take(&folder, &mut report)?;
+    progress.begin("saving rows of", inventory.bytes(), Unit::Bytes);
     let rows = read(&inventory, &mut report, progress, &mut |_, _, (key, value)| row(key, value));
     Ok((report, rows.version()))
 }
 
-/// Gets the table of a sound row, the row, and its key and value as they are stored.
-type OnSoundRow<'a> = dyn FnMut(TableId, &RowRef<'_>, (&[u8], &[u8])) + 'a;
+/// Gets the table of a sound row, the row, and its key and value as they are stored. False ends the reading.
+type OnSoundRow<'a> = dyn FnMut(TableId, &RowRef<'_>, (&[u8], &[u8])) -> bool + 'a;
 
 fn read(
     inventory: &Inventory,
@@ -84,10 +91,12 @@ fn read(
     progress: &mut dyn Progress,
     sound: &mut OnSoundRow<'_>,
 ) -> RowCheck {
-    progress.begin("reading files", inventory.bytes(), Unit::Bytes);
+    report.file_bytes = inventory.bytes();
     let mut rows = RowCheck::default();
     view::for_each_row(inventory, report, progress, &mut |key, value, report| {
-        rows.offer(key, value, report, &mut |table, row| sound(table, row, (key, value)));
+        let mut goes_on = true;
+        rows.offer(key, value, report, &mut |table, row| goes_on = sound(table, row, (key, value)));
+        goes_on
     });
     rows.finish(report);
     rows

@@ -48,7 +48,8 @@ impl fmt::Display for Place {
 /// What cannot be read any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// How many changes or rows, if that can be known.
+    /// At most so many rows are missing, older than they were, or there although they were deleted; `None` if nothing
+    /// says how many.
     pub rows: Option<u64>,
     /// Bytes of the file.
     pub bytes: u64,
@@ -93,21 +94,53 @@ pub struct Report {
     pub findings_left_off: u64,
     /// How much was looked at.
     pub counts: Counts,
+    /// What is lost, all findings together.
+    pub losses: Losses,
+    /// The bytes of all rows that can be read, not packed.
+    pub row_bytes: u64,
+    /// The bytes of the files in which they are.
+    pub file_bytes: u64,
+    /// True if a file is packed with zstd.
+    pub has_zstd: bool,
     /// The rows of each table, the service's own included.
     pub rows_by_table: BTreeMap<TableId, u64>,
-    /// True if the record of files is lost, so that nothing says which table files count.
+    /// True if the record of files cannot be relied on, so that table files and logs were read that it does not name: what
+    /// they hold may have been deleted since, and a file that is missing as a whole is not noticed.
     pub files_unknown: bool,
+    /// True if nothing says how far writes were acknowledged, so that a log which lost its end is not noticed.
+    pub log_end_unknown: bool,
+}
+
+/// What cannot be read any more, summed up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// At most so many rows, where that can be known.
+    pub rows_max: u64,
+    /// Places where nothing says how many.
+    pub unknown: u64,
 }
 
 impl Report {
     /// True if something is not what was written.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+        self.findings_left_off > 0 || self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+    }
+
+    /// At most so many rows are missing, older than they were, or there although they were deleted, as far as can be seen;
+    /// `None` if nothing says how many.
+    #[must_use]
+    pub fn rows_lost_max(&self) -> Option<u64> {
+        (self.losses.unknown == 0).then_some(self.losses.rows_max)
     }
 
     /// Adds one.
     pub fn add(&mut self, finding: Finding) {
+        match finding.loss.as_ref().map(|loss| loss.rows) {
+            Some(Some(rows)) => self.losses.rows_max = self.losses.rows_max.saturating_add(rows),
+            Some(None) => self.losses.unknown += 1,
+            None => {}
+        }
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
         } else {

@@ -75,6 +75,7 @@ impl RowCheck {
         }
         let row = RowRef::new(&decoded.partition_key, &decoded.row_key, value).map_err(|error| error.to_string())?;
         report.counts.rows += 1;
+        report.row_bytes += (key.len() + value.len()) as u64;
         *report.rows_by_table.entry(decoded.table).or_default() += 1;
         self.highest = self.highest.max(Some(row.timestamp()));
         if self.last_version.is_some_and(|last| row.timestamp() > last) {

@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 use std::fs;
-use std::path::PathBuf;
 use std::vec::IntoIter;
 
 use crate::check::Progress;
 use crate::check::inventory::{TableEntry, engine_file};
-use crate::check::report::{Loss, Report, key_text, span_text};
+use crate::check::missing::{Account, loss_of_file, recorded, report_flaws, report_other};
+use crate::check::report::{Loss, Report, key_text};
 use crate::files::batch::{Entry, RangeDeletion};
 use crate::files::name_of;
-use crate::files::structure::{DataBlock, Part, Structure};
+use crate::files::structure::{DataBlock, Structure};
 
 /// Table files in which keys only ascend, one after another.
 pub(super) type FilesInOrder = Vec<Bounded>;
@@ -20,7 +20,7 @@ pub(super) type FilesInOrder = Vec<Bounded>;
 pub(super) struct Bounded {
     first: Vec<u8>,
     last: Vec<u8>,
-    path: PathBuf,
+    table: TableEntry,
 }
 
 /// Arranges the files in as few chains as their overlaps allow, and looks at everything in them but the rows.
@@ -45,41 +45,28 @@ fn look_at(table: &TableEntry, ranges: &mut Vec<RangeDeletion>, report: &mut Rep
         Ok(structure) => structure,
         Err(flaw) => {
             let bytes = fs::metadata(&table.path).map_or(0, |file| file.len());
-            let keys = table.recorded.as_ref().map(|live| span_text(&live.smallest, Some(&live.largest)));
-            let loss = Loss { rows: None, bytes, keys: keys.unwrap_or_default() };
+            let unknown = Loss { rows: None, bytes, keys: String::new() };
+            let loss = table.recorded.as_ref().map_or(unknown, loss_of_file);
             report.lost(engine_file(&name, Some(0)), format!("nothing in it can be read: {}", flaw.into_text()), loss);
             return None;
         }
     };
     report.counts.bytes += structure.file.bytes;
     report.counts.blocks += structure.other_blocks;
-    if let Some(live) = table.recorded.as_ref().filter(|live| live.bytes != structure.file.bytes) {
-        let what = format!("it has {} bytes, and {} were recorded", structure.file.bytes, live.bytes);
-        report.damage(engine_file(&name, None), what);
-    }
-    for flaw in &structure.flaws {
-        let what = format!("the {}: {}", flaw.part.name(), flaw.what);
-        let place = engine_file(&name, Some(flaw.offset));
-        match flaw.part {
-            Part::DeletedRanges => report.lost(place, what, loss_of_ranges(flaw.bytes)),
-            _ => report.damage(place, what),
-        }
-    }
+    report.has_zstd |= structure.data.first().is_some_and(|block| structure.file.is_zstd(block.handle));
+    report_other(&structure, table, report);
+    report_flaws(&structure, report);
     ranges.extend(structure.range_deletions.iter().map(|range| within(range, table)));
     let first_block = structure.data.first().and_then(|block| structure.entries_of(block).ok());
     let first = first_block.and_then(|entries| Some(entries.first()?.key.clone()));
     let last = structure.data.last().and_then(|block| block.up_to.clone());
     let (recorded_first, recorded_last) =
-        table.recorded.as_ref().map(|live| (live.smallest.clone(), live.largest.clone())).unzip();
+        recorded(&structure, table).map(|live| (live.smallest.clone(), live.largest.clone())).unzip();
     Some(Bounded {
         first: recorded_first.or(first).unwrap_or_default(),
         last: recorded_last.or(last).unwrap_or_default(),
-        path: table.path.clone(),
+        table: table.clone(),
     })
-}
-
-fn loss_of_ranges(bytes: u64) -> Loss {
-    Loss { rows: None, bytes, keys: "rows of dropped tables may come back; no living table has any there".to_owned() }
 }
 
 /// A deleted range counts within the bounds of its file only: beyond them other files were rewritten without it.
@@ -104,13 +91,12 @@ pub(super) struct Chain {
 
 struct OpenTable {
     structure: Structure,
+    table: TableEntry,
     blocks: IntoIter<DataBlock>,
     entries: IntoIter<Entry>,
-    entries_read: u64,
-    bytes_read: u64,
+    bytes_shown: u64,
     last: Option<(Vec<u8>, u64)>,
-    /// Where rows are missing, for the loss that is known at the end of the file.
-    lost: Vec<(DataBlock, String)>,
+    account: Account,
 }
 
 impl Chain {
@@ -118,44 +104,48 @@ impl Chain {
         Self { files: files.into_iter(), open: None }
     }
 
-    pub(super) fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
+    /// The next entry, and the number of the file in which it is.
+    pub(super) fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<(Entry, u64)> {
         loop {
-            if let Some(open) = &mut self.open {
-                if let Some(entry) = open.next(report, progress) {
-                    return Some(entry);
-                }
-                open.finish(report, progress);
+            if let Some(open) = &mut self.open
+                && let Some(entry) = open.next(report, progress)
+            {
+                return Some((entry, open.table.number));
             }
+            if let Some(done) = self.open.take() {
+                done.finish(report, progress);
+            }
+            let table = self.files.next()?.table;
             // What is wrong with the file as a whole was reported when it was looked at first.
-            self.open = Structure::read(&self.files.next()?.path).ok().map(OpenTable::new);
+            self.open = Structure::read(&table.path).ok().map(|structure| OpenTable::new(structure, table));
         }
     }
 }
 
 impl OpenTable {
-    fn new(mut structure: Structure) -> Self {
-        let blocks = std::mem::take(&mut structure.data).into_iter();
-        let entries = Vec::new().into_iter();
-        Self { structure, blocks, entries, entries_read: 0, bytes_read: 0, last: None, lost: Vec::new() }
+    fn new(structure: Structure, table: TableEntry) -> Self {
+        let (blocks, entries) = (structure.data.clone().into_iter(), Vec::new().into_iter());
+        Self { structure, table, blocks, entries, bytes_shown: 0, last: None, account: Account::default() }
     }
 
     fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
         loop {
             if let Some(entry) = self.entries.next() {
                 self.check_order(&entry, report);
-                self.entries_read += 1;
+                self.account.entries_read += 1;
                 return Some(entry);
             }
             let block = self.blocks.next()?;
             let bytes = block.handle.end() - block.handle.offset;
             progress.advance(bytes);
-            self.bytes_read += bytes;
+            self.bytes_shown += bytes;
             match self.structure.entries_of(&block) {
                 Ok(entries) => {
                     report.counts.blocks += 1;
+                    self.account.bytes_read += bytes;
                     self.entries = entries.into_iter();
                 }
-                Err(flaw) => self.lost.push((block, flaw.into_text())),
+                Err(flaw) => self.account.lost.push((block, flaw.into_text())),
             }
         }
     }
@@ -171,27 +161,8 @@ impl OpenTable {
         self.last = Some((entry.key.clone(), entry.sequence));
     }
 
-    fn finish(&mut self, report: &mut Report, progress: &mut dyn Progress) {
-        progress.advance(self.structure.file.bytes.saturating_sub(self.bytes_read));
-        let name = self.structure.file.name();
-        let missing = self.structure.entries.map(|expected| expected.saturating_sub(self.entries_read));
-        let mut rows = missing;
-        let is_one = self.lost.len() == 1;
-        for (block, what) in self.lost.drain(..) {
-            let bytes = block.handle.end() - block.handle.offset;
-            let keys = span_text(&block.above, block.up_to.as_deref());
-            // The properties count the rows of the file, not of each block.
-            let loss = Loss { rows: rows.take(), bytes, keys };
-            let together = if is_one { "" } else { " (the count is for all such blocks of the file)" };
-            report.lost(
-                engine_file(&name, Some(block.handle.offset)),
-                format!("a block of rows: {what}{together}"),
-                loss,
-            );
-        }
-        if let Some(missing) = rows.filter(|missing| *missing > 0) {
-            let what = format!("{missing} of its entries are not in any block that can be found");
-            report.lost(engine_file(&name, None), what, Loss { rows: Some(missing), ..Loss::default() });
-        }
+    fn finish(self, report: &mut Report, progress: &mut dyn Progress) {
+        progress.advance(self.structure.file.bytes.saturating_sub(self.bytes_shown));
+        self.account.report(&self.structure, &self.table, report);
     }
 }

@@ -11,13 +11,13 @@ use tavola_store::RowRef;
 
 use crate::check::Progress;
 use crate::check::inventory::Inventory;
-use crate::check::logs::read_logs;
-use crate::check::report::Report;
+use crate::check::logs::{Written, read_logs, report_lost_end};
+use crate::check::report::{Loss, Place, Report};
 use crate::check::tables::{Chain, chains};
 use crate::files::batch::{Entry, Kind};
 
-/// Gets the key and the value of a row, and where to report what is wrong with it.
-pub(crate) type OnRow<'a> = dyn FnMut(&[u8], &[u8], &mut Report) + 'a;
+/// Gets the key and the value of a row, and where to report what is wrong with it. False ends the reading.
+pub(crate) type OnRow<'a> = dyn FnMut(&[u8], &[u8], &mut Report) -> bool + 'a;
 
 /// Reads every row that is there, in the order of keys.
 pub(crate) fn for_each_row(
@@ -28,9 +28,9 @@ pub(crate) fn for_each_row(
 ) {
     let mut ranges = Vec::new();
     let chains = chains(&inventory.tables, &mut ranges, report);
-    let written = read_logs(inventory, &mut ranges, report, progress);
-    let mut merge = Merge::default();
-    merge.add(Source::Logs(written.into_iter()), report, progress);
+    let Written { writes, sequence_next } = read_logs(inventory, &mut ranges, report, progress);
+    let mut merge = Merge { files_unknown: inventory.files_unknown, ..Merge::default() };
+    merge.add(Source::Logs(writes.into_iter()), report, progress);
     for chain in chains {
         merge.add(Source::Tables(Box::new(Chain::new(chain))), report, progress);
     }
@@ -39,20 +39,22 @@ pub(crate) fn for_each_row(
         let is_gone = ranges
             .iter()
             .any(|range| range.sequence > newest.sequence && range.start <= newest.key && newest.key < range.end);
-        if !is_gone {
-            row(&newest.key, value, report);
+        if !is_gone && !row(&newest.key, value, report) {
+            return;
         }
     }
+    report_lost_end(inventory, sequence_next, merge.highest_in_tables, report);
+    merge.report_doubts(report);
 }
 
 /// One ascending sequence of versions.
 enum Source {
-    Logs(std::vec::IntoIter<Entry>),
+    Logs(std::vec::IntoIter<(Entry, u64)>),
     Tables(Box<Chain>),
 }
 
 impl Source {
-    fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
+    fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<(Entry, u64)> {
         match self {
             Self::Logs(writes) => writes.next(),
             Self::Tables(chain) => chain.next(report, progress),
@@ -65,40 +67,62 @@ impl Source {
 struct Merge {
     sources: Vec<Source>,
     heap: BinaryHeap<Head>,
+    files_unknown: bool,
+    highest_in_tables: u64,
+    /// Keys that were taken for deleted although nothing says which is newer, the row or its deletion.
+    doubtful: u64,
 }
 
 /// The first of a source. The heap gives the smallest key first.
 struct Head {
     entry: Entry,
+    /// The number of the file in which it is.
+    file: u64,
     source: usize,
 }
 
 impl Merge {
-    fn add(&mut self, mut source: Source, report: &mut Report, progress: &mut dyn Progress) {
-        let first = source.next(report, progress);
-        let index = self.sources.len();
+    fn add(&mut self, source: Source, report: &mut Report, progress: &mut dyn Progress) {
         self.sources.push(source);
-        self.heap.extend(first.map(|entry| Head { entry, source: index }));
+        self.advance(self.sources.len() - 1, report, progress);
     }
 
-    fn pop(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
-        let Head { entry, source } = self.heap.pop()?;
-        let next = self.sources[source].next(report, progress);
-        self.heap.extend(next.map(|entry| Head { entry, source }));
-        Some(entry)
+    fn advance(&mut self, source: usize, report: &mut Report, progress: &mut dyn Progress) {
+        let Some((entry, file)) = self.sources[source].next(report, progress) else { return };
+        if matches!(self.sources[source], Source::Tables(_)) {
+            self.highest_in_tables = self.highest_in_tables.max(entry.sequence);
+        }
+        self.heap.push(Head { entry, file, source });
+    }
+
+    fn pop(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Head> {
+        let head = self.heap.pop()?;
+        self.advance(head.source, report, progress);
+        Some(head)
     }
 
     /// The newest version of the next key.
     fn next_key(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
         let mut newest = self.pop(report, progress)?;
-        while self.heap.peek().is_some_and(|head| head.entry.key == newest.key) {
-            if let Some(other) = self.pop(report, progress)
-                && is_newer(&other, &newest)
-            {
+        let mut is_doubtful = false;
+        while self.heap.peek().is_some_and(|head| head.entry.key == newest.entry.key) {
+            let Some(other) = self.pop(report, progress) else { break };
+            is_doubtful |= self.files_unknown && (is_doubt(&newest, &other) || is_doubt(&other, &newest));
+            if is_newer(&other.entry, &newest.entry) {
                 newest = other;
             }
         }
-        Some(newest)
+        self.doubtful += u64::from(is_doubtful && newest.entry.kind == Kind::Delete);
+        Some(newest.entry)
+    }
+
+    fn report_doubts(&self, report: &mut Report) {
+        if self.doubtful > 0 {
+            let place = Place::File { name: "store".to_owned(), offset: None };
+            let what = "rows are taken for deleted, and without the record of files nothing says whether they were written \
+                        again later";
+            report.lost(place, what, Loss { rows: Some(self.doubtful), ..Loss::default() });
+        }
     }
 }
 
@@ -113,6 +137,15 @@ fn is_newer(one: &Entry, other: &Entry) -> bool {
     let by_version = version(one).zip(version(other)).map(|(one, other)| one > other);
     let numbers_tell = one.sequence > 0 && other.sequence > 0;
     by_version.filter(|_| !numbers_tell).unwrap_or(one.sequence > other.sequence)
+}
+
+/// True if a row without a number may be newer than a deletion that has one: the file of the deletion may have been merged
+/// into that of the row. Then it is older; a file that was begun later holds what came later.
+fn is_doubt(deletion: &Head, row: &Head) -> bool {
+    deletion.entry.kind == Kind::Delete
+        && row.entry.kind != Kind::Delete
+        && row.entry.sequence == 0
+        && deletion.file < row.file
 }
 
 impl Ord for Head {

@@ -39,3 +39,8 @@ impl ChecksumKind {
 pub(super) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 { 0 } else { base ^ (offset as u32).wrapping_add((offset >> 32) as u32) }
 }
+
+/// The base from which [`context`] makes this at `offset`.
+pub(super) fn base_of(context: u32, offset: u64) -> u32 {
+    context ^ (offset as u32).wrapping_add((offset >> 32) as u32)
+}

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::bytes::Bytes;
@@ -23,12 +24,41 @@ pub(crate) struct LiveFile {
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
     pub(crate) largest_is_bound: bool,
+    /// The sequence numbers between which those of its entries are. Zero is a number that was forgotten.
+    pub(crate) sequences: RangeInclusive<u64>,
+    /// How many of its bytes, from the end, are not rows, if that was recorded.
+    pub(crate) tail_bytes: Option<u64>,
+}
+
+impl LiveFile {
+    /// More rows than these the file cannot have.
+    pub(crate) fn rows_max(&self) -> u64 {
+        let tail = self.tail_bytes.unwrap_or(self.bytes);
+        let by_filter = rows_of_tail_max(tail);
+        // As long as no number was forgotten, each entry has its own.
+        let by_number = (*self.sequences.start() > 0)
+            .then(|| self.sequences.end().saturating_sub(*self.sequences.start()).saturating_add(1));
+        by_number.map_or(by_filter, |by_number| by_number.min(by_filter))
+    }
+}
+
+/// More rows than these a file cannot have whose index, filter and properties together have so many bytes. The filter has ten
+/// bits for each key (`options.rs`), of which the engine may spare a quarter to fit its memory, and in its last part as many
+/// as make 64 bytes full.
+pub(crate) fn rows_of_tail_max(bytes: u64) -> u64 {
+    const LAST_PART: u64 = 72;
+    /// The names of the properties alone are longer than this.
+    const PROPERTIES_MIN: u64 = 600;
+    let filter = bytes.saturating_sub(PROPERTIES_MIN);
+    filter.saturating_add(filter / 15).saturating_add(LAST_PART)
 }
 
 /// What the record of files says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) files: BTreeMap<u64, LiveFile>,
+    /// Files that held data once; others have it since.
+    pub(crate) removed: BTreeMap<u64, LiveFile>,
     /// Logs with lower numbers are in table files already.
     pub(crate) log_number: u64,
     /// Up to this sequence number everything is in table files. A memtable becomes a table file at level 0, whose highest
@@ -116,13 +146,14 @@ impl Manifest {
         // A file may move to another level: the edit removes it there and adds it here.
         for (level, number) in removed {
             if self.files.get(&number).is_some_and(|file| file.level == level) {
-                self.files.remove(&number);
+                self.removed.extend(self.files.remove_entry(&number));
             }
         }
         for (number, largest_sequence, file) in added {
             if file.level == 0 {
                 self.flushed = self.flushed.max(largest_sequence);
             }
+            self.removed.remove(&number);
             self.files.insert(number, file);
         }
         self.edits += 1;
@@ -150,6 +181,7 @@ mod tag {
     pub(super) const WAL_REMOVED_OLD: u32 = MAY_BE_IGNORED + 5;
     /// Ends the fields of a new file.
     pub(super) const FILE_END: u32 = 1;
+    pub(super) const FILE_TAIL_BYTES: u32 = 15;
     /// Fields of a new file that must be understood have this bit.
     pub(super) const FILE_MUST_KNOW: u32 = 1 << 6;
 }
@@ -162,17 +194,20 @@ fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, u64, LiveFile)> {
     let (number, size) = (bytes.varint64()?, bytes.varint64()?);
     let (smallest, _) = split_key(bytes.prefixed()?)?;
     let (largest, trailer) = split_key(bytes.prefixed()?)?;
-    let (_smallest_sequence, largest_sequence) = (bytes.varint64()?, bytes.varint64()?);
+    let sequences = bytes.varint64()?..=bytes.varint64()?;
+    let largest_sequence = *sequences.end();
+    let mut tail_bytes = None;
     loop {
         match bytes.varint32()? {
             tag::FILE_END => break,
+            tag::FILE_TAIL_BYTES => tail_bytes = Some(Bytes(bytes.prefixed()?).varint64()?),
             other if other & tag::FILE_MUST_KNOW != 0 => return None,
             _ => drop(bytes.prefixed()?),
         }
     }
     let largest_is_bound = trailer >> 8 == BOUND;
-    let file =
-        LiveFile { level, bytes: size, smallest: smallest.to_vec(), largest: largest.to_vec(), largest_is_bound };
+    let (smallest, largest) = (smallest.to_vec(), largest.to_vec());
+    let file = LiveFile { level, bytes: size, smallest, largest, largest_is_bound, sequences, tail_bytes };
     Some((number, largest_sequence, file))
 }
 

@@ -10,6 +10,8 @@ pub(crate) mod batch;
 pub(crate) mod block;
 mod bytes;
 mod checksum;
+mod content;
+mod extent;
 pub(crate) mod log;
 pub(crate) mod manifest;
 mod rescue;

@@ -1,13 +1,15 @@
 //! What a table file consists of: every block with its place, found through the indexes and verified.
 
+use std::io;
+use std::ops::Range;
 use std::path::Path;
 
-use super::batch::{Entry, RANGE_DELETE, RangeDeletion};
+use super::batch::{Entry, RangeDeletion};
 use super::block::{Handle, IndexForm, entries, handles, pairs};
 use super::bytes::Bytes;
-use super::manifest::split_key;
-use super::rescue;
-use super::table_file::{ReadFlaw, TableFile};
+use super::content::{Content, Properties, TableForm, range_deletion};
+use super::rescue::{self, Piece};
+use super::table_file::{FOOTER_BYTES, ReadFlaw, TableFile};
 
 /// A block with rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub(crate) enum Part {
     Filter,
     DeletedRanges,
     Other,
-    /// Bytes that no block claims.
+    /// Bytes that no block claims, or in which none can be found.
     Gap,
 }
 
@@ -51,7 +53,7 @@ impl Part {
             Self::Filter => "block of the filter",
             Self::DeletedRanges => "block of deleted ranges",
             Self::Other => "block of a kind that this version does not know",
-            Self::Gap => "place between blocks",
+            Self::Gap => "part between blocks",
         }
     }
 }
@@ -63,13 +65,21 @@ pub(crate) struct Structure {
     /// In the order of keys.
     pub(crate) data: Vec<DataBlock>,
     pub(crate) range_deletions: Vec<RangeDeletion>,
-    /// How many entries its blocks of rows have, if the properties can be read.
-    pub(crate) entries: Option<u64>,
+    /// What the properties say, if they can be read.
+    pub(crate) properties: Option<Properties>,
     /// Verified blocks that are not data.
     pub(crate) other_blocks: u64,
     pub(crate) flaws: Vec<Flaw>,
+    /// Bytes that may have been rows: no block can be found there, and nothing says that they were something else.
+    pub(crate) unreadable: Vec<Range<u64>>,
+    /// The footer is there, so that nothing was cut off the end.
+    pub(crate) has_end: bool,
+    /// The list of blocks that are not data can be read.
+    has_list: bool,
     /// Every block that is named somewhere.
     known: Vec<Handle>,
+    /// Where a block begins that was verified and is not data.
+    others: Vec<u64>,
 }
 
 impl Structure {
@@ -78,33 +88,47 @@ impl Structure {
     /// # Errors
     /// If nothing of the file can be read.
     pub(crate) fn read(path: &Path) -> Result<Self, ReadFlaw> {
-        let file = match TableFile::open(path) {
-            Ok(file) => file,
+        let mut structure = match TableFile::open(path) {
+            Ok(file) => {
+                let mut structure = Self::new(file);
+                structure.has_end = true;
+                structure.walk();
+                structure
+            }
             Err(ReadFlaw::Io(error)) => return Err(ReadFlaw::Io(error)),
-            Err(ReadFlaw::Damaged(what)) => return Self::without_footer(path, what),
+            Err(ReadFlaw::Damaged(what)) => Self::without_footer(path, what)?,
         };
-        let mut structure = Self::new(file);
-        structure.walk();
-        structure.fill_gaps();
+        structure.fill_gaps().map_err(ReadFlaw::Io)?;
         Ok(structure)
     }
 
     fn new(file: TableFile) -> Self {
-        let (data, range_deletions, flaws, known) = Default::default();
-        Self { file, data, range_deletions, entries: None, other_blocks: 0, flaws, known }
+        let (data, range_deletions, flaws, unreadable, known) = Default::default();
+        let (properties, other_blocks, has_end, has_list, others) = (None, 0, false, false, Vec::new());
+        Self {
+            file,
+            data,
+            range_deletions,
+            properties,
+            other_blocks,
+            flaws,
+            unreadable,
+            has_end,
+            has_list,
+            known,
+            others,
+        }
     }
 
     fn without_footer(path: &Path, what: String) -> Result<Self, ReadFlaw> {
-        let (file, data) = match rescue::without_footer(path) {
-            Ok(found) => found,
+        let file = match rescue::without_footer(path) {
+            Ok(file) => file,
             Err(ReadFlaw::Damaged(_)) => return Err(ReadFlaw::Damaged(what)),
             Err(error) => return Err(error),
         };
         let mut structure = Self::new(file);
-        let end = data.last().map_or(0, |block| block.handle.end());
-        structure.data = data;
-        let bytes = structure.file.bytes - end;
-        structure.flaws.push(Flaw { offset: end, bytes, part: Part::Footer, what });
+        let offset = structure.file.bytes.saturating_sub(FOOTER_BYTES);
+        structure.flaws.push(Flaw { offset, bytes: structure.file.bytes - offset, part: Part::Footer, what });
         Ok(structure)
     }
 
@@ -112,6 +136,7 @@ impl Structure {
         let Some(meta_index) = self.file.meta_index else { return };
         let Some(block) = self.other_block(meta_index, Part::MetaIndex) else { return };
         let Some(named) = self.decoded(meta_index, Part::MetaIndex, pairs(&block)) else { return };
+        self.has_list = true;
         let mut places = Vec::new();
         for (name, value) in named {
             // Some entries of the list are not places: texts about the file, with names of their own.
@@ -120,8 +145,9 @@ impl Structure {
             }
         }
         let place = |wanted: &str| places.iter().find(|(name, _)| name == wanted).map(|(_, handle)| *handle);
-        let properties = place("rocksdb.properties");
-        let Some(form) = self.properties(properties) else { return };
+        self.read_properties(place("rocksdb.properties"));
+        // Without them the file most likely has the form that our options ask for.
+        let form = self.properties.map_or(TableForm::OURS, |properties| properties.form);
         self.index(place("rocksdb.index"), form);
         if let Some(handle) = place("rocksdb.range_del") {
             self.deleted_ranges(handle);
@@ -136,16 +162,11 @@ impl Structure {
         }
     }
 
-    fn properties(&mut self, handle: Option<Handle>) -> Option<TableForm> {
-        let Some(handle) = handle else {
-            self.missing(Part::Properties);
-            return None;
-        };
-        let block = self.other_block(handle, Part::Properties)?;
-        let found = pairs(&block).and_then(|pairs| TableForm::of(&pairs));
-        let form = self.decoded(handle, Part::Properties, found)?;
-        self.entries = Some(form.entries);
-        Some(form)
+    fn read_properties(&mut self, handle: Option<Handle>) {
+        let Some(handle) = handle else { return self.missing(Part::Properties) };
+        let Some(block) = self.other_block(handle, Part::Properties) else { return };
+        let found = pairs(&block).and_then(|pairs| Properties::of(&pairs));
+        self.properties = self.decoded(handle, Part::Properties, found);
     }
 
     fn index(&mut self, handle: Option<Handle>, form: TableForm) {
@@ -196,6 +217,7 @@ impl Structure {
         match self.file.block(handle) {
             Ok(block) => {
                 self.other_blocks += 1;
+                self.others.push(handle.offset);
                 Some(block)
             }
             Err(flaw) => {
@@ -220,9 +242,41 @@ impl Structure {
         self.flaws.push(Flaw { offset: list.offset, bytes: 0, part, what });
     }
 
-    /// There is nothing between blocks, so what nobody names was named by a block that cannot be read. Blocks of rows
-    /// among it are found by their checksums.
-    fn fill_gaps(&mut self) {
+    /// There is nothing between blocks, so what nobody names was named by a block that cannot be read. Blocks among it
+    /// are found by their checksums; what is left is accounted for.
+    fn fill_gaps(&mut self) -> io::Result<()> {
+        let mut unreadable = Vec::new();
+        let is_explained = !self.flaws.is_empty();
+        for gap in self.gaps() {
+            if !is_explained {
+                let what = "no block claims these bytes".to_owned();
+                self.flaws.push(Flaw { offset: gap.start, bytes: gap.end - gap.start, part: Part::Gap, what });
+            }
+            let mut found = Vec::new();
+            rescue::pieces(&self.file, gap, &mut |piece| match piece {
+                Piece::Block(handle, block) => found.push((handle, Content::of(&block))),
+                Piece::Unreadable(range) => unreadable.push(range),
+            })?;
+            found.into_iter().for_each(|(handle, content)| self.found(handle, content));
+        }
+        // Data lies in the order of its keys.
+        self.data.sort_by_key(|block| block.handle.offset);
+        self.bound_found_blocks();
+        let rows_end = self.rows_end();
+        let (may_be_rows, others): (Vec<_>, Vec<_>) = unreadable.into_iter().partition(|range| range.start < rows_end);
+        self.unreadable = may_be_rows;
+        for range in others {
+            if self.is_footer(&range) {
+                continue;
+            }
+            let what = "no block can be found in these bytes, and no rows were there".to_owned();
+            self.flaws.push(Flaw { offset: range.start, bytes: range.end - range.start, part: Part::Gap, what });
+        }
+        Ok(())
+    }
+
+    /// What no named block claims.
+    fn gaps(&mut self) -> Vec<Range<u64>> {
         self.known.sort_unstable();
         let mut at = 0;
         let mut gaps = Vec::new();
@@ -235,61 +289,73 @@ impl Structure {
         if at < self.file.end {
             gaps.push(at..self.file.end);
         }
-        if gaps.is_empty() {
+        gaps
+    }
+
+    /// A block that was found by its checksum.
+    fn found(&mut self, handle: Handle, content: Content) {
+        if let Content::Rows { last } = content {
+            self.data.push(DataBlock { handle, above: Vec::new(), up_to: Some(last) });
             return;
         }
-        let is_explained = !self.flaws.is_empty();
-        for gap in gaps {
-            if !is_explained {
-                let what = "no block claims these bytes".to_owned();
-                self.flaws.push(Flaw { offset: gap.start, bytes: gap.end - gap.start, part: Part::Gap, what });
-            }
-            self.data.extend(rescue::data_blocks(&self.file, gap));
+        self.other_blocks += 1;
+        self.others.push(handle.offset);
+        match content {
+            Content::Properties(properties) => self.properties = self.properties.or(Some(properties)),
+            Content::DeletedRanges(ranges) if self.range_deletions.is_empty() => self.range_deletions = ranges,
+            _ => {}
         }
-        // Data lies in the order of its keys.
-        self.data.sort_by_key(|block| block.handle.offset);
+    }
+
+    /// Blocks that were found say their last key; the one before says above which theirs are.
+    fn bound_found_blocks(&mut self) {
+        let mut before = Vec::new();
+        for block in &mut self.data {
+            if block.above.is_empty() {
+                block.above.clone_from(&before);
+            }
+            before = block.up_to.clone().unwrap_or_default();
+        }
+    }
+
+    /// Rows come first in a file, so that behind the first other block there are none. One that lies before rows is rows
+    /// itself, of a kind that is not known here.
+    fn rows_end(&self) -> u64 {
+        let last = self.data.last().map_or(0, |block| block.handle.offset);
+        self.others.iter().copied().filter(|offset| *offset > last).min().unwrap_or(u64::MAX)
+    }
+
+    /// Where the lost footer was, which is reported as that.
+    fn is_footer(&self, range: &Range<u64>) -> bool {
+        !self.has_end && range.end == self.file.bytes && range.end - range.start <= FOOTER_BYTES
+    }
+
+    /// True if rows may have been cut off: nothing that follows rows is there.
+    pub(crate) fn rows_may_be_cut(&self) -> bool {
+        !self.has_end && self.rows_end() == u64::MAX
+    }
+
+    /// True if ranges were deleted here that cannot be read, or if nothing says that none were.
+    pub(crate) fn ranges_may_be_lost(&self) -> bool {
+        match self.properties {
+            Some(properties) => properties.range_deletions > self.range_deletions.len() as u64,
+            None if self.has_list => self.flaws.iter().any(|flaw| flaw.part == Part::DeletedRanges),
+            None => self.range_deletions.is_empty(),
+        }
+    }
+
+    /// Between which keys the rows of a part of the file were.
+    pub(crate) fn keys_around(&self, range: &Range<u64>) -> (&[u8], Option<&[u8]>) {
+        let next = self.data.partition_point(|block| block.handle.offset < range.start);
+        let above = next.checked_sub(1).and_then(|before| self.data[before].up_to.as_deref());
+        let up_to = self.data.get(next).and_then(|block| block.up_to.as_deref());
+        (above.unwrap_or_default(), up_to)
     }
 
     /// The rows of one block.
     pub(crate) fn entries_of(&self, block: &DataBlock) -> Result<Vec<Entry>, ReadFlaw> {
         let bytes = self.file.block(block.handle)?;
         entries(&bytes).ok_or_else(|| ReadFlaw::damaged("the block matches its checksum, but holds no rows of ours"))
-    }
-}
-
-fn range_deletion((key, end): (Vec<u8>, &[u8])) -> Option<RangeDeletion> {
-    let (start, trailer) = split_key(&key)?;
-    (trailer as u8 == RANGE_DELETE).then(|| RangeDeletion {
-        start: start.to_vec(),
-        end: end.to_vec(),
-        sequence: trailer >> 8,
-    })
-}
-
-/// What the properties say about the form of the file.
-#[derive(Debug, Clone, Copy)]
-struct TableForm {
-    index: IndexForm,
-    two_levels: bool,
-    entries: u64,
-}
-
-impl TableForm {
-    fn of(pairs: &[(Vec<u8>, &[u8])]) -> Option<Self> {
-        const TWO_LEVELS: u32 = 2;
-        let value = |name: &str| pairs.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| Bytes(value));
-        // A property that is not there is zero.
-        let number = |name: &str| value(name).map_or(Some(0), |mut value| value.varint64());
-        let index_type = value("rocksdb.block.based.table.index.type")?.fixed32()?;
-        let entries = number("rocksdb.num.entries")?;
-        Some(Self {
-            index: IndexForm {
-                keys_have_trailer: number("rocksdb.index.key.is.user.key")? == 0,
-                values_are_differences: number("rocksdb.index.value.is.delta.encoded")? != 0,
-            },
-            two_levels: index_type == TWO_LEVELS,
-            entries: entries.checked_sub(number("rocksdb.num.range-deletions")?)?,
-        })
     }
 }
 

@@ -25,11 +25,11 @@ const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0, 0x7a, 0];
 const CHECKSUM_AT: usize = 5;
 /// Versions with a checksum in the footer.
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=7;
-const NOT_PACKED: u8 = 0;
-const LZ4: u8 = 4;
-const ZSTD: u8 = 7;
+pub(super) const NOT_PACKED: u8 = 0;
+pub(super) const LZ4: u8 = 4;
+pub(super) const ZSTD: u8 = 7;
 /// A block holds one entity more than its usual size; nothing of ours comes near this.
-const UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A table file on disk. It is opened for each read: there may be more files than descriptors.
 #[derive(Debug)]
@@ -109,6 +109,11 @@ impl TableFile {
         unpack(block, packed).ok_or_else(|| ReadFlaw::damaged("the block matches its checksum, but cannot be unpacked"))
     }
 
+    /// How a block is packed, whether it is what was written or not.
+    pub(crate) fn is_zstd(&self, handle: Handle) -> bool {
+        self.raw(handle.offset.saturating_add(handle.bytes), 1).is_ok_and(|packed| packed == [ZSTD])
+    }
+
     /// Bytes as they lie there.
     pub(super) fn raw(&self, offset: u64, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count as usize];
@@ -137,6 +142,14 @@ fn read_footer(footer: &[u8; FOOTER_BYTES as usize], offset: u64) -> Result<(Che
         return Err("the footer does not match its checksum");
     }
     Ok((Checksums { kind, base }, last_block_bytes))
+}
+
+/// What stands in a damaged footer as the base of all checksums; a block must prove it.
+pub(super) fn base_in_footer(file: &TableFile) -> io::Result<Option<u32>> {
+    const BASE_AT: usize = CHECKSUM_AT + 4;
+    let Some(offset) = file.bytes.checked_sub(FOOTER_BYTES) else { return Ok(None) };
+    let footer = file.raw(offset, FOOTER_BYTES)?;
+    Ok(Bytes(&footer[BASE_AT..]).fixed32().filter(|base| *base != 0))
 }
 
 /// The bytes of a block and how they are packed, if they match the checksum behind them.

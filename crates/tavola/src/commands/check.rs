@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
-use tavola_embedded::check::{Finding, Loss, Place, Report, Severity};
+use tavola_embedded::check::{Finding, Loss, Losses, Place, Report, Severity};
 use tavola_embedded::{OpenError, check};
 use tavola_service::{Audit, Audited};
 
@@ -27,6 +27,18 @@ const EXIT_CODES: &str = "\
 The folder must not be in use: stop the server first, or check a copy.
 
 Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage, 3 damaged, in use, or of a newer version.";
+
+const LOST_IN_LOGS: &str = "writes of the log before and after the damage are kept, each transaction whole; those in the \
+    damage were acknowledged and are lost. So a row may be missing, or older, or not deleted, and a dropped table may be \
+    there again, while what was written later is there";
+const LOST_IN_TABLES: &str = "of rows in lost blocks an older state may appear, and deleted ones may come back; a transaction \
+    that wrote rows inside and outside of such a block is then there in part. If rows of the catalogue are among them, a \
+    dropped table may come back with its rows";
+const FILES_UNKNOWN: &str = "the record of files cannot be relied on, so that every table file and log was read, and the newest \
+    state of each row is kept: rows that were deleted and tables that were dropped may come back, and a file that is \
+    missing as a whole is not noticed";
+const LOG_END_UNKNOWN: &str = "SYNCED is damaged, which says how far writes were acknowledged: if the log lost its end as well, that \
+    is not noticed";
 
 pub(crate) fn command() -> Command {
     described("check", ABOUT, EXAMPLES)
@@ -110,7 +122,42 @@ impl Checked {
         );
         if self.damages() == 0 {
             println!("everything is as it was written");
+        } else {
+            println!("{}", self.losses());
+            self.warnings().iter().for_each(|warning| println!("mind    {warning}"));
         }
+    }
+
+    /// How many rows are lost, in words that are true whatever was in the lost bytes.
+    pub(crate) fn losses(&self) -> String {
+        let Losses { rows_max, unknown } = self.report.losses;
+        let places = if unknown == 1 { "in 1 place".to_owned() } else { format!("in {unknown} places") };
+        match (rows_max, unknown) {
+            (0, 0) => "no row is lost".to_owned(),
+            (0, _) => format!("rows are lost, and nothing says how many: {places}"),
+            (rows, 0) => {
+                format!("at most {rows} rows are lost: missing, older than they were, or deleted and back again")
+            }
+            (rows, _) => format!(
+                "rows are lost: missing, older than they were, or deleted and back again; at most {rows} where that can be \
+                 known, and {places} nothing says how many"
+            ),
+        }
+    }
+
+    /// What people must know before they go on with what was saved.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let lost_in = |ending: &str| {
+            let is_there = |place: &Place| matches!(place, Place::File { name, .. } if name.ends_with(ending));
+            self.report.findings.iter().any(|finding| finding.loss.is_some() && is_there(&finding.place))
+        };
+        let warnings = [
+            (lost_in(".log"), LOST_IN_LOGS),
+            (lost_in(".sst") || self.report.findings_left_off > 0, LOST_IN_TABLES),
+            (self.report.files_unknown, FILES_UNKNOWN),
+            (self.report.log_end_unknown, LOG_END_UNKNOWN),
+        ];
+        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, warning)| warning.to_owned()).collect()
     }
 
     fn to_json(&self, folder: &Path) -> Value {
@@ -121,6 +168,9 @@ impl Checked {
             "folder": folder.display().to_string(),
             "findings": self.report.findings.iter().map(|finding| finding_json(finding, folder)).collect::<Vec<_>>(),
             "findings_left_off": self.report.findings_left_off,
+            "rows_lost_max": self.report.rows_lost_max(),
+            "losses": self.losses(),
+            "warnings": self.warnings(),
             "files": counts.files,
             "bytes": counts.bytes,
             "blocks": counts.blocks,
@@ -166,9 +216,13 @@ fn level(finding: &Finding) -> &'static str {
     }
 }
 
-/// What is lost, as far as it is known.
+/// What is lost, as far as it is known. Zero rows are those that another finding counts.
 pub(crate) fn loss_text(loss: &Loss) -> String {
-    let rows = loss.rows.map(|rows| format!("{rows} rows or changes of rows"));
+    let rows = match loss.rows {
+        Some(0) => None,
+        Some(rows) => Some(format!("at most {rows} rows")),
+        None => Some("nothing says how many rows".to_owned()),
+    };
     let bytes = (loss.bytes > 0).then(|| format!("{} bytes", loss.bytes));
     let keys = (!loss.keys.is_empty()).then(|| loss.keys.clone());
     [rows, bytes, keys].into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
-use tavola_embedded::check::{Finding, Place, Severity};
-use tavola_embedded::{EmbeddedStore, repair};
+use tavola_embedded::check::{Finding, Severity};
+use tavola_embedded::repair::{self, Room};
+use tavola_embedded::{Compression, EmbeddedStore};
 use tavola_service::{Clock, SystemClock};
 
 use crate::commands::check::{Checked, examine, finding_json, finding_text, location, location_argument};
@@ -16,6 +17,7 @@ use crate::flags;
 use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
 
+const MIB: u64 = 1024 * 1024;
 const ABOUT: &str = "Save what can be read of a damaged data folder into a new one; says first what is lost";
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +29,9 @@ Examples:
       Without the question";
 const EXIT_CODES: &str = "\
 The damaged folder is never changed. Restoring a backup loses less if it is recent: compare.
+
+A repair may be interrupted: the same command goes on where it ended. Until it is complete, the new folder is called
+NEW_FOLDER.unfinished; remove that one to begin anew.
 
 Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed, 3 the folder cannot be read.";
 
@@ -70,6 +75,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
             Ok(())
         }
         Some(into) => {
+            plan.check_room(into)?;
             confirm(matches.get_flag("yes"), into)?;
             plan.carry_out(into)
         }
@@ -90,7 +96,7 @@ impl Plan {
     fn print(&self) {
         self.damages().for_each(|finding| println!("{}", finding_text(finding)));
         println!("{}", self.summary());
-        for warning in self.warnings() {
+        for warning in self.checked.warnings() {
             println!("mind    {warning}");
         }
         for amendment in self.checked.audited.amendments() {
@@ -100,49 +106,7 @@ impl Plan {
 
     fn summary(&self) -> String {
         let (rows, (living, _)) = (self.checked.report.counts.rows, self.checked.tables());
-        let losses: Vec<_> = self.damages().filter_map(|finding| finding.loss.as_ref()).collect();
-        let known: u64 = losses.iter().filter_map(|loss| loss.rows).sum();
-        let unknown = losses.iter().filter(|loss| loss.rows.is_none()).count();
-        let lost = match (known, unknown) {
-            (0, 0) => "no row is lost".to_owned(),
-            (known, 0) => format!("{known} rows or changes of rows are lost"),
-            (known, unknown) => {
-                format!("{known} rows or changes of rows are lost, and in {unknown} places nobody can know how many")
-            }
-        };
-        format!("{rows} rows and {living} tables can be saved; {lost}")
-    }
-
-    /// What people must know before they go on with what was saved.
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let lost_in = |ending: &str| {
-            let is_there = |place: &Place| matches!(place, Place::File { name, .. } if name.ends_with(ending));
-            self.damages().any(|finding| finding.loss.is_some() && is_there(&finding.place))
-        };
-        if lost_in(".log") {
-            warnings.push(
-                "writes of the log before and after the damage are kept, each transaction whole; those in the damage were \
-                 acknowledged and are lost. So a row may be missing, or older, or not deleted, while rows that were \
-                 written after it are there"
-                    .to_owned(),
-            );
-        }
-        if lost_in(".sst") {
-            warnings.push(
-                "of rows in lost blocks an older state may appear, and deleted ones may come back; a transaction that wrote \
-                 rows inside and outside of such a block is then there in part"
-                    .to_owned(),
-            );
-        }
-        if self.checked.report.files_unknown {
-            warnings.push(
-                "the record of files is lost, so that all table files and logs were read: rows that were deleted and \
-                 tables that were dropped may come back"
-                    .to_owned(),
-            );
-        }
-        warnings
+        format!("{rows} rows and {living} tables can be saved; {}", self.checked.losses())
     }
 
     fn to_json(&self) -> Value {
@@ -152,18 +116,53 @@ impl Plan {
             "damaged": self.checked.damages() > 0,
             "rows_saved": self.checked.report.counts.rows,
             "tables_saved": living,
+            "rows_lost_max": self.checked.report.rows_lost_max(),
+            "files_unknown": self.checked.report.files_unknown,
+            "log_end_unknown": self.checked.report.log_end_unknown,
             "summary": self.summary(),
             "findings": self.damages().map(|finding| finding_json(finding, &self.folder)).collect::<Vec<_>>(),
-            "warnings": self.warnings(),
+            "warnings": self.checked.warnings(),
             "amendments": self.checked.audited.amendments(),
         })
     }
 
+    /// Before anything is written or asked.
+    fn check_room(&self, into: &Path) -> Result<(), Failure> {
+        let room = Room::for_saving(&self.checked.report, into);
+        if room.is_enough() {
+            return Ok(());
+        }
+        let (needed, free) = (room.needed.div_ceil(MIB), room.free.unwrap_or(0) / MIB);
+        Err(Failure::System(format!(
+            "there is not enough room for {}: about {needed} MiB are needed, and {free} MiB are free on its disk. Name a \
+             folder on another disk, or make room; nothing was written",
+            into.display()
+        )))
+    }
+
     fn carry_out(&self, into: &Path) -> Result<(), Failure> {
+        let unfinished = repair::unfinished_name(into);
+        if unfinished.exists() {
+            eprintln!("{} is there: going on with it if it was made from the same files", unfinished.display());
+        }
+        let compression = if self.checked.report.has_zstd { Compression::Zstd } else { Compression::Lz4 };
         let mut progress = Shown::new();
-        let copied = repair::salvage(&self.folder, into, &mut progress, |store| self.amend(store));
+        let saved = repair::salvage(&self.folder, into, compression, &mut progress, |store| self.amend(store));
         progress.end();
-        copied.map_err(cannot_open)?;
+        let salvaged = saved.map_err(|error| {
+            if unfinished.exists() {
+                let unfinished = unfinished.display();
+                eprintln!("what was saved so far is kept in {unfinished}: the same command goes on with it");
+            }
+            cannot_open(error)
+        })?;
+        if salvaged.rows_before > 0 {
+            eprintln!("{} rows were there from a repair that was interrupted", salvaged.rows_before);
+        }
+        self.check_saved(into)
+    }
+
+    fn check_saved(&self, into: &Path) -> Result<(), Failure> {
         let saved = examine(into).map_err(cannot_open)?;
         eprintln!(
             "{} now holds {} rows; {} is as it was",

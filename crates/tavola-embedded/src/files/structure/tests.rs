@@ -46,7 +46,8 @@ fn a_sound_file() {
     let structure = Structure::read(&path).unwrap();
     assert!(structure.flaws.is_empty(), "{:?}", structure.flaws);
     let found = entries(&structure);
-    assert_eq!((structure.entries, found.len()), (Some(u64::from(KEYS) + 1), KEYS as usize + 1));
+    let entries = structure.properties.map(|properties| properties.entries);
+    assert_eq!((entries, found.len()), (Some(u64::from(KEYS) + 1), KEYS as usize + 1));
     assert!(structure.data.len() > 5 && structure.other_blocks > 5, "{structure:?}");
     assert_eq!((&found[0].key[..], &found[0].kind), (&b"deleted"[..], &Kind::Delete));
     assert!(found.windows(2).all(|pair| pair[0].key < pair[1].key));

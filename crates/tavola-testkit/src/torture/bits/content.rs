@@ -25,18 +25,19 @@ const ROUNDS: i32 = 6;
 const ROUNDS_MAX: i32 = 14;
 /// Table files on more than one level: those of level 0 are compacted when there are four.
 const LIVE_FILES_MIN: usize = 3;
-/// One base serves so many seeds: making it takes longer than attacking it.
-const SEEDS_PER_BASE: u64 = 50;
+/// Two bases, one of each compression, serve so many seeds in turn: making them takes longer than attacking them.
+const SEEDS_PER_BASES: u64 = 100;
+const COMPRESSIONS: [&str; 2] = ["lz4", "zstd"];
 /// Rows that are also read one by one.
 const GETS: usize = 40;
 
 /// What a row was, in the order in which it was written; `None` where it was deleted. The last is what it is.
-type History = Vec<Option<(i32, String)>>;
-type Key = (String, String);
+pub(super) type History = Vec<Option<(i32, String)>>;
+pub(super) type Key = (String, String);
 
 /// What is known of every row of a table.
 #[derive(Debug, Default)]
-pub(super) struct Content(BTreeMap<&'static str, BTreeMap<Key, History>>);
+pub(super) struct Content(pub(super) BTreeMap<&'static str, BTreeMap<Key, History>>);
 
 /// A folder that a killed server left.
 #[derive(Debug)]
@@ -55,25 +56,27 @@ pub(super) struct Read {
     pub(super) errors: u64,
 }
 
-/// The base of this seed, made if the seed before had another.
+/// The base of this seed, made if the seeds before had others.
 pub(super) fn base(arena: &Arena) -> Result<Arc<Base>, Violation> {
-    static BASE: Mutex<Option<Arc<Base>>> = Mutex::new(None);
-    let number = arena.seed / SEEDS_PER_BASE;
-    let mut base = BASE.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*base {
+    static BASES: Mutex<[Option<Arc<Base>>; COMPRESSIONS.len()]> = Mutex::new([None, None]);
+    let which = (arena.seed % COMPRESSIONS.len() as u64) as usize;
+    let number = arena.seed / SEEDS_PER_BASES;
+    let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = &mut bases[which];
+    match base {
         Some(base) if base.number == number => Ok(Arc::clone(base)),
-        _ => Ok(Arc::clone(base.insert(Arc::new(make(arena, number)?)))),
+        _ => Ok(Arc::clone(base.insert(Arc::new(make(arena, number, COMPRESSIONS[which])?)))),
     }
 }
 
-fn make(arena: &Arena, number: u64) -> Result<Base, Violation> {
+fn make(arena: &Arena, number: u64, compression: &str) -> Result<Base, Violation> {
     let failed = |error: std::io::Error| Violation::new(format!("cannot make a folder to damage: {error}"));
     let mut dice = fastrand::Rng::with_seed(number ^ 0xb175);
     let mut content = Content::default();
     for round in 0..ROUNDS {
         // The smallest memtables make the engine flush and compact; large ones leave the round in the log.
         let memtable_kb = if round + 1 < ROUNDS { "64" } else { "65536" };
-        content.write_and_kill(arena, round, memtable_kb, &mut dice)?;
+        content.write_and_kill(arena, round, (memtable_kb, compression), &mut dice)?;
     }
     let mut obsolete = obsolete_files(arena)?;
     // Each start makes a table file of what the last one left in the log, until there are enough to be compacted.
@@ -82,10 +85,10 @@ fn make(arena: &Arena, number: u64) -> Result<Base, Violation> {
         if live >= LIVE_FILES_MIN {
             break;
         }
-        content.write_and_kill(arena, round, "65536", &mut dice)?;
+        content.write_and_kill(arena, round, ("65536", compression), &mut dice)?;
         obsolete = obsolete_files(arena)?;
     }
-    let folder = arena.folder.with_file_name("bits-base");
+    let folder = arena.folder.with_file_name(format!("bits-base-{compression}"));
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(failed)?;
     }
@@ -117,10 +120,12 @@ impl Content {
         &mut self,
         arena: &Arena,
         round: i32,
-        memtable_kb: &str,
+        (memtable_kb, compression): (&str, &str),
         dice: &mut fastrand::Rng,
     ) -> Result<(), Violation> {
-        let server = arena.start(|command| command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb))?;
+        let server = arena.start(|command| {
+            command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb).env("TAVOLA_STORE__COMPRESSION", compression)
+        })?;
         let mut client = Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
         self.write(&mut client, round, dice)?;
         server.kill();
@@ -204,28 +209,6 @@ impl Content {
         }
         Ok(read)
     }
-
-    /// A server on a repaired folder: every read works, and shows what was once written.
-    pub(super) fn verify_saved(&self, client: &mut Client) -> Result<u64, Violation> {
-        let tables = super::super::verify::tables(client)?;
-        let mut count = 0;
-        for table in &tables {
-            let rows =
-                scan(client, table)?.ok_or_else(|| Violation::new(format!("the repaired {table} has errors")))?;
-            count += rows.len() as u64;
-            for (key, value) in rows {
-                let was_written = |known: &BTreeMap<Key, History>| {
-                    known.get(&key).is_some_and(|history| history.iter().flatten().any(|once| *once == value))
-                };
-                // The name of a table may be lost; its rows are still those of one of them.
-                let sources = self.0.iter().filter(|(name, _)| *name == table || table.starts_with("Recovered"));
-                if !sources.map(|(_, known)| known).any(was_written) {
-                    return Err(Violation::new(format!("the repaired {table} {key:?} was never {value:?}")));
-                }
-            }
-        }
-        Ok(count)
-    }
 }
 
 fn operation((partition, row): &Key, value: Option<&(i32, String)>) -> EntityOperation {
@@ -243,14 +226,14 @@ fn operation((partition, row): &Key, value: Option<&(i32, String)>) -> EntityOpe
     EntityOperation::Replace(entity, Precondition::None)
 }
 
-fn current<'a>((key, history): (&'a Key, &'a History)) -> Option<(&'a Key, &'a (i32, String))> {
+pub(super) fn current<'a>((key, history): (&'a Key, &'a History)) -> Option<(&'a Key, &'a (i32, String))> {
     history.last().and_then(Option::as_ref).map(|value| (key, value))
 }
 
-type Rows = BTreeMap<Key, (i32, String)>;
+pub(super) type Rows = BTreeMap<Key, (i32, String)>;
 
 /// All rows of a table; `None` if the server said that it cannot read them.
-fn scan(client: &mut Client, table: &str) -> Result<Option<Rows>, Violation> {
+pub(super) fn scan(client: &mut Client, table: &str) -> Result<Option<Rows>, Violation> {
     let request = TableRequest::QueryEntities(name(table), EntityQuery::default());
     let (mut rows, mut page) = (Rows::new(), None);
     loop {

@@ -76,6 +76,8 @@ struct Hit {
     what: String,
     /// Bytes are other than before.
     changed: bool,
+    /// The file is gone, or bytes of it.
+    shortened: bool,
 }
 
 impl Damage {
@@ -84,23 +86,43 @@ impl Damage {
         dice: &mut fastrand::Rng,
         folder: &Path,
         obsolete: &BTreeSet<String>,
+        tally: &mut Tally,
     ) -> Result<Self, Violation> {
-        let count = if dice.u8(..3) == 0 { dice.usize(2..6) } else { 1 };
-        let mut hits = Vec::new();
-        while hits.len() < count {
-            let kind = KINDS[dice.usize(..KINDS.len())];
+        let target = |dice: &mut fastrand::Rng, kind| -> Result<Option<PathBuf>, Violation> {
             let is_data =
                 |path: &PathBuf| !path.file_name().is_some_and(|name| obsolete.contains(&*name.to_string_lossy()));
             let files: Vec<PathBuf> =
                 folder::files(folder)?.into_iter().filter(|path| Kind::of(path) == Some(kind)).collect();
             let files: Vec<PathBuf> = files.into_iter().filter(is_data).collect();
             // An earlier hit may have removed the last.
-            if !files.is_empty() {
-                let file = files[dice.usize(..files.len())].clone();
+            Ok((!files.is_empty()).then(|| files[dice.usize(..files.len())].clone()))
+        };
+        // What is worst to come back from, each on its own: bytes anywhere seldom are these.
+        if let Some(shape) = Shape::throw(dice)
+            && let Some(file) = target(dice, shape.kind())?
+        {
+            tally.add(shape.figure(), 1);
+            return Ok(Self(vec![shape.hit(dice, file)?]));
+        }
+        let count = if dice.u8(..3) == 0 { dice.usize(2..6) } else { 1 };
+        let mut hits = Vec::new();
+        while hits.len() < count {
+            let kind = KINDS[dice.usize(..KINDS.len())];
+            if let Some(file) = target(dice, kind)? {
                 hits.push(Hit::throw(dice, kind, file)?);
             }
         }
         Ok(Self(hits))
+    }
+
+    /// A file of data is gone as a whole, or may be: a record of files that is lost too does not say so.
+    pub(super) fn hides_files(&self) -> bool {
+        self.0.iter().any(|hit| hit.shortened && matches!(hit.kind, Kind::Table | Kind::Log))
+    }
+
+    /// A log lost its end.
+    pub(super) fn shortens_logs(&self) -> bool {
+        self.0.iter().any(|hit| hit.shortened && hit.kind == Kind::Log)
     }
 
     pub(super) fn count(&self, tally: &mut Tally) {
@@ -130,12 +152,99 @@ impl Hit {
         // Without the mark a log that lost its end cannot be told from one that never was longer: docs/format.md.
         if dice.u8(..12) == 0 && kind != Kind::Synced {
             fs::remove_file(&file).map_err(failed)?;
-            return Ok(Self { kind, file, what: "removed".to_owned(), changed: true });
+            return Ok(Self { kind, file, what: "removed".to_owned(), changed: true, shortened: true });
         }
         let (after, what) = change(dice, kind, before.clone());
-        fs::write(&file, &after).map_err(failed)?;
-        Ok(Self { kind, file, what, changed: before != after })
+        Self::write(kind, file, &before, &after, what)
     }
+
+    fn write(kind: Kind, file: PathBuf, before: &[u8], after: &[u8], what: String) -> Result<Self, Violation> {
+        fs::write(&file, after)
+            .map_err(|error| Violation::new(format!("cannot damage {}: {error}", file.display())))?;
+        // Zeros to the end are as good as nothing.
+        let shortened = after.len() < before.len() || before != after && after.last().is_none_or(|last| *last == 0);
+        Ok(Self { kind, file, what, changed: before != after, shortened })
+    }
+}
+
+/// What machines do to files when they die, and what hits the parts that lead to the rest.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// The end of a table file is cut off, zeroed or overwritten, and with it what leads to its rows.
+    Tail,
+    /// A bit of what leads to the rows, and bits of rows.
+    FooterAndBlocks,
+    /// The last bytes of the record of files are gone.
+    ManifestEnd,
+}
+
+impl Shape {
+    fn throw(dice: &mut fastrand::Rng) -> Option<Self> {
+        [Self::Tail, Self::Tail, Self::FooterAndBlocks, Self::ManifestEnd].get(dice.usize(..9)).copied()
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::Tail | Self::FooterAndBlocks => Kind::Table,
+            Self::ManifestEnd => Kind::Manifest,
+        }
+    }
+
+    fn figure(self) -> &'static str {
+        match self {
+            Self::Tail => "tails of table files",
+            Self::FooterAndBlocks => "footers and blocks",
+            Self::ManifestEnd => "ends of records of files",
+        }
+    }
+
+    fn hit(self, dice: &mut fastrand::Rng, file: PathBuf) -> Result<Hit, Violation> {
+        let before =
+            fs::read(&file).map_err(|error| Violation::new(format!("cannot damage {}: {error}", file.display())))?;
+        let mut after = before.clone();
+        let what = match self {
+            Self::Tail => spoil_tail(dice, &mut after),
+            Self::FooterAndBlocks => flip_both(dice, &mut after),
+            Self::ManifestEnd => {
+                let cut = dice.usize(1..25).min(after.len());
+                after.truncate(after.len() - cut);
+                format!("{cut} bytes cut off the end")
+            }
+        };
+        Hit::write(self.kind(), file, &before, &after, what)
+    }
+}
+
+fn spoil_tail(dice: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
+    const TAIL_BYTES_MAX: usize = 64 * 1024;
+    let tail = dice.usize(1..=bytes.len().min(TAIL_BYTES_MAX));
+    let at = bytes.len() - tail;
+    match dice.u8(..3) {
+        0 => {
+            bytes.truncate(at);
+            format!("the last {tail} bytes cut off")
+        }
+        1 => {
+            bytes[at..].fill(0);
+            format!("the last {tail} bytes zeroed")
+        }
+        _ => {
+            bytes[at..].fill_with(|| dice.u8(..));
+            format!("the last {tail} bytes overwritten")
+        }
+    }
+}
+
+/// One bit of the footer, or of the blocks before it that say what there is, and one or two anywhere.
+fn flip_both(dice: &mut fastrand::Rng, bytes: &mut [u8]) -> String {
+    const FOOTER_BYTES: usize = 53;
+    let behind = [FOOTER_BYTES, FOOTER_BYTES, 1500][dice.usize(..3)].min(bytes.len());
+    let mut places = vec![bytes.len() - dice.usize(1..=behind)];
+    places.extend((0..dice.usize(1..3)).map(|_| dice.usize(..bytes.len())));
+    for at in &places {
+        bytes[*at] ^= 1 << dice.u8(..8);
+    }
+    format!("bits of the bytes {places:?} flipped")
 }
 
 fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>, String) {

@@ -5,7 +5,8 @@
 //!   `InternalError`. Nothing is wrong, and nothing is missing without an error.
 //! - `tavola check` changes nothing, and reports damage whenever the server refuses or a read fails, and for every changed
 //!   byte of a table file.
-//! - `tavola repair` changes nothing; the folder that it makes opens, and every row in it was once written, whole.
+//! - `tavola repair` changes nothing; the folder that it makes opens, every row in it was once written, whole, and what is
+//!   missing, older than it was, or back although it was deleted is no more than it announced before. `check` says the same.
 //!
 //! The folder to damage was left by a kill, so that its log has writes that no table file has. No allowance is made for
 //! writes at the end of the log: all of them were acknowledged.
@@ -13,6 +14,7 @@
 mod content;
 mod damage;
 mod folder;
+mod saved;
 
 use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};
@@ -21,15 +23,16 @@ use std::time::Duration;
 use super::{Arena, Campaign, Tally, Violation};
 use crate::client::Client;
 use crate::server_process::{self, ServerProcess, Watchdog};
-use content::{Content, Read};
+use content::{Base, Content, Read};
 use damage::Damage;
+use saved::{Announced, Deviation};
 
 pub(super) const CAMPAIGN: Campaign = Campaign {
     name: "bits",
     about: "flips, zeroes, cuts and removes bytes of every kind of file; then nothing may be wrong or silently missing",
     short_seeds: 60,
     needs_cluster: false,
-    must_happen: &[],
+    must_happen: &["tails of table files", "footers and blocks", "ends of records of files", "repairs without a loss"],
     attack,
 };
 
@@ -43,13 +46,13 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let mut dice = arena.dice(0);
     let base = content::base(arena)?;
     folder::copy(&base.folder, &arena.data())?;
-    let damage = Damage::throw(&mut dice, &arena.data(), &base.obsolete)?;
-    let story = |violation: Violation| Violation::new(format!("{violation}; the damage: {damage}"));
     let mut tally = Tally::default();
+    let damage = Damage::throw(&mut dice, &arena.data(), &base.obsolete, &mut tally)?;
+    let story = |violation: Violation| Violation::new(format!("{violation}; the damage: {damage}"));
     damage.count(&mut tally);
-    let check = check(arena).map_err(story)?;
+    let check = run(arena, &["check", "data", "-o", "json"]).map_err(story)?;
     let reported = check.status.code() == Some(DATA_EXIT);
-    repair(arena, &base.content, reported, &mut tally).map_err(story)?;
+    repair(arena, &base, &damage, &check, &mut tally).map_err(story)?;
     let seen = serve(arena, &base.content, &mut dice, &mut tally).map_err(story)?;
     if (seen == Seen::Trouble || damage.must_be_reported()) && !reported {
         let said = String::from_utf8_lossy(&check.stdout).into_owned();
@@ -99,12 +102,8 @@ fn io_error(error: std::io::Error) -> Violation {
     Violation::new(format!("the attack itself failed: {error}"))
 }
 
-fn check(arena: &Arena) -> Result<Output, Violation> {
-    run(arena, &["check", "data"])
-}
-
-fn repair(arena: &Arena, content: &Content, reported: bool, tally: &mut Tally) -> Result<(), Violation> {
-    let dry = run(arena, &["repair", "data", "--dry-run"])?;
+fn repair(arena: &Arena, base: &Base, damage: &Damage, check: &Output, tally: &mut Tally) -> Result<(), Violation> {
+    let dry = run(arena, &["repair", "data", "--dry-run", "-o", "json"])?;
     let done = run(arena, &["repair", "data", "--into", "saved", "--yes"])?;
     let saved = arena.folder.join("saved");
     if dry.status.code() != done.status.code() {
@@ -112,17 +111,28 @@ fn repair(arena: &Arena, content: &Content, reported: bool, tally: &mut Tally) -
     }
     if !saved.exists() {
         // A sound folder needs none, and a marker of a newer format is not ours to judge.
-        let is_right = !reported || done.status.code() == Some(DATA_EXIT);
+        let is_right = check.status.success() || done.status.code() == Some(DATA_EXIT);
         return if is_right { Ok(()) } else { Err(Violation::new("a damaged folder was not repaired")) };
+    }
+    let (plan, checked) = (json(&dry)?, json(check)?);
+    if plan["rows_lost_max"] != checked["rows_lost_max"] {
+        return Err(Violation::new(format!("`check` counts other losses than `repair`: {checked:#} and {plan:#}")));
     }
     let mut command = server_process::serve_command(&arena.server, &saved);
     let server = ServerProcess::spawn(log_to(arena, &mut command)?).map_err(|ended| {
         Violation::new(format!("the repaired folder does not open: {}; {}", ended.status, arena.last_words()))
     })?;
-    let rows = content.verify_saved(&mut connect(&server)?)?;
-    tally.add("repairs", 1);
-    tally.add("rows saved", rows);
+    let deviation = Deviation::measure(&base.content, &mut connect(&server)?)?;
+    let announced = Announced::of(&plan);
+    deviation.check(&announced, damage, !base.obsolete.is_empty())?;
+    deviation.count(&announced, tally);
     ends_well(server, arena)
+}
+
+fn json(output: &Output) -> Result<serde_json::Value, Violation> {
+    serde_json::from_slice(&output.stdout).map_err(|error| {
+        Violation::new(format!("it prints no JSON: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+    })
 }
 
 fn log_to<'a>(arena: &Arena, command: &'a mut Command) -> Result<&'a mut Command, Violation> {
