@@ -64,7 +64,7 @@ impl Inventory {
         let synced = read_mark(folder, report)?;
         let record = read_manifest(&engine_path, report)?;
         let checked = if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
-        let (manifest, trust) = judge(record, checked.is_some(), &all_tables, report);
+        let (manifest, trust) = judge(record, checked.is_some(), (&all_tables, &all_logs), report);
         let log_number = if trust == Trust::None { 0 } else { manifest.log_number };
         let tables = select(&manifest, trust, all_tables, report);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).collect();
@@ -131,19 +131,32 @@ struct Recorded {
     flaws: Vec<ManifestFlaw>,
 }
 
+/// Files of one kind with their numbers, in order.
+type Numbered = [(u64, PathBuf)];
+
 /// How far a record of files can be believed. It is one of several that must agree: the files that it names must be there,
 /// and the writes that were acknowledged must be in them or in the logs. An edit that a crash tore was relied on by nothing,
 /// so that all of this holds without it; if it does not, the edit was damaged later.
 fn judge(
     record: Option<Recorded>,
     logs_fit: bool,
-    tables: &[(u64, PathBuf)],
+    (tables, logs): (&Numbered, &Numbered),
     report: &mut Report,
 ) -> (Manifest, Trust) {
     let Some(Recorded { name, manifest, flaws }) = record else { return (Manifest::default(), Trust::None) };
     let is_there = |number: &u64| tables.binary_search_by_key(number, |(number, _)| *number).is_ok();
     let is_understood = manifest.edits == manifest.records;
-    let fits = logs_fit && is_understood && manifest.files.keys().all(is_there);
+    // The engine does not open without a log that it knows to be synced, whatever is in it.
+    let has_log = |(number, synced): (&u64, &u64)| {
+        let bytes = |path: &PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+        logs.iter().any(|(found, path)| found == number && bytes(path) >= *synced)
+    };
+    let has_logs = manifest.logs.iter().all(has_log);
+    if !has_logs {
+        let what = "it names a log that is missing, or shorter than it was; the engine does not open without it";
+        report.damage(engine_file(&name, None), what);
+    }
+    let fits = logs_fit && is_understood && has_logs && manifest.files.keys().all(is_there);
     let trust = match (flaws.first(), fits) {
         (None, true) => Trust::Full,
         (None, false) => Trust::Records,

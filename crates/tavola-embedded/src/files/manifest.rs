@@ -59,6 +59,9 @@ pub(crate) struct Manifest {
     pub(crate) files: BTreeMap<u64, LiveFile>,
     /// Files that held data once; others have it since.
     pub(crate) removed: BTreeMap<u64, LiveFile>,
+    /// Logs that are needed, with the bytes of each that were synced, as far as that was recorded. The engine does not open
+    /// without them.
+    pub(crate) logs: BTreeMap<u64, u64>,
     /// Logs with lower numbers are in table files already.
     pub(crate) log_number: u64,
     /// Up to this sequence number everything is in table files. A memtable becomes a table file at level 0, whose highest
@@ -137,6 +140,11 @@ impl Manifest {
                 }
                 tag::FILE_REMOVED => removed.push((bytes.varint32()?, bytes.varint64()?)),
                 tag::FILE_ADDED => added.push(added_file(&mut bytes)?),
+                tag::LOG_SYNCED => self.logs.extend(synced_log(Bytes(bytes.prefixed()?))?),
+                tag::LOGS_REMOVED => {
+                    let first_kept = Bytes(bytes.prefixed()?).varint64()?;
+                    self.logs = self.logs.split_off(&first_kept);
+                }
                 // Old forms, of which the length is not known.
                 tag::WAL_ADDED_OLD | tag::WAL_REMOVED_OLD => return None,
                 other if other & tag::MAY_BE_IGNORED != 0 => drop(bytes.prefixed()?),
@@ -179,11 +187,22 @@ mod tag {
     pub(super) const MAY_BE_IGNORED: u32 = 1 << 13;
     pub(super) const WAL_ADDED_OLD: u32 = MAY_BE_IGNORED + 4;
     pub(super) const WAL_REMOVED_OLD: u32 = MAY_BE_IGNORED + 5;
+    pub(super) const LOG_SYNCED: u32 = MAY_BE_IGNORED + 7;
+    pub(super) const LOGS_REMOVED: u32 = MAY_BE_IGNORED + 8;
+    /// In the first of them: how many bytes.
+    pub(super) const SYNCED_BYTES: u32 = 2;
     /// Ends the fields of a new file.
     pub(super) const FILE_END: u32 = 1;
     pub(super) const FILE_TAIL_BYTES: u32 = 15;
     /// Fields of a new file that must be understood have this bit.
     pub(super) const FILE_MUST_KNOW: u32 = 1 << 6;
+}
+
+/// A log's number and how many bytes of it were synced; nothing if none were yet.
+fn synced_log(mut bytes: Bytes<'_>) -> Option<Option<(u64, u64)>> {
+    let number = bytes.varint64()?;
+    let has_bytes = bytes.varint32()? == tag::SYNCED_BYTES;
+    Some(if has_bytes { Some((number, bytes.varint64()?)) } else { None })
 }
 
 /// Its number, its highest sequence number, and what else there is to know.
