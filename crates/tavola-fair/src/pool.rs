@@ -130,7 +130,9 @@ impl Member {
         let mine = self.shared_used.fetch_add(units, Relaxed).saturating_add(units);
         let free = self.pool.shared.saturating_sub(all);
         let eagerness = EAGERNESS * self.weight.load(Relaxed);
-        let fits = all <= self.pool.shared && mine <= free.saturating_mul(eagerness);
+        // The first thing is not held against what is left: of one unit nobody could ever take it otherwise.
+        let is_first = mine == units;
+        let fits = all <= self.pool.shared && (is_first || mine <= free.saturating_mul(eagerness));
         if !fits {
             self.give_back_shared(units);
         }
@@ -263,6 +265,11 @@ mod tests {
     fn a_pool_of_nothing_gives_nothing() {
         assert!(Pool::new(0).member(1).try_take(1).is_none());
         assert!(Pool::new(0).member(1).try_take(0).is_some());
+        let (pool, other) = (Pool::new(1), Pool::new(1).member(1));
+        let (only, second) = (pool.member(1), pool.member(1));
+        let share = only.try_take(1);
+        assert!(share.is_some() && other.try_take(1).is_some());
+        assert!(only.try_take(1).is_none() && second.try_take(1).is_none());
     }
 
     #[test]
