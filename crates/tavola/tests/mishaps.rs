@@ -283,8 +283,8 @@ fn is_refused_and_found(home: &Path, data: &Path) {
     doctor.env("TAVOLA_SERVER__TABLE_PORT", "0").env("TAVOLA_SERVER__ADMIN_PORT", "0");
     let done = run(&mut doctor);
     assert_eq!(done.code, Some(1), "{done:?}");
-    let found = done.stdout.lines().find(|line| line.starts_with("fail")).unwrap_or_default();
-    assert!(found.contains("more than a day ahead") && found.contains("--rewrite-versions"), "{}", done.stdout);
+    let is_found = |line: &str| line.starts_with("fail") && line.contains("more than a day ahead");
+    assert!(done.stdout.lines().any(is_found) && done.stdout.contains("--rewrite-versions"), "{}", done.stdout);
 }
 
 fn is_copied_back(home: &Path, present: i32) {
