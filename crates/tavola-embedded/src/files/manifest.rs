@@ -73,6 +73,8 @@ pub(crate) struct Manifest {
     pub(crate) records: u64,
     pub(crate) edits: u64,
     begun: bool,
+    /// Logs with lower numbers were removed.
+    logs_from: u64,
 }
 
 /// A place at which the record of files is not as it was written.
@@ -140,10 +142,10 @@ impl Manifest {
                 }
                 tag::FILE_REMOVED => removed.push((bytes.varint32()?, bytes.varint64()?)),
                 tag::FILE_ADDED => added.push(added_file(&mut bytes)?),
-                tag::LOG_SYNCED => self.logs.extend(synced_log(Bytes(bytes.prefixed()?))?),
+                tag::LOG_SYNCED => self.log_synced(Bytes(bytes.prefixed()?))?,
                 tag::LOGS_REMOVED => {
-                    let first_kept = Bytes(bytes.prefixed()?).varint64()?;
-                    self.logs = self.logs.split_off(&first_kept);
+                    self.logs_from = self.logs_from.max(Bytes(bytes.prefixed()?).varint64()?);
+                    self.logs = self.logs.split_off(&self.logs_from);
                 }
                 // Old forms, of which the length is not known.
                 tag::WAL_ADDED_OLD | tag::WAL_REMOVED_OLD => return None,
@@ -165,6 +167,16 @@ impl Manifest {
             self.files.insert(number, file);
         }
         self.edits += 1;
+        Some(())
+    }
+
+    /// A log's number, and how many bytes of it were synced, if any were yet. It may be told after the log was removed.
+    fn log_synced(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
+        let number = bytes.varint64()?;
+        if bytes.varint32()? == tag::SYNCED_BYTES && number >= self.logs_from {
+            let synced = self.logs.entry(number).or_default();
+            *synced = (*synced).max(bytes.varint64()?);
+        }
         Some(())
     }
 }
@@ -196,13 +208,6 @@ mod tag {
     pub(super) const FILE_TAIL_BYTES: u32 = 15;
     /// Fields of a new file that must be understood have this bit.
     pub(super) const FILE_MUST_KNOW: u32 = 1 << 6;
-}
-
-/// A log's number and how many bytes of it were synced; nothing if none were yet.
-fn synced_log(mut bytes: Bytes<'_>) -> Option<Option<(u64, u64)>> {
-    let number = bytes.varint64()?;
-    let has_bytes = bytes.varint32()? == tag::SYNCED_BYTES;
-    Some(if has_bytes { Some((number, bytes.varint64()?)) } else { None })
 }
 
 /// Its number, its highest sequence number, and what else there is to know.
