@@ -32,8 +32,9 @@ impl Setting {
     #[must_use]
     pub fn taken(&self) -> Taken {
         match self.path {
-            // The password goes with the certificate.
-            "server.accounts_folder" | "log.level" | "tls.key" | "tls.password" => Taken::OnReload,
+            "server.accounts_folder" | "log.level" => Taken::OnReload,
+            // They go with the certificate.
+            "tls.key" | "tls.password" | "tls.client_ca" | "tls.client_auth" => Taken::OnReload,
             path if path.starts_with("targets.") => Taken::OnReload,
             "tls.cert" | "log.file" | "log.access_file" => Taken::IfGivenAtStart,
             _ => Taken::AtStart,

@@ -33,12 +33,19 @@ impl ShownValue {
 }
 
 impl Layers {
+    /// A folder of accounts that nobody named and that is not there: written down it would be a mistake.
+    fn is_absent_folder(&self, path: &str) -> bool {
+        let is_folder = path == "server.accounts_folder" && self.origin(path) == Origin::Default;
+        is_folder && !Path::new(self.text(path)).exists()
+    }
+
     /// Every setting with its value and origin, secrets masked.
     pub fn shown(&self) -> impl Iterator<Item = ShownValue> {
         let plain = SETTINGS.iter().map(|setting| {
             let value = self.text(setting.path);
             let hidden = setting.is_secret() && !value.is_empty();
-            (setting.path.to_owned(), if hidden { MASK.to_owned() } else { in_full(setting.path, value) }, hidden)
+            let shown = if hidden { MASK.to_owned() } else { in_full(setting.path, value) };
+            (setting.path.to_owned(), shown, hidden || self.is_absent_folder(setting.path))
         });
         let named = self.written().filter_map(|(path, value)| {
             let (section, _, field) = NamedSection::split(path)?;

@@ -86,6 +86,15 @@ fn what_show_prints_passes_check() {
 }
 
 #[test]
+fn what_show_prints_without_accounts_passes_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = run(in_folder(folder.path()).args(["config", "show"])).text();
+    std::fs::write(folder.path().join("shown.toml"), shown).unwrap();
+    let done = run(in_folder(folder.path()).args(["config", "check", "--config", "shown.toml"]));
+    assert!(done.text().starts_with("the configuration is good"));
+}
+
+#[test]
 fn a_first_file_is_written_with_every_setting() {
     let folder = tempfile::tempdir().unwrap();
     let done = run(in_folder(folder.path()).args(["config", "init"])).text();
