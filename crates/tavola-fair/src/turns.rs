@@ -155,7 +155,7 @@ impl Line {
     }
 
     /// A place for work of so many units, waited for until `time` is over. A tenant that has less than its share by then is
-    /// not to blame for the wait, and is given [`PATIENCE`] times as long.
+    /// not to blame for the wait, and is given many times as long.
     ///
     /// # Errors
     /// [`Refused`] if it is over first.

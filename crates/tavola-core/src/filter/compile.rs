@@ -1,6 +1,6 @@
 //! A filter made ready for many rows.
 //!
-//! [`eval::matches`](super::eval::matches) is the definition; this is the same condition in a form whose cost per term
+//! [`super::eval::matches`] is the definition; this is the same condition in a form whose cost per term
 //! depends neither on the row's properties nor on the tree around the term. Every property that the filter names has a
 //! slot, which a store fills in one walk over the row. The terms are a list of tests, each of which names the test that
 //! follows it when it holds and when it does not: a row takes one path through them and leaves as soon as its fate is
