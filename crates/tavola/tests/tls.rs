@@ -225,7 +225,8 @@ async fn answers_without_a_body_have_none() {
     let head = Request::builder().method(Method::HEAD).uri(&uri).body(whole(Bytes::new())).unwrap();
     let response = client.send(head).await.unwrap();
     assert!(response.status().is_client_error() && response.body().is_empty(), "{response:?}");
-    let filler = "a".repeat(200_000);
+    // More than is taken, and not so much that the connection ends for it.
+    let filler = "a".repeat(90_000);
     let huge = Request::get(&uri).header("x-filler", filler).body(whole(Bytes::new())).unwrap();
     let response = client.send(huge).await.unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
