@@ -124,6 +124,7 @@ pub struct Node {
     reloading: Mutex<()>,
     /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
     pub(crate) open_requests: AtomicUsize,
+    pub(crate) http2_connections: AtomicUsize,
     /// What each account has of what is bounded.
     pub(crate) tenants: Tenants,
     /// Memory for the heads of requests, shared out between connections.
@@ -160,6 +161,7 @@ impl Node {
             configuration: Box::new(config.clone()),
             reloading: Mutex::new(()),
             open_requests: AtomicUsize::new(0),
+            http2_connections: AtomicUsize::new(0),
             tenants: Tenants::new(&config.limits),
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
             auth_failures: Arc::new(AuthFailures::new(config.auth_failures)),

@@ -3,9 +3,8 @@
 use std::fmt::Debug;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
 use tavola_core::{DateTime, Timestamp};
 
 /// A clock. It may go back: stores see to it that versions do not.
@@ -29,41 +28,51 @@ pub const JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let (machine, steady) = (time_of_day(), BEGUN.time_of_day + self.elapsed());
-        let has_jumped = machine.abs_diff(steady) > JUMP_MAX;
+        let machine = time_of_day();
+        let is_near = |steady: Duration| machine.abs_diff(BEGUN.time_of_day + steady) <= JUMP_MAX;
+        // The expensive clock is asked only where the cheap one finds something odd.
+        let steady = if is_near(self.elapsed()) { self.elapsed() } else { since_begun() };
+        let has_jumped = !is_near(steady);
         let is_told = HAS_JUMPED.load(Ordering::Relaxed) == has_jumped;
         if !is_told && HAS_JUMPED.swap(has_jumped, Ordering::Relaxed) != has_jumped {
             tell(has_jumped, machine);
         }
-        Timestamp::new(DateTime::from_unix(if has_jumped { steady } else { machine }))
+        Timestamp::new(DateTime::from_unix(if has_jumped { BEGUN.time_of_day + steady } else { machine }))
     }
 
     fn elapsed(&self) -> Duration {
-        since_boot().saturating_sub(BEGUN.since_boot)
+        BEGUN.at.elapsed()
     }
 }
 
 /// When this process first asked for the time.
 struct Begun {
     time_of_day: Duration,
-    since_boot: Duration,
+    at: Instant,
+    uptime: Option<Duration>,
 }
 
-static BEGUN: LazyLock<Begun> = LazyLock::new(|| Begun { time_of_day: time_of_day(), since_boot: since_boot() });
+static BEGUN: LazyLock<Begun> =
+    LazyLock::new(|| Begun { time_of_day: time_of_day(), at: Instant::now(), uptime: uptime() });
 static HAS_JUMPED: AtomicBool = AtomicBool::new(false);
 
 fn time_of_day() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// This clock goes on while the machine sleeps: a laptop that wakes up after a week has not jumped.
-fn since_boot() -> Duration {
-    #[cfg(target_os = "linux")]
-    const STEADY: ClockId = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    const STEADY: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(STEADY);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+/// The time since this process began, with what the machine slept: a laptop that wakes up after a week has not jumped.
+fn since_begun() -> Duration {
+    match (BEGUN.uptime, uptime()) {
+        (Some(begun), Some(now)) => now.saturating_sub(begun),
+        _ => BEGUN.at.elapsed(),
+    }
+}
+
+/// How long the machine has been up, asleep or not; `None` where it does not tell. Unlike `Instant` it goes on in its sleep.
+fn uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = text.split(' ').next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn tell(has_jumped: bool, machine: Duration) {
@@ -81,7 +90,7 @@ fn tell(has_jumped: bool, machine: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, SystemClock, since_boot, time_of_day};
+    use super::{Clock, SystemClock, since_begun, time_of_day};
     use std::time::Duration;
 
     #[test]
@@ -90,6 +99,8 @@ mod tests {
         let now = SystemClock.now().date_time();
         let since = now.ticks().abs_diff(tavola_core::DateTime::from_unix(before).ticks());
         assert!(since < 600 * 10_000_000, "{now}");
-        assert!(since_boot() > Duration::ZERO && SystemClock.elapsed() < since_boot());
+        // The uptime is told in hundredths of a second.
+        let (awake, all) = (SystemClock.elapsed(), since_begun());
+        assert!(all + Duration::from_millis(20) >= awake, "{awake:?} {all:?}");
     }
 }

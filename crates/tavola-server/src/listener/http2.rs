@@ -26,8 +26,11 @@ use crate::connection::Connection;
 use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
 
-/// Requests of one connection at a time; more wait at the client.
-const STREAMS_MAX: u32 = 100;
+/// Requests of one connection at a time; more wait at the client. Fewer where there are many connections: what a stream
+/// leaves behind in its connection, about 1.6 KB, stays there until the connection ends.
+const STREAMS_MAX: usize = 100;
+const STREAMS_MIN: usize = 8;
+const STREAMS_OF_ALL_MAX: usize = 20_000;
 /// Bodies and answers of one connection at a time, whatever its account may have: a few of the largest.
 const CONNECTION_BODY_BYTES_MAX: u64 = 32 << 20;
 const FRAME_BYTES_MAX: u32 = 16 * 1024;
@@ -49,6 +52,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let limits = node.limits;
+    let _open = OpenConnection::begin(Arc::clone(&node));
+    let streams = streams_max(node.http2_connections.load(Ordering::Relaxed));
     let activity = Arc::new(Activity::default());
     let requests = Arc::clone(&activity);
     let peer = connection.peer;
@@ -65,7 +70,7 @@ where
             Err(error) => Either::Right(ready(refusal(error))),
         }
     });
-    let mut served = pin!(builder(&limits).serve_connection(TokioIo::new(stream), service));
+    let mut served = pin!(builder(&limits, streams).serve_connection(TokioIo::new(stream), service));
     let time_to_finish = tokio::select! {
         result = served.as_mut() => return result.unwrap_or_else(|error| ended(peer, &error)),
         // What may be left is a reply that nobody reads.
@@ -78,10 +83,16 @@ where
     }
 }
 
-fn builder(limits: &Limits) -> Builder<StreamExecutor> {
+/// How many streams the next connection has, with so many others.
+fn streams_max(connections: usize) -> u32 {
+    let streams = (STREAMS_OF_ALL_MAX / connections.max(1)).clamp(STREAMS_MIN, STREAMS_MAX);
+    u32::try_from(streams).unwrap_or(u32::MAX)
+}
+
+fn builder(limits: &Limits, streams: u32) -> Builder<StreamExecutor> {
     let mut http = Builder::new(StreamExecutor { time: limits.body_time });
     http.timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(streams)
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .max_frame_size(FRAME_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -135,6 +146,22 @@ async fn answer(
     Ok(response.map(|body| Answer::new(body, Some(head))))
 }
 
+/// Counts a connection for as long as it is served.
+struct OpenConnection(Arc<Node>);
+
+impl OpenConnection {
+    fn begin(node: Arc<Node>) -> Self {
+        node.http2_connections.fetch_add(1, Ordering::Relaxed);
+        Self(node)
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.http2_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The requests of one connection.
 #[derive(Debug, Default)]
 struct Activity {
@@ -180,7 +207,12 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{Activity, OpenRequest};
+    use super::{Activity, OpenRequest, streams_max};
+
+    #[test]
+    fn many_connections_have_fewer_streams() {
+        assert_eq!([0, 1, 200, 400, 1000, 100_000].map(streams_max), [100, 100, 100, 50, 20, 8]);
+    }
 
     const TIME: Duration = Duration::from_secs(10);
 
