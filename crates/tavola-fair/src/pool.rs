@@ -119,8 +119,7 @@ impl Member {
 
     fn part(&self, of_all: u64) -> u64 {
         let weights = self.pool.weights.load(Relaxed).max(1);
-        let part = u128::from(of_all) * u128::from(self.weight.load(Relaxed)) / u128::from(weights);
-        u64::try_from(part).unwrap_or(of_all)
+        of_all.saturating_mul(self.weight.load(Relaxed)) / weights
     }
 
     /// Takes first and looks then: of two that come at the same moment both may be refused, never both served with the
