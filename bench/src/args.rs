@@ -110,6 +110,10 @@ pub(crate) struct Args {
     /// The server's binary [default: the release build]
     #[arg(long, value_name = "PATH")]
     pub(crate) server: Option<PathBuf>,
+
+    /// Another build of the server to compare with, as `before`
+    #[arg(long, value_name = "PATH")]
+    pub(crate) before: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -122,6 +126,8 @@ Examples:
       The same while all of it is in memory
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
       Durable writes; syncs per second stand beside the rates
+  cargo xtask bench get insert scan filter --before /tmp/tavola-of-yesterday
+      What a change did, in the same run
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg
       Everything, and the picture; about a quarter of an hour";
 

@@ -63,6 +63,9 @@ fn command() -> String {
 fn servers(args: &Args) -> Result<Vec<Box<dyn BenchServer>>> {
     let tavola = Tavola::find(args.server.as_deref(), &args.settings)?;
     let mut servers: Vec<Box<dyn BenchServer>> = vec![Box::new(tavola)];
+    if let Some(before) = &args.before {
+        servers.push(Box::new(Tavola::before(before, &args.settings)?));
+    }
     if args.against.contains(&Rival::Azurite) {
         servers.push(Box::new(Azurite::install()?));
     }

@@ -129,6 +129,8 @@ impl Series {
             (Self::Scan, "azurite") => Some(40.0),
             (Self::Filter, "engine") => Some(0.5),
             (Self::Mixed, "azurite") => Some(20.0),
+            // Less is noise.
+            (Self::Get | Self::Insert | Self::Scan | Self::Filter, "before") => Some(0.97),
             _ => None,
         }
     }

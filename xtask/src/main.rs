@@ -28,6 +28,7 @@ mod tidy;
 mod toolchain;
 mod torture;
 mod unity;
+mod watchdog;
 mod workspace;
 
 use std::env;

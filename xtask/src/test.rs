@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::{
     conformance, deny, doc_snippets, fuzz, install, leaks, on_cassandra, progress, ratchet, rocksdb, sdk, server,
-    shell, tidy, torture, workspace,
+    shell, tidy, torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -21,6 +21,9 @@ Runs every check that guards a landing; installs what is missing after saying so
   --keep-going      do not stop at the first step that fails
   --deny            install cargo-deny if it is not there (takes minutes); without it that step is skipped
   --list            list the steps";
+
+/// Several times what the longest step takes on a busy machine: beyond it, a step hangs.
+const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 
 struct Step {
     name: &'static str,
@@ -112,7 +115,8 @@ fn run_steps(steps: &[&Step], options: &Options) -> Vec<Report> {
         }
         println!("\n[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.about);
         let start = Instant::now();
-        let outcome = (step.run)(options).unwrap_or_else(|failure| Outcome::Failed(failure.to_string()));
+        let outcome = watchdog::within(STEP_MAX, step.name, || (step.run)(options));
+        let outcome = outcome.unwrap_or_else(|failure| Outcome::Failed(failure.to_string()));
         let elapsed = start.elapsed();
         if let Outcome::Failed(reason) = &outcome {
             eprintln!("error: {reason}");

@@ -1,4 +1,4 @@
-//! Our own server, from the release build beside this program or from where `--server` points.
+//! Our own server, from the release build beside this program or from where `--server` points, and another build of it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use tavola_load::{Context, Failure, Result};
 
 #[derive(Debug)]
 pub(crate) struct Tavola {
+    name: &'static str,
     binary: PathBuf,
     version: String,
     settings: Vec<(String, String)>,
@@ -26,13 +27,18 @@ impl Tavola {
             Failure::new(format!("no server at {path} ({error}): `cargo build --release -p tavola` makes one"))
         })?;
         let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("tavola ").to_owned();
-        Ok(Self { binary, version, settings: settings.to_vec() })
+        Ok(Self { name: "tavola", binary, version, settings: settings.to_vec() })
+    }
+
+    /// Another build, as a rival of ours.
+    pub(crate) fn before(binary: &Path, settings: &[(String, String)]) -> Result<Self> {
+        Ok(Self { name: "before", ..Self::find(Some(binary), settings)? })
     }
 }
 
 impl BenchServer for Tavola {
     fn name(&self) -> &'static str {
-        "tavola"
+        self.name
     }
 
     fn version(&self) -> &str {

@@ -13,7 +13,7 @@ use crate::config::Limits;
 /// commit, and so little that a write behind all of it is not late.
 const WRITE_UNITS: u64 = 2048;
 /// A write takes one unit, and one more for each of these in its body.
-const WRITE_UNIT_BYTES: u64 = 8 * 1024;
+const WRITE_UNIT_BYTES: u64 = 2 * 1024;
 
 /// The resources, and the accounts that have used them.
 #[derive(Debug)]

@@ -145,6 +145,8 @@ async fn put_new(commits: Commits, row_key: &str) -> Result<Verdict, StoreError>
 /// Lets the first commit reach the disk and waits there, so that all later ones wait in the queue.
 async fn occupy(disk: &TestDisk, commits: &Commits) -> tokio::task::JoinHandle<Result<Verdict, StoreError>> {
     disk.hold();
+    // Earlier writes of the test reached it too. They are answered, so none of them is still on its way there.
+    disk.is_reached.store(false, Ordering::SeqCst);
     let first = tokio::spawn(put(Arc::clone(commits), "first".to_owned(), 0));
     while !disk.is_reached.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
