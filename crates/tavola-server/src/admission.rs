@@ -3,7 +3,8 @@
 //! A request comes here when it is whole and understood, so that nobody who is slow in sending holds a place. Point reads
 //! cost microseconds; they are only counted. Queries cost milliseconds each, so few of them run at a time, in a pool of
 //! their own (`lane`), and writes queue up for the disk: both wait for a moment. Whoever would have to wait longer is
-//! refused: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends.
+//! refused: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends. Only a body
+//! of which merely the reading takes long waits before it is understood.
 //!
 //! All of it is shared out between accounts (`tenants`): one that asks for too much waits behind itself.
 
@@ -21,6 +22,9 @@ use crate::tenants::{Tenant, write_units};
 
 /// The longest that a request waits for its turn.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A batch of so many bytes takes a millisecond to read.
+const LARGE_BODY_BYTES: usize = 256 * 1024;
 
 /// How much there is to do for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,16 +58,30 @@ pub(crate) enum Place {
     Query(Turn),
 }
 
-/// A place for this work of the tenant's.
+/// A turn for a body before it is read, if that takes long: for the write that it will be.
 ///
 /// # Errors
 /// `ServerBusy`.
-pub(crate) async fn admit(tenant: &Tenant, work: Work) -> Result<Admitted, Rejection> {
+pub(crate) async fn admit_body(tenant: &Tenant, body_bytes: usize) -> Result<Option<Turn>, Rejection> {
+    if body_bytes < LARGE_BODY_BYTES {
+        return Ok(None);
+    }
+    turn(&tenant.writes, write_units(body_bytes as u64)).await.map(Some)
+}
+
+/// A place for this work of the tenant's, whose body may have its turn already.
+///
+/// # Errors
+/// `ServerBusy`.
+pub(crate) async fn admit(tenant: &Tenant, work: Work, of_body: Option<Turn>) -> Result<Admitted, Rejection> {
     let request = tenant.requests.try_take(1).ok_or_else(busy)?;
     let place = match work {
         Work::Point => Place::Here,
         Work::Query => Place::Query(turn(&tenant.queries, 1).await?),
-        Work::Write { body_bytes } => Place::Write(turn(&tenant.writes, write_units(body_bytes)).await?),
+        Work::Write { body_bytes } => Place::Write(match of_body {
+            Some(turn) => turn,
+            None => turn(&tenant.writes, write_units(body_bytes)).await?,
+        }),
     };
     Ok(Admitted { request, place })
 }
@@ -132,30 +150,46 @@ mod tests {
         let (greedy, polite) = (tenant(&requests, &queries), tenant(&requests, &queries));
         let mut held = Vec::new();
         let refused = loop {
-            match admit(&greedy, Work::Point).await {
+            match admit(&greedy, Work::Point, None).await {
                 Ok(admitted) => held.push(admitted),
                 Err(rejection) => break rejection,
             }
         };
         assert!(matches!(refused, Rejection::ServerBusy { retry_after_seconds: 1 }));
         assert_eq!(held.len(), 9 + 16, "its guarantee, and nearly all that is shared");
-        admit(&polite, Work::Point).await.unwrap();
+        admit(&polite, Work::Point, None).await.unwrap();
         held.pop();
-        admit(&greedy, Work::Point).await.unwrap();
+        admit(&greedy, Work::Point, None).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_query_waits_for_a_moment_and_others_do_not() {
         let (requests, queries) = (Pool::new(100), Turns::new(1));
         let (greedy, polite) = (tenant(&requests, &queries), tenant(&requests, &queries));
-        let _running = admit(&greedy, Work::Query).await.unwrap();
+        let _running = admit(&greedy, Work::Query, None).await.unwrap();
         let start = tokio::time::Instant::now();
-        admit(&greedy, Work::Point).await.unwrap();
-        admit(&polite, Work::Query).await.unwrap();
+        admit(&greedy, Work::Point, None).await.unwrap();
+        admit(&polite, Work::Query, None).await.unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(matches!(admit(&greedy, Work::Query).await, Err(Rejection::ServerBusy { .. })));
+        assert!(matches!(admit(&greedy, Work::Query, None).await, Err(Rejection::ServerBusy { .. })));
         assert_eq!(start.elapsed(), QUEUE_TIMEOUT);
         assert_eq!(greedy.requests.stats().used, 1, "whoever was refused or is done holds nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_body_waits_before_it_is_read_and_not_again() {
+        let writes = Turns::new(write_units(LARGE_BODY_BYTES as u64));
+        let mut tenant = tenant(&Pool::new(100), &Turns::new(1));
+        tenant.writes = writes.line(1);
+        assert!(admit_body(&tenant, LARGE_BODY_BYTES - 1).await.unwrap().is_none());
+        let held = admit_body(&tenant, LARGE_BODY_BYTES).await.unwrap();
+        assert!(held.is_some());
+        assert!(matches!(admit_body(&tenant, LARGE_BODY_BYTES).await, Err(Rejection::ServerBusy { .. })));
+        let work = Work::Write { body_bytes: LARGE_BODY_BYTES as u64 };
+        let admitted = admit(&tenant, work, held).await.unwrap();
+        assert!(matches!(admitted.place, Place::Write(_)));
+        drop(admitted);
+        assert!(admit_body(&tenant, LARGE_BODY_BYTES).await.unwrap().is_some());
     }
 
     #[test]

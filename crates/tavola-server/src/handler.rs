@@ -23,7 +23,7 @@ use tavola_protocol::{
 use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::{StopToken, StoreError};
 
-use crate::admission::{Admitted, Place, admit, busy, work};
+use crate::admission::{Admitted, Place, admit, admit_body, busy, work};
 use crate::body::{self, BodyError, RequestBody};
 use crate::body_memory::{BodyMemory, BodyShare};
 use crate::config::Account;
@@ -199,11 +199,16 @@ impl<'a> RequestInHand<'a> {
         let (body, share) = body::read(body, self.node.limits.body_time, &memory).await?;
         self.subject.request_bytes = body.len() as u64;
         account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
-        let request = parse_request(&self.parts, &body, address, &mut self.presentation)?;
+        let of_body = admit_body(&tenant, body.len()).await?;
+        let request = match of_body {
+            None => parse_request(&self.parts, &body, address, &mut self.presentation)?,
+            Some(_) => Box::pin(self.parse_aside(address, &body)).await?,
+        };
         self.subject.describe(&request, &self.node.telemetry);
         grant.permits(&request).map_err(Rejection::from)?;
         self.permitted = true;
-        let Admitted { request: _until_answered, place } = admit(&tenant, work(&request, body.len() as u64)).await?;
+        let Admitted { request: _until_answered, place } =
+            admit(&tenant, work(&request, body.len() as u64), of_body).await?;
         let _until_written = match place {
             Place::Query(turn) => return self.query(grant, request, turn, memory).await,
             Place::Write(turn) => Some(turn),
@@ -215,6 +220,20 @@ impl<'a> RequestInHand<'a> {
         let response = render_reply(&answer.reply, &self.exchange());
         // The request's own body is not needed any more; its share serves the answer.
         Ok(if is_write { answered(response, &memory, share) } else { held(response, &memory)? })
+    }
+
+    /// Reads a large body where point requests do not have to wait for it.
+    async fn parse_aside(&mut self, address: &Address, body: &Bytes) -> Result<TableRequest, Rejection> {
+        let (parts, body, address) = (self.parts.clone(), body.clone(), address.clone());
+        let mut presentation = self.presentation.clone();
+        let parse = move || {
+            let request = parse_request(&parts, &body, &address, &mut presentation);
+            (request, presentation)
+        };
+        let parsed = self.node.query_lane.run_at_once(parse).await;
+        let (request, presentation) = parsed.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        self.presentation = presentation;
+        request
     }
 
     /// Finds and writes down a page where point requests do not have to wait for it.

@@ -44,10 +44,21 @@ impl QueryLane {
         turn: Turn,
         query: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {
-        let query = InTurns::new(turn, query);
+        self.spawn(InTurns::new(turn, query)).await
+    }
+
+    /// Runs work that takes milliseconds and never pauses, and that is shared out already.
+    pub(crate) async fn run_at_once<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        self.spawn(async move { work() }).await
+    }
+
+    async fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, JoinError> {
         let mut running = AbortOnDrop(match &self.runtime {
-            Some(runtime) => runtime.spawn(query),
-            None => Handle::current().spawn(query),
+            Some(runtime) => runtime.spawn(work),
+            None => Handle::current().spawn(work),
         });
         (&mut running.0).await
     }
