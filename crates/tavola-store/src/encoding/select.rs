@@ -1,10 +1,10 @@
 //! Rows held against a filter where their bytes lie.
 //!
-//! One walk over a row's value notes where the properties that the filter names have their values, and ends with the last of
-//! them. The rows of a table tend to have the same properties in the same order, so the walk expects the names of the row
+//! One walk over a row's value notes where the properties that the filter names have their values. The rows of a table tend to have the same properties in the same order, so the walk expects the names of the row
 //! before: a property then costs one comparison of bytes, however many the filter names.
 //!
-//! A row that the filter leaves out was checked as far as the filter looked; one that it takes is checked whole.
+//! A row that the filter takes is checked whole; one that it leaves out as far as the filter had to look. Which of both the next
+//! row will be is guessed from the one before, so that few rows are walked over twice or for nothing.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct RowFilter {
     layout: Layout,
     /// Where the row at hand has the value of each slot.
     places: Vec<Option<Place>>,
+    /// The row before was taken.
+    took_last: bool,
 }
 
 impl RowFilter {
@@ -30,7 +32,7 @@ impl RowFilter {
     #[must_use]
     pub fn new(filter: Arc<CompiledFilter>) -> Self {
         let places = vec![None; filter.slots()];
-        Self { filter, layout: Layout::default(), places }
+        Self { filter, layout: Layout::default(), places, took_last: false }
     }
 
     /// The row, checked as [`RowRef::new`] does; `None` if it does not satisfy the filter.
@@ -44,18 +46,23 @@ impl RowFilter {
         value: &'a [u8],
     ) -> Result<Option<RowRef<'a>>, StoreError> {
         let damaged = |damage| RowRef::damaged(partition_key, row_key, damage);
-        let walked = self.resolve(value).map_err(damaged)?;
-        if !self.matches(partition_key.into(), row_key.into(), walked) {
+        let extent = if self.took_last { Extent::Whole } else { Extent::Asked };
+        let walked = self.resolve(value, extent).map_err(damaged)?;
+        self.took_last = self.matches(partition_key.into(), row_key.into(), walked);
+        if !self.took_last {
             return Ok(None);
         }
-        let value = ValueRef::new(value).map_err(damaged)?;
+        let value = match extent {
+            Extent::Whole => ValueRef::checked_before(value),
+            Extent::Asked => ValueRef::new(value).map_err(damaged)?,
+        };
         Ok(Some(RowRef { partition_key: partition_key.into(), row_key: row_key.into(), value }))
     }
 
     /// True if a row satisfies the filter.
     #[must_use]
     pub fn accepts(&mut self, row: &Row) -> bool {
-        let walked = self.resolve(row.value());
+        let walked = self.resolve(row.value(), Extent::Asked);
         debug_assert!(walked.is_ok(), "a row is checked when it is made");
         let RowRef { partition_key, row_key, .. } = row.as_row_ref();
         walked.is_ok_and(|value| self.matches(partition_key, row_key, value))
@@ -65,8 +72,8 @@ impl RowFilter {
         self.filter.matches(&Resolved { partition_key, row_key, value, places: &self.places })
     }
 
-    /// Fills the slots, and checks what is in them.
-    fn resolve<'a>(&mut self, value: &'a [u8]) -> Result<WalkedValue<'a>, &'static str> {
+    /// Fills the slots, and checks what is in them, or all.
+    fn resolve<'a>(&mut self, value: &'a [u8], extent: Extent) -> Result<WalkedValue<'a>, &'static str> {
         self.places.fill(None);
         let (mut index, mut missing) = (0, self.places.len());
         walk(value, |reader, tag| {
@@ -79,11 +86,24 @@ impl RowFilter {
                     missing -= 1;
                     reader.check_value(tag)?;
                 }
+                _ if extent == Extent::Whole => reader.check_value(tag)?,
                 _ => reader.skip_value(tag)?,
             }
-            Some(if missing == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Some(if missing == 0 && extent == Extent::Asked {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
         })
     }
+}
+
+/// How much of a row is walked over and checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Up to the last property that the filter names.
+    Asked,
+    Whole,
 }
 
 /// A row and where it has what the filter asks for.
