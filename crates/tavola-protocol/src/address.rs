@@ -67,7 +67,7 @@ fn host(parts: &Parts) -> Result<&str, Rejection> {
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
     if parts.version == Version::HTTP_2
         && let (Some(authority), Some(header)) = (authority, header)
-        && !authority.eq_ignore_ascii_case(header)
+        && !without_default_port(authority).eq_ignore_ascii_case(without_default_port(header))
     {
         return Err(invalid(header));
     }
@@ -113,6 +113,11 @@ fn without_repeated_account<'a>(rest: &'a str, account: &AccountName, query: Opt
     let (segment, tail) = first_segment(rest);
     let repeated = segment == account.as_str() && matches!(tail, "" | "/");
     if repeated && query.is_some_and(|query| query.contains("restype=service")) { tail } else { rest }
+}
+
+/// The default port of TLS, without which HTTP/2 is not spoken, names the same host.
+fn without_default_port(host: &str) -> &str {
+    host.strip_suffix(":443").unwrap_or(host)
 }
 
 /// Takes the account from the path of a request inside a batch. Such a path may have it or not, whatever the style of
@@ -220,6 +225,8 @@ mod tests {
         assert!(refused(located(http2().header("host", "other"))));
         assert_eq!(located(http2()), base());
         assert_eq!(located(http2().header("host", "LOCALHOST")), base());
+        assert_eq!(located(http2().header("host", "localhost:443")), base());
+        assert!(refused(located(http2().header("host", "localhost:444"))));
         // In HTTP/1 the target of a request to a proxy counts, whatever the header says.
         assert_eq!(located(Request::builder().uri("http://localhost/acct/T").header("host", "other")), base());
     }
