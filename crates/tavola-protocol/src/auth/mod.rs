@@ -4,6 +4,7 @@
 //! and a token of somebody whom the server trusts. What each may do is the core's to decide.
 
 pub mod admin;
+pub mod canonical;
 mod presented;
 pub mod sas;
 pub mod shared_key;
