@@ -211,6 +211,8 @@ fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, Op
             if mark::has_bad_line(folder.path()) {
                 let what = "one of its two lines is not whole; the other one counts, and the next start writes it anew";
                 report.damage(Place::File { name: mark::NAME.to_owned(), offset: None }, what);
+                // If it was the newer one, the last group of writes is not covered.
+                report.log_end_unknown = true;
             }
             Ok(synced)
         }

@@ -107,7 +107,8 @@ pub struct Report {
     /// True if the record of files cannot be relied on, so that table files and logs were read that it does not name: what
     /// they hold may have been deleted since, and a file that is missing as a whole is not noticed.
     pub files_unknown: bool,
-    /// True if nothing says how far writes were acknowledged, so that a log which lost its end is not noticed.
+    /// True if it is not known how far writes were acknowledged, so that a log which lost its end, or only the last group of
+    /// writes, is not noticed.
     pub log_end_unknown: bool,
 }
 
