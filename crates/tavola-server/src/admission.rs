@@ -22,6 +22,8 @@ use crate::tenants::{Tenant, write_units};
 
 /// The longest that a request waits for its turn.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The same for a large body: it has come all the way, and would have to come again.
+const BODY_QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A batch of so many bytes takes a millisecond to read.
 const LARGE_BODY_BYTES: usize = 256 * 1024;
@@ -66,7 +68,7 @@ pub(crate) async fn admit_body(tenant: &Tenant, body_bytes: usize) -> Result<Opt
     if body_bytes < LARGE_BODY_BYTES {
         return Ok(None);
     }
-    turn(&tenant.writes, write_units(body_bytes as u64)).await.map(Some)
+    turn(&tenant.writes, write_units(body_bytes as u64), BODY_QUEUE_TIMEOUT).await.map(Some)
 }
 
 /// A place for this work of the tenant's, whose body may have its turn already.
@@ -77,17 +79,17 @@ pub(crate) async fn admit(tenant: &Tenant, work: Work, of_body: Option<Turn>) ->
     let request = tenant.requests.try_take(1).ok_or_else(busy)?;
     let place = match work {
         Work::Point => Place::Here,
-        Work::Query => Place::Query(turn(&tenant.queries, 1).await?),
+        Work::Query => Place::Query(turn(&tenant.queries, 1, QUEUE_TIMEOUT).await?),
         Work::Write { body_bytes } => Place::Write(match of_body {
             Some(turn) => turn,
-            None => turn(&tenant.writes, write_units(body_bytes)).await?,
+            None => turn(&tenant.writes, write_units(body_bytes), QUEUE_TIMEOUT).await?,
         }),
     };
     Ok(Admitted { request, place })
 }
 
-async fn turn(line: &std::sync::Arc<Line>, units: u64) -> Result<Turn, Rejection> {
-    line.take(units, QUEUE_TIMEOUT).await.map_err(|Refused| busy())
+async fn turn(line: &std::sync::Arc<Line>, units: u64, time: Duration) -> Result<Turn, Rejection> {
+    line.take(units, time).await.map_err(|Refused| busy())
 }
 
 /// What a request of the Table service asks for. A query that can read but a few rows is a point request in all but name.
