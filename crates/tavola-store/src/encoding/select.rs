@@ -46,20 +46,23 @@ impl RowFilter {
         value: &'a [u8],
     ) -> Result<Option<RowRef<'a>>, StoreError> {
         let damaged = |damage| RowRef::damaged(partition_key, row_key, damage);
-        let is_whole = self.took_last;
-        let walked = if is_whole { self.resolve::<true>(value) } else { self.resolve::<false>(value) };
-        self.took_last = self.matches(partition_key.into(), row_key.into(), walked.map_err(damaged)?);
+        let extent = if self.took_last { Extent::Whole } else { Extent::Asked };
+        let walked = self.resolve(value, extent).map_err(damaged)?;
+        self.took_last = self.matches(partition_key.into(), row_key.into(), walked);
         if !self.took_last {
             return Ok(None);
         }
-        let value = if is_whole { ValueRef::checked_before(value) } else { ValueRef::new(value).map_err(damaged)? };
+        let value = match extent {
+            Extent::Whole => ValueRef::checked_before(value),
+            Extent::Asked => ValueRef::new(value).map_err(damaged)?,
+        };
         Ok(Some(RowRef { partition_key: partition_key.into(), row_key: row_key.into(), value }))
     }
 
     /// True if a row satisfies the filter.
     #[must_use]
     pub fn accepts(&mut self, row: &Row) -> bool {
-        let walked = self.resolve::<false>(row.value());
+        let walked = self.resolve(row.value(), Extent::Asked);
         debug_assert!(walked.is_ok(), "a row is checked when it is made");
         let RowRef { partition_key, row_key, .. } = row.as_row_ref();
         walked.is_ok_and(|value| self.matches(partition_key, row_key, value))
@@ -69,8 +72,8 @@ impl RowFilter {
         self.filter.matches(&Resolved { partition_key, row_key, value, places: &self.places })
     }
 
-    /// Fills the slots. Checks the `WHOLE` value, or only what is in the slots, ending with the last of them.
-    fn resolve<'a, const WHOLE: bool>(&mut self, value: &'a [u8]) -> Result<WalkedValue<'a>, &'static str> {
+    /// Fills the slots, and checks what is in them, or all.
+    fn resolve<'a>(&mut self, value: &'a [u8], extent: Extent) -> Result<WalkedValue<'a>, &'static str> {
         self.places.fill(None);
         let (mut index, mut missing) = (0, self.places.len());
         walk(value, |reader, tag| {
@@ -83,12 +86,24 @@ impl RowFilter {
                     missing -= 1;
                     reader.check_value(tag)?;
                 }
-                _ if WHOLE => reader.check_value(tag)?,
+                _ if extent == Extent::Whole => reader.check_value(tag)?,
                 _ => reader.skip_value(tag)?,
             }
-            Some(if missing == 0 && !WHOLE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Some(if missing == 0 && extent == Extent::Asked {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
         })
     }
+}
+
+/// How much of a row is walked over and checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Up to the last property that the filter names.
+    Asked,
+    Whole,
 }
 
 /// A row and where it has what the filter asks for.
