@@ -30,7 +30,7 @@ use crate::node::Node;
 /// leaves behind in its connection, about 1.6 KB, stays there until the connection ends.
 const STREAMS_MAX: usize = 100;
 const STREAMS_MIN: usize = 8;
-const STREAMS_OF_ALL_MAX: usize = 20_000;
+const STREAMS_OF_ALL_MAX: usize = 8_000;
 /// Bodies and answers of one connection at a time, whatever its account may have: a few of the largest.
 const CONNECTION_BODY_BYTES_MAX: u64 = 32 << 20;
 const FRAME_BYTES_MAX: u32 = 16 * 1024;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn many_connections_have_fewer_streams() {
-        assert_eq!([0, 1, 200, 400, 1000, 100_000].map(streams_max), [100, 100, 100, 50, 20, 8]);
+        assert_eq!([0, 1, 80, 160, 400, 1000, 100_000].map(streams_max), [100, 100, 100, 50, 20, 8, 8]);
     }
 
     const TIME: Duration = Duration::from_secs(10);
