@@ -46,23 +46,20 @@ impl RowFilter {
         value: &'a [u8],
     ) -> Result<Option<RowRef<'a>>, StoreError> {
         let damaged = |damage| RowRef::damaged(partition_key, row_key, damage);
-        let extent = if self.took_last { Extent::Whole } else { Extent::Asked };
-        let walked = self.resolve(value, extent).map_err(damaged)?;
-        self.took_last = self.matches(partition_key.into(), row_key.into(), walked);
+        let is_whole = self.took_last;
+        let walked = if is_whole { self.resolve::<true>(value) } else { self.resolve::<false>(value) };
+        self.took_last = self.matches(partition_key.into(), row_key.into(), walked.map_err(damaged)?);
         if !self.took_last {
             return Ok(None);
         }
-        let value = match extent {
-            Extent::Whole => ValueRef::checked_before(value),
-            Extent::Asked => ValueRef::new(value).map_err(damaged)?,
-        };
+        let value = if is_whole { ValueRef::checked_before(value) } else { ValueRef::new(value).map_err(damaged)? };
         Ok(Some(RowRef { partition_key: partition_key.into(), row_key: row_key.into(), value }))
     }
 
     /// True if a row satisfies the filter.
     #[must_use]
     pub fn accepts(&mut self, row: &Row) -> bool {
-        let walked = self.resolve(row.value(), Extent::Asked);
+        let walked = self.resolve::<false>(row.value());
         debug_assert!(walked.is_ok(), "a row is checked when it is made");
         let RowRef { partition_key, row_key, .. } = row.as_row_ref();
         walked.is_ok_and(|value| self.matches(partition_key, row_key, value))
@@ -72,8 +69,8 @@ impl RowFilter {
         self.filter.matches(&Resolved { partition_key, row_key, value, places: &self.places })
     }
 
-    /// Fills the slots, and checks what is in them, or all.
-    fn resolve<'a>(&mut self, value: &'a [u8], extent: Extent) -> Result<WalkedValue<'a>, &'static str> {
+    /// Fills the slots. Checks the `WHOLE` value, or only what is in the slots, ending with the last of them.
+    fn resolve<'a, const WHOLE: bool>(&mut self, value: &'a [u8]) -> Result<WalkedValue<'a>, &'static str> {
         self.places.fill(None);
         let (mut index, mut missing) = (0, self.places.len());
         walk(value, |reader, tag| {
@@ -86,24 +83,12 @@ impl RowFilter {
                     missing -= 1;
                     reader.check_value(tag)?;
                 }
-                _ if extent == Extent::Whole => reader.check_value(tag)?,
+                _ if WHOLE => reader.check_value(tag)?,
                 _ => reader.skip_value(tag)?,
             }
-            Some(if missing == 0 && extent == Extent::Asked {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
+            Some(if missing == 0 && !WHOLE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })
     }
-}
-
-/// How much of a row is walked over and checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Up to the last property that the filter names.
-    Asked,
-    Whole,
 }
 
 /// A row and where it has what the filter asks for.
@@ -151,8 +136,9 @@ struct Known {
 }
 
 impl Layout {
-    /// The slot of the property at `index`, whose name is next; `None` if it is no text.
-    #[inline]
+    /// The slot of the property at `index`, whose name is next; `None` if it is no text. Two loops call it for every property,
+    /// and a call costs as much as what it does.
+    #[inline(always)]
     fn read_name(&mut self, index: usize, reader: &mut Reader<'_>, filter: &CompiledFilter) -> Option<Option<u32>> {
         if let Some(known) = self.properties.get(index) {
             let is_next = match reader.skip_head(&known.head) {

@@ -200,7 +200,7 @@ impl<'a> WalkedValue<'a> {
 
 /// Checks the head of a value and walks over its properties, or those up to where `visit` breaks off. It takes the name and
 /// the value with this tag from the reader, and says `None` if they are not as they were written.
-#[inline]
+#[inline(always)]
 pub(super) fn walk<'a>(
     bytes: &'a [u8],
     mut visit: impl FnMut(&mut Reader<'a>, u8) -> Option<ControlFlow<()>>,
@@ -276,7 +276,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Walks over a value that nobody has looked at before: beside its place, its text or its time must be right.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_value(&mut self, tag: u8) -> Option<()> {
         match tag {
             tag::STRING => Text::from_utf8(self.bytes()?).map(|_| ()),
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip_value(&mut self, tag: u8) -> Option<()> {
         let skipped = match fixed_bytes(tag) {
             Some(count) => self.take(count),
@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Walks over a short text if it is next; `None` if that cannot be told this way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip_head(&mut self, expected: &Head) -> Option<bool> {
         let next = self.rest.first_chunk().filter(|_| expected.bytes <= HEAD_BYTES)?;
         if (u128::from_le_bytes(*next) ^ expected.bits) & expected.mask != 0 {
