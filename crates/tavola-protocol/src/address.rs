@@ -10,7 +10,7 @@ use tavola_core::AccountName;
 use crate::rejection::Rejection;
 
 /// What follows an account's name when its read-only secondary is addressed.
-const SECONDARY: &str = "-secondary";
+pub(crate) const SECONDARY: &str = "-secondary";
 
 /// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The line of a request: locate, authenticate, read, parse, permit, admit, execute, render. Nothing here knows a format
 //! or a store.
 
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -230,8 +230,7 @@ impl<'a> RequestInHand<'a> {
             let request = parse_request(&parts, &body, &address, &mut presentation);
             (request, presentation)
         };
-        let parsed = self.node.query_lane.run_at_once(parse).await;
-        let (request, presentation) = parsed.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
+        let (request, presentation) = self.node.query_lane.run_at_once(parse).await;
         self.presentation = presentation;
         request
     }
@@ -258,7 +257,6 @@ impl<'a> RequestInHand<'a> {
         // The query itself says when its time is over, and what it has cost; but not while it waits for something.
         let page = tokio::time::timeout(time + STOP_GRACE, self.node.query_lane.run(turn, page)).await;
         let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
-        let page = page.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
         if let Err(ServiceError::Stopped { rows_read }) = page {
             self.subject.cost.rows_read = rows_read;
         }

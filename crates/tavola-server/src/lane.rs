@@ -4,11 +4,12 @@
 //! request behind it would wait for all of it. Here the system's scheduler lets point requests go first.
 
 use std::future::Future;
+use std::panic::resume_unwind;
 
 use tavola_fair::{InTurns, Turn};
 use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 /// A third of the weight of a thread that serves sockets, while both want the processor; all of it otherwise. More would
 /// also put queries behind everything else that the machine does: with 10 a busy one served 29 and 45 a second, with 5
@@ -43,24 +44,22 @@ impl QueryLane {
         &self,
         turn: Turn,
         query: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, JoinError> {
+    ) -> T {
         self.spawn(InTurns::new(turn, query)).await
     }
 
     /// Runs work that takes milliseconds and never pauses, and that is shared out already.
-    pub(crate) async fn run_at_once<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
+    pub(crate) async fn run_at_once<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.spawn(async move { work() }).await
     }
 
-    async fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, JoinError> {
+    /// A panic there goes on here, where the request is.
+    async fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let mut running = AbortOnDrop(match &self.runtime {
             Some(runtime) => runtime.spawn(work),
             None => Handle::current().spawn(work),
         });
-        (&mut running.0).await
+        (&mut running.0).await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()))
     }
 }
 

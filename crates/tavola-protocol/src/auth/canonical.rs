@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
 use super::shared_key::Scheme;
+use crate::address::SECONDARY;
 use crate::headers::name;
 use crate::version::Version;
 
@@ -25,7 +26,6 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const EMPTY_ZERO_LENGTH: Version = Version::literal(b"2015-02-21");
 /// From this version on `x-ms-` headers without a value are signed.
 const EMPTY_HEADERS: Version = Version::literal(b"2016-05-31");
-const SECONDARY: &str = "-secondary";
 
 /// What of a request is signed.
 #[derive(Debug, Clone, Copy)]

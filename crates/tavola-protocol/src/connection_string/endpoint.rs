@@ -5,8 +5,7 @@ use std::fmt;
 use http::Uri;
 use tavola_core::AccountName;
 
-/// What follows an account's name when its read-only secondary is addressed.
-const SECONDARY: &str = "-secondary";
+use crate::address::SECONDARY;
 
 /// Scheme, host and, in path style, the account; never a slash at the end: `http://127.0.0.1:10002/devstoreaccount1`.
 #[derive(Clone, PartialEq, Eq)]

@@ -13,7 +13,6 @@
 //! Every value has exactly one encoding: lengths are minimal LEB128, and nothing follows the last property.
 
 use std::num::NonZeroU32;
-use std::ops::ControlFlow;
 
 use tavola_core::limits::PROPERTIES_MAX;
 use tavola_core::{DateTime, EdmRef, Guid, Properties, Text, Timestamp};
@@ -140,12 +139,37 @@ pub(super) struct ValueRef<'a>(&'a [u8]);
 impl<'a> ValueRef<'a> {
     /// Checks bounds, texts, tags and ranges; says what is wrong.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        walk(bytes, |reader, tag| {
-            Text::from_utf8(reader.bytes()?)?;
-            reader.check_value(tag)?;
-            Some(ControlFlow::Continue(()))
-        })?;
-        Ok(Self(bytes))
+        Self::checked(bytes, |reader, _tag| Text::from_utf8(reader.bytes()?).map(|_| ()))
+    }
+
+    /// The same for a caller that looks at the properties on the way: `check_name` takes each name from the reader, which
+    /// then stands before a value with this tag, and says `None` if the name is no text.
+    #[inline]
+    pub(super) fn checked(
+        bytes: &'a [u8],
+        mut check_name: impl FnMut(&mut Reader<'a>, u8) -> Option<()>,
+    ) -> Result<Self, &'static str> {
+        match bytes.first() {
+            None => return Err("the value is empty"),
+            Some(&FORMAT_VERSION) => {}
+            Some(_) => return Err("the value has an unknown format version"),
+        }
+        let ticks = bytes.get(TICKS_AT..COUNT_AT).ok_or("the value ends early")?;
+        Timestamp::from_ticks(u64_from(ticks)).ok_or("the Timestamp is beyond the year 9999")?;
+        let count = *bytes.get(COUNT_AT).ok_or("the value ends early")?;
+        if usize::from(count) > PROPERTIES_MAX {
+            return Err("the value has too many properties");
+        }
+        let mut reader = Reader { rest: &bytes[PROPERTIES_AT..] };
+        for _ in 0..count {
+            let mut check = || {
+                let tag = reader.byte()?;
+                check_name(&mut reader, tag)?;
+                reader.check_value(tag)
+            };
+            check().ok_or("a property is malformed")?;
+        }
+        if reader.rest.is_empty() { Ok(Self(bytes)) } else { Err("bytes follow the last property") }
     }
 
     /// A value that went through [`ValueRef::new`], or came out of [`encode_value_into`].
@@ -158,8 +182,15 @@ impl<'a> ValueRef<'a> {
         self.0
     }
 
+    /// The value at a place that was noted while this value was checked.
+    #[inline]
+    pub(super) fn at(&self, place: Place) -> EdmRef<'a> {
+        let mut reader = Reader { rest: &self.0[place.at.get() as usize..] };
+        reader.value(place.tag).expect("the value was checked")
+    }
+
     pub(super) fn timestamp(&self) -> Timestamp {
-        WalkedValue(self.0).timestamp()
+        Timestamp::from_ticks(u64_from(&self.0[TICKS_AT..COUNT_AT])).expect("the value was checked")
     }
 
     pub(super) fn properties(&self) -> impl Iterator<Item = (Text<'a>, EdmRef<'a>)> + use<'a> {
@@ -179,57 +210,6 @@ impl<'a> ValueRef<'a> {
         }
         None
     }
-}
-
-/// A value whose head and noted places were checked, and perhaps no more of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WalkedValue<'a>(&'a [u8]);
-
-impl<'a> WalkedValue<'a> {
-    /// The value at a place that was noted on the walk.
-    #[inline]
-    pub(super) fn at(&self, place: Place) -> EdmRef<'a> {
-        let mut reader = Reader { rest: &self.0[place.at.get() as usize..] };
-        reader.value(place.tag).expect("the value was checked")
-    }
-
-    pub(super) fn timestamp(&self) -> Timestamp {
-        Timestamp::from_ticks(u64_from(&self.0[TICKS_AT..COUNT_AT])).expect("the value was checked")
-    }
-}
-
-/// Checks the head of a value and walks over its properties, or those up to where `visit` breaks off. It takes the name and
-/// the value with this tag from the reader, and says `None` if they are not as they were written.
-#[inline(always)]
-pub(super) fn walk<'a>(
-    bytes: &'a [u8],
-    mut visit: impl FnMut(&mut Reader<'a>, u8) -> Option<ControlFlow<()>>,
-) -> Result<WalkedValue<'a>, &'static str> {
-    let count = check_head(bytes)?;
-    let mut reader = Reader { rest: &bytes[PROPERTIES_AT..] };
-    for _ in 0..count {
-        let mut next = || {
-            let tag = reader.byte()?;
-            visit(&mut reader, tag)
-        };
-        if next().ok_or("a property is malformed")?.is_break() {
-            return Ok(WalkedValue(bytes));
-        }
-    }
-    if reader.rest.is_empty() { Ok(WalkedValue(bytes)) } else { Err("bytes follow the last property") }
-}
-
-/// The number of properties that follow.
-fn check_head(bytes: &[u8]) -> Result<u8, &'static str> {
-    match bytes.first() {
-        None => return Err("the value is empty"),
-        Some(&FORMAT_VERSION) => {}
-        Some(_) => return Err("the value has an unknown format version"),
-    }
-    let ticks = bytes.get(TICKS_AT..COUNT_AT).ok_or("the value ends early")?;
-    Timestamp::from_ticks(u64_from(ticks)).ok_or("the Timestamp is beyond the year 9999")?;
-    let count = *bytes.get(COUNT_AT).ok_or("the value ends early")?;
-    if usize::from(count) > PROPERTIES_MAX { Err("the value has too many properties") } else { Ok(count) }
 }
 
 fn u64_from(bytes: &[u8]) -> u64 {
@@ -276,8 +256,8 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Walks over a value that nobody has looked at before: beside its place, its text or its time must be right.
-    #[inline(always)]
-    pub(super) fn check_value(&mut self, tag: u8) -> Option<()> {
+    #[inline]
+    fn check_value(&mut self, tag: u8) -> Option<()> {
         match tag {
             tag::STRING => Text::from_utf8(self.bytes()?).map(|_| ()),
             tag::DATE_TIME => self.value(tag).map(|_| ()),
@@ -307,8 +287,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    #[inline(always)]
-    pub(super) fn skip_value(&mut self, tag: u8) -> Option<()> {
+    #[inline]
+    fn skip_value(&mut self, tag: u8) -> Option<()> {
         let skipped = match fixed_bytes(tag) {
             Some(count) => self.take(count),
             None if matches!(tag, tag::STRING | tag::BINARY) => self.bytes(),
@@ -318,7 +298,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Walks over a short text if it is next; `None` if that cannot be told this way.
-    #[inline(always)]
+    #[inline]
     pub(super) fn skip_head(&mut self, expected: &Head) -> Option<bool> {
         let next = self.rest.first_chunk().filter(|_| expected.bytes <= HEAD_BYTES)?;
         if (u128::from_le_bytes(*next) ^ expected.bits) & expected.mask != 0 {
