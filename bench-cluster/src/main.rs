@@ -1,8 +1,9 @@
-//! Measures the store on a cluster against its driver alone: the same statements on the same tables, in rounds that
-//! alternate, so that every figure is a ratio within a run.
+//! Measures the store on a cluster against its driver alone: the same statements on the same
+//! tables, in rounds that alternate, so that every figure is a ratio within a run.
 //!
-//! Store and driver run in this process, so that what is compared is the store and not HTTP. `round` measures one thing
-//! for some seconds; `workloads` and `scale` say what; `report` prints and keeps the figures.
+//! Store and driver run in this process, so that what is compared is the store and not HTTP.
+//! `round` measures one thing for some seconds; `workloads` and `scale` say what; `report` prints
+//! and keeps the figures.
 
 mod report;
 mod round;
@@ -16,7 +17,9 @@ use clap::Parser;
 
 /// The store on Cassandra against its driver alone.
 #[derive(Debug, Parser)]
-#[command(before_help = "Examples:\n  cargo xtask bench cluster\n  cargo xtask bench cluster --nodes 3 -- hot spread")]
+#[command(
+    before_help = "Examples:\n  cargo xtask bench cluster\n  cargo xtask bench cluster --nodes 3 -- hot spread"
+)]
 pub(crate) struct Args {
     /// What to measure: spread, strict, fast, hot, page, directory, scale; default all
     pub(crate) workloads: Vec<String>,

@@ -21,8 +21,11 @@ pub(crate) fn print(title: &str, rounds: &[Round], goals: &[Goal]) {
         }
     }
     for name in &contestants {
-        let of = |value: fn(&Round) -> f64| median(rounds.iter().filter(|round| round.contestant == *name).map(value));
-        let failed: u64 = rounds.iter().filter(|round| round.contestant == *name).map(|round| round.failed).sum();
+        let of = |value: fn(&Round) -> f64| {
+            median(rounds.iter().filter(|round| round.contestant == *name).map(value))
+        };
+        let failed: u64 =
+            rounds.iter().filter(|round| round.contestant == *name).map(|round| round.failed).sum();
         println!(
             "  {name:<26} {:>9.0}/s   p50 {:>7.2} ms   p99 {:>7.2} ms   failed {failed}",
             of(|round| round.per_second).1,
@@ -43,7 +46,11 @@ pub(crate) fn print(title: &str, rounds: &[Round], goals: &[Goal]) {
 /// Round by round, because neighbours in time share the machine's mood: least, median, most.
 fn ratio(rounds: &[Round], one: &str, other: &str) -> (f64, f64, f64) {
     let rates = |name: &str| -> Vec<f64> {
-        rounds.iter().filter(|round| round.contestant == name).map(|round| round.per_second).collect()
+        rounds
+            .iter()
+            .filter(|round| round.contestant == name)
+            .map(|round| round.per_second)
+            .collect()
     };
     let (ones, others) = (rates(one), rates(other));
     median(ones.iter().zip(&others).map(|(one, other)| one / other))
@@ -61,7 +68,8 @@ fn median(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
 
 pub(crate) fn keep(file: &Path, rounds: &[Round]) -> Result<(), String> {
     let text = serde_json::to_string_pretty(rounds).map_err(|error| error.to_string())?;
-    std::fs::write(file, text + "\n").map_err(|error| format!("cannot write {}: {error}", file.display()))
+    std::fs::write(file, text + "\n")
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 #[cfg(test)]

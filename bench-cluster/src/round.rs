@@ -19,9 +19,14 @@ pub(crate) struct Round {
     pub(crate) failed: u64,
 }
 
-/// Runs `work` in `tasks` tasks until time is over. It gets the number of its task and a number of its own, and says how
-/// many units it did.
-pub(crate) async fn measure<W, F>(name: (&str, &str), seconds: f64, tasks: usize, work: W) -> Result<Round, String>
+/// Runs `work` in `tasks` tasks until time is over. It gets the number of its task and a number of
+/// its own, and says how many units it did.
+pub(crate) async fn measure<W, F>(
+    name: (&str, &str),
+    seconds: f64,
+    tasks: usize,
+    work: W,
+) -> Result<Round, String>
 where
     W: Fn(usize, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, String>> + Send,

@@ -15,8 +15,11 @@ const HEARTBEAT_EVERY: Duration = Duration::from_millis(100);
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How front ends live with each other.
-const WAYS: [(&str, Option<Affinity>); 3] =
-    [("apart", None), ("peers", Some(Affinity::Contended)), ("peers, always", Some(Affinity::Always))];
+const WAYS: [(&str, Option<Affinity>); 3] = [
+    ("apart", None),
+    ("peers", Some(Affinity::Contended)),
+    ("peers, always", Some(Affinity::Always)),
+];
 
 pub(crate) async fn scale(field: &Field) -> Result<Vec<Round>, String> {
     let key = partition("hot".to_owned());
@@ -29,12 +32,15 @@ pub(crate) async fn scale(field: &Field) -> Result<Vec<Round>, String> {
             for (way, affinity) in WAYS {
                 let name = format!("{front_ends} {way}");
                 let Some(affinity) = affinity else {
-                    spread.push(field.spread_over(field.apart(front_ends), &name, HOT_WRITERS).await?);
+                    spread.push(
+                        field.spread_over(field.apart(front_ends), &name, HOT_WRITERS).await?,
+                    );
                     hot.push(field.hot_through(field.apart(front_ends), &name, &key).await?);
                     continue;
                 };
                 let peers = connect(field, front_ends, affinity).await?;
-                let stores = || peers.iter().map(|store| Arc::clone(store) as Arc<dyn Store>).collect();
+                let stores =
+                    || peers.iter().map(|store| Arc::clone(store) as Arc<dyn Store>).collect();
                 spread.push(field.spread_over(stores(), &name, HOT_WRITERS).await?);
                 hot.push(field.hot_through(stores(), &name, &key).await?);
                 for store in &peers {
@@ -52,14 +58,22 @@ pub(crate) async fn scale(field: &Field) -> Result<Vec<Round>, String> {
 }
 
 /// Front ends that have found each other.
-async fn connect(field: &Field, front_ends: usize, affinity: Affinity) -> Result<Vec<Arc<ForwardingStore>>, String> {
+async fn connect(
+    field: &Field,
+    front_ends: usize,
+    affinity: Affinity,
+) -> Result<Vec<Arc<ForwardingStore>>, String> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings =
-        Settings { affinity, heartbeat_every: HEARTBEAT_EVERY, ..Settings::new(address, FORWARD_TIMEOUT, now) };
+    let settings = Settings {
+        affinity,
+        heartbeat_every: HEARTBEAT_EVERY,
+        ..Settings::new(address, FORWARD_TIMEOUT, now)
+    };
     let mut peers = Vec::new();
     for store in &field.stores[..front_ends] {
         let store = Arc::clone(store) as Arc<dyn SharedStore>;
-        let peer = ForwardingStore::open(store, &settings).await.map_err(|error| error.to_string())?;
+        let peer =
+            ForwardingStore::open(store, &settings).await.map_err(|error| error.to_string())?;
         peers.push(Arc::new(peer));
     }
     while peers.iter().any(|one| one.stats().present + 1 != front_ends as u64) {

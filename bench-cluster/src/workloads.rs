@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tavola_cassandra::yardstick::Yardstick;
 use tavola_cassandra::{CassandraStore, Options, Reads, Risk};
 use tavola_core::{
-    Cut, DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, KeyRange, NewEntity,
-    PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
+    Cut, DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
+    KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId,
+    Timestamp,
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::{Scan, Store};
@@ -50,7 +51,9 @@ pub(crate) async fn run(args: &Args) -> Result<(), String> {
     if let Some(unknown) = args.workloads.iter().find(|name| !ALL.contains(&name.as_str())) {
         return Err(format!("no workload {unknown}; there are {}", ALL.join(", ")));
     }
-    let is_wanted = |name: &str| args.workloads.is_empty() || args.workloads.iter().any(|wanted| wanted == name);
+    let is_wanted = |name: &str| {
+        args.workloads.is_empty() || args.workloads.iter().any(|wanted| wanted == name)
+    };
     let field = open(args).await?;
     let mut all = Vec::new();
     for name in ALL.into_iter().filter(|name| is_wanted(name)) {
@@ -79,13 +82,20 @@ async fn open(args: &Args) -> Result<Field, String> {
     };
     let mut stores = Vec::new();
     for _ in 0..4 {
-        stores.push(Arc::new(CassandraStore::open(options.clone()).await.map_err(|error| error.to_string())?));
+        stores.push(Arc::new(
+            CassandraStore::open(options.clone()).await.map_err(|error| error.to_string())?,
+        ));
     }
     let driver = Yardstick::open(&options).await.map_err(|error| error.to_string())?;
     let fast = Options { reads: Reads::Fast, ..options };
     let fast = CassandraStore::open(fast).await.map_err(|error| error.to_string())?;
-    let field =
-        Field { driver: Arc::new(driver), stores, fast: Arc::new(fast), seconds: args.seconds, rounds: args.rounds };
+    let field = Field {
+        driver: Arc::new(driver),
+        stores,
+        fast: Arc::new(fast),
+        seconds: args.seconds,
+        rounds: args.rounds,
+    };
     println!("Filling {PARTITIONS} partitions");
     for number in 0..PARTITIONS {
         upsert(&*field.stores[0], ROWS, &spread_key(number), "row").await?;
@@ -103,10 +113,14 @@ impl Field {
                 measure(("spread", "driver"), self.seconds, WRITERS, move |task, number| {
                     let (driver, versions) = (Arc::clone(&driver), Arc::clone(&versions));
                     async move {
-                        let version = Timestamp::from_ticks(versions.fetch_add(1, Ordering::Relaxed));
+                        let version =
+                            Timestamp::from_ticks(versions.fetch_add(1, Ordering::Relaxed));
                         let version = version.ok_or("no version")?;
                         let document = encode_value(&properties(), version);
-                        driver.write(ROWS, &own_key(task, number), "row", version, document).await.map(|()| 1)
+                        driver
+                            .write(ROWS, &own_key(task, number), "row", version, document)
+                            .await
+                            .map(|()| 1)
                     }
                 })
                 .await?,
@@ -123,8 +137,8 @@ impl Field {
         self.stores[..front_ends].iter().map(|store| Arc::clone(store) as _).collect()
     }
 
-    /// Writers, each with partitions of its own, so that nobody waits for anybody. The front ends take turns, as behind a
-    /// load balancer that knows nothing.
+    /// Writers, each with partitions of its own, so that nobody waits for anybody. The front ends
+    /// take turns, as behind a load balancer that knows nothing.
     pub(crate) async fn spread_over(
         &self,
         stores: Vec<Arc<dyn Store>>,
@@ -184,10 +198,15 @@ impl Field {
                 .await?,
             );
             rounds.push(self.hot_through(self.apart(1), "store, 64 writers", &key).await?);
-            // The driver's versions come from the clock and must not meet those of stores, which may be ahead of it.
+            // The driver's versions come from the clock and must not meet those of stores, which
+            // may be ahead of it.
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         }
-        let goals = [Goal { contestant: "store, 64 writers", against: "one after the other", at_least: 15.0 }];
+        let goals = [Goal {
+            contestant: "store, 64 writers",
+            against: "one after the other",
+            at_least: 15.0,
+        }];
         print("Upserts of one partition", &rounds, &goals);
         Ok(rounds)
     }
@@ -210,9 +229,11 @@ impl Field {
         let key = partition("page".to_owned());
         for group in 0..PAGE_ROWS.div_ceil(100) + 1 {
             let rows = (0..100).map(|row| format!("{:06}", group * 100 + row));
-            let upserts = rows.map(|row| EntityOperation::Replace(entity(&key, &row), Precondition::None));
+            let upserts =
+                rows.map(|row| EntityOperation::Replace(entity(&key, &row), Precondition::None));
             let upserts = upserts.map(|operation| (key.clone(), operation)).collect();
-            let group = EntityGroupTransaction::new(upserts).map_err(|failed| format!("{failed:?}"))?;
+            let group =
+                EntityGroupTransaction::new(upserts).map_err(|failed| format!("{failed:?}"))?;
             commit(&*self.stores[0], PAGE, &group).await?;
         }
         let mut rounds = Vec::new();
@@ -246,7 +267,11 @@ impl Field {
             Goal { contestant: "store, fast", against: "driver, fast", at_least: 0.5 },
             Goal { contestant: "store, strict", against: "store, fast", at_least: 0.5 },
         ];
-        print("Pages of 1,000 entities of one partition, one at a time, in entities", &rounds, &goals);
+        print(
+            "Pages of 1,000 entities of one partition, one at a time, in entities",
+            &rounds,
+            &goals,
+        );
         Ok(rounds)
     }
 
@@ -261,14 +286,22 @@ impl Field {
         }
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
-            // What the nodes themselves make of it: the same partitions, without a directory and an order.
-            for (table, name, count) in [(FEW, "few, driver", FEW_PARTITIONS), (MANY, "many, driver", many)] {
+            // What the nodes themselves make of it: the same partitions, without a directory and an
+            // order.
+            for (table, name, count) in
+                [(FEW, "few, driver", FEW_PARTITIONS), (MANY, "many, driver", many)]
+            {
                 let driver = Arc::clone(&self.driver);
                 rounds.push(
                     measure(("directory", name), self.seconds, READERS, move |_, number| {
                         let driver = Arc::clone(&driver);
-                        let key = many_key(page_start(number / PAGE_ROWS as u64, count) + number % PAGE_ROWS as u64);
-                        async move { driver.slice(table, &key, 2, false).await.map(|(rows, _)| rows as u64) }
+                        let key = many_key(
+                            page_start(number / PAGE_ROWS as u64, count)
+                                + number % PAGE_ROWS as u64,
+                        );
+                        async move {
+                            driver.slice(table, &key, 2, false).await.map(|(rows, _)| rows as u64)
+                        }
                     })
                     .await?,
                 );
@@ -296,7 +329,11 @@ impl Field {
             Goal { contestant: "many, fast", against: "few, fast", at_least: 0.8 },
             Goal { contestant: "many, driver", against: "few, driver", at_least: 0.8 },
         ];
-        print(&format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"), &rounds, &goals);
+        print(
+            &format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"),
+            &rounds,
+            &goals,
+        );
         Ok(rounds)
     }
 
@@ -323,17 +360,32 @@ impl Field {
     }
 }
 
-pub(crate) async fn upsert(store: &dyn Store, table: TableId, key: &PartitionKey, row: &str) -> Result<u64, String> {
+pub(crate) async fn upsert(
+    store: &dyn Store,
+    table: TableId,
+    key: &PartitionKey,
+    row: &str,
+) -> Result<u64, String> {
     let operation = EntityOperation::Replace(entity(key, row), Precondition::None);
     commit(store, table, &EntityGroupTransaction::single(key.clone(), operation)).await
 }
 
-async fn commit(store: &dyn Store, table: TableId, transaction: &EntityGroupTransaction) -> Result<u64, String> {
-    let verdict = store.commit(table, transaction, now()).await.map_err(|error| error.to_string())?;
+async fn commit(
+    store: &dyn Store,
+    table: TableId,
+    transaction: &EntityGroupTransaction,
+) -> Result<u64, String> {
+    let verdict =
+        store.commit(table, transaction, now()).await.map_err(|error| error.to_string())?;
     verdict.map(|_| 1).map_err(|failed| format!("{failed:?}"))
 }
 
-async fn get(store: &dyn Store, table: TableId, key: &PartitionKey, row: &str) -> Result<u64, String> {
+async fn get(
+    store: &dyn Store,
+    table: TableId,
+    key: &PartitionKey,
+    row: &str,
+) -> Result<u64, String> {
     let key = EntityKey::new(key.clone(), row_key(row));
     let row = store.get(&EntityAddress { table, key }).await.map_err(|error| error.to_string())?;
     row.map(|_| 1).ok_or_else(|| "the row is not there".to_owned())

@@ -16,13 +16,15 @@ pub(crate) enum Workload {
     Get,
     /// What checking a credential costs, as a share of a point GET
     Auth,
-    /// One page of 1,000 and one point GET, each on one connection: their cost must not grow with the table
+    /// One page of 1,000 and one point GET, each on one connection: their cost must not grow with
+    /// the table
     Page,
     /// The whole table by pages of 1,000, following continuation
     Scan,
     /// A scan of a large partition for the 1 % of its entities that match a filter on a property
     Filter,
-    /// 90 % point GET, 5 % insert, 5 % query of ten rows; then the same at half of that rate, for its latencies
+    /// 90 % point GET, 5 % insert, 5 % query of ten rows; then the same at half of that rate, for
+    /// its latencies
     Mixed,
     /// Durable inserts of new entities: over many partitions, one at a time, all into one partition
     Insert,
@@ -49,7 +51,8 @@ pub(crate) enum Rival {
     Engine,
     /// Microsoft's emulator, installed from npm
     Azurite,
-    /// PostgreSQL, a Debian package: one table with a composite key, `synchronous_commit=on`, by pgbench
+    /// PostgreSQL, a Debian package: one table with a composite key, `synchronous_commit=on`, by
+    /// pgbench
     Postgres,
     /// Redis, a Debian package: `appendfsync always`, by redis-benchmark
     Redis,
@@ -57,9 +60,10 @@ pub(crate) enum Rival {
 
 /// Measures Tavola on this machine, side by side with others.
 ///
-/// Servers are started on free ports of the loopback interface, on new folders under the temporary folder (TMPDIR chooses
-/// another disk). All are asked by one generator: closed loop, keep-alive connections, requests signed beforehand, every
-/// reply checked. Rounds of all servers alternate; a ratio is the median of the ratios of each round.
+/// Servers are started on free ports of the loopback interface, on new folders under the temporary
+/// folder (TMPDIR chooses another disk). All are asked by one generator: closed loop, keep-alive
+/// connections, requests signed beforehand, every reply checked. Rounds of all servers alternate; a
+/// ratio is the median of the ratios of each round.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -103,7 +107,8 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
 
-    /// Read every entity once before the first round, so that our server's caches hold what they have room for
+    /// Read every entity once before the first round, so that our server's caches hold what they
+    /// have room for
     #[arg(long)]
     pub(crate) warm: bool,
 
@@ -140,7 +145,9 @@ impl Args {
     /// Refuses what no workload could do.
     pub(crate) fn check(&self) -> Result {
         let sizes = self.entities.iter().chain([&self.azurite_entities]);
-        if let Some(size) = sizes.into_iter().find(|size| **size == 0 || !size.is_multiple_of(PAGE_ENTITIES)) {
+        if let Some(size) =
+            sizes.into_iter().find(|size| **size == 0 || !size.is_multiple_of(PAGE_ENTITIES))
+        {
             return Err(Failure::new(format!(
                 "--entities {size}: tables are filled by whole pages of {PAGE_ENTITIES}"
             )));

@@ -1,7 +1,7 @@
 //! What checking a credential costs, beside what a point GET costs as a whole.
 //!
-//! The check is a pure function, so it is measured here, on requests as the generator sends them, in CPU time of this
-//! thread; the GET is measured over the wire, in CPU time of the server.
+//! The check is a pure function, so it is measured here, on requests as the generator sends them,
+//! in CPU time of this thread; the GET is measured over the wire, in CPU time of the server.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,9 +47,14 @@ pub(crate) struct Authentication {
 
 /// Measures every kind, once per round of point reads.
 pub(crate) fn measure(record: &Record) -> Result<Vec<Authentication>> {
-    let target = record.targets_of(Series::Get.name()).into_iter().next().ok_or("no point reads were measured")?;
+    let target = record
+        .targets_of(Series::Get.name())
+        .into_iter()
+        .next()
+        .ok_or("no point reads were measured")?;
     let rounds = record.rounds_of(Series::Get.name(), &target);
-    let reads: Vec<f64> = rounds.filter_map(Round::cpu_per_request).map(|seconds| seconds * 1e6).collect();
+    let reads: Vec<f64> =
+        rounds.filter_map(Round::cpu_per_request).map(|seconds| seconds * 1e6).collect();
     let mut costs = Vec::new();
     for (kind, request) in requests()? {
         let bench = Bench::new(request)?;
@@ -92,7 +97,9 @@ fn requests() -> Result<Vec<(&'static str, Request<()>)>> {
         ("table signature", request(&table_sas.signed(&account, &key))?),
         ("account signature", request(&account_sas.signed(&account, &key))?),
     ];
-    for (kind, scheme) in [("SharedKey", Scheme::SharedKey), ("SharedKeyLite", Scheme::SharedKeyLite)] {
+    for (kind, scheme) in
+        [("SharedKey", Scheme::SharedKey), ("SharedKeyLite", Scheme::SharedKeyLite)]
+    {
         let mut signed = request("")?;
         sign_request(&mut signed, scheme, &account, &key, SystemTime::now());
         requests.push((kind, signed));
@@ -124,7 +131,11 @@ impl Bench {
             .map_err(|rejection| Failure::new(format!("the address: {rejection:?}")))?;
         let keys = AccountKeys::parse(KEY, Some(OTHER_KEY)).context(|| "the keys".into())?;
         let bench = Self { parts, address, keys };
-        if bench.authenticates() { Ok(bench) } else { Err(Failure::new("a request of our own is refused")) }
+        if bench.authenticates() {
+            Ok(bench)
+        } else {
+            Err(Failure::new("a request of our own is refused"))
+        }
     }
 
     fn authenticates(&self) -> bool {
@@ -160,14 +171,20 @@ impl KnownToken {
         let config = TokenConfig::resolve(&layers).context(|| "the issuer".into())?;
         let authority = TokenAuthority::new(&config).context(|| "the issuer".into())?;
         fs::remove_file(&file).context(|| "the key set".into())?;
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context(|| "the clock".into())?;
+        let since_epoch = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .context(|| "the clock".into())?;
         let claims = json!({
             "iss": ISSUER, "aud": "https://storage.azure.com", "exp": since_epoch.as_secs() + 3600,
             "roles": ["reader"], "name": "x".repeat(600),
         });
         let account = AccountName::parse(ACCOUNT).ok_or("the account's name")?;
         let token = Self { authority, token: key.token(&claims), account };
-        if token.is_known() { Ok(token) } else { Err(Failure::new("a token of our own is refused")) }
+        if token.is_known() {
+            Ok(token)
+        } else {
+            Err(Failure::new("a token of our own is refused"))
+        }
     }
 
     /// Nothing waits here: the keys are on disk.
@@ -191,7 +208,10 @@ fn sample(call: impl Fn() -> bool) -> Result<f64> {
 
 /// From the scheduler, in nanoseconds; `stat` counts in hundredths of a second.
 fn thread_cpu_time() -> Result<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").context(|| "this thread's CPU time".into())?;
+    let text = fs::read_to_string("/proc/thread-self/schedstat")
+        .context(|| "this thread's CPU time".into())?;
     let nanoseconds = text.split(' ').next().and_then(|number| number.parse().ok());
-    nanoseconds.map(Duration::from_nanos).ok_or_else(|| Failure::new("this thread's CPU time cannot be read"))
+    nanoseconds
+        .map(Duration::from_nanos)
+        .ok_or_else(|| Failure::new("this thread's CPU time cannot be read"))
 }

@@ -1,4 +1,5 @@
-//! Whoever takes part in rounds: a server over the wire, the engine in its own process, another database with its own tool.
+//! Whoever takes part in rounds: a server over the wire, the engine in its own process, another
+//! database with its own tool.
 
 use std::time::Duration;
 
@@ -30,7 +31,12 @@ pub(crate) struct Reached {
 
 impl Reached {
     /// `latency` is in nanoseconds.
-    pub(crate) fn new(requests: u64, entities: u64, elapsed: Duration, latency: &Histogram<u64>) -> Self {
+    pub(crate) fn new(
+        requests: u64,
+        entities: u64,
+        elapsed: Duration,
+        latency: &Histogram<u64>,
+    ) -> Self {
         let microseconds = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
         Self {
             requests,

@@ -1,4 +1,5 @@
-//! What the drop of a large table costs: its reply, until its space is back, and what readers of another table notice.
+//! What the drop of a large table costs: its reply, until its space is back, and what readers of
+//! another table notice.
 
 use std::sync::mpsc;
 use std::thread;
@@ -6,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tavola_load::source::PoolSource;
-use tavola_load::{Client, EntityTemplate, Failure, Family, Load, Outcome, Pace, Result, Signer, Site};
+use tavola_load::{
+    Client, EntityTemplate, Failure, Family, Load, Outcome, Pace, Result, Signer, Site,
+};
 
 use crate::args::Args;
 use crate::contestant::Reached;
@@ -72,7 +75,11 @@ pub(crate) fn measure(
     })
 }
 
-fn drop_and_wait(site: &Site, size: impl Fn() -> Result<u64>, before: u64) -> Result<(Duration, Duration, u64)> {
+fn drop_and_wait(
+    site: &Site,
+    size: impl Fn() -> Result<u64>,
+    before: u64,
+) -> Result<(Duration, Duration, u64)> {
     let mut client = Client::connect(site)?;
     let request = Signer::new(site).delete(&format!("Tables('{TABLE}')"));
     let started = Instant::now();
@@ -95,14 +102,23 @@ fn read(site: &Site, duration: Duration, until: Option<mpsc::Receiver<()>>) -> R
     let signer = Signer::new(site);
     let mut source = PoolSource::points(&signer, OTHER_TABLE, OTHER_ENTITIES, 1);
     let part = if until.is_some() { Duration::from_secs(1) } else { duration };
-    let load = Load { connections: READ_CONNECTIONS, duration: part, pace: Pace::PerSecond(READS_PER_SECOND) };
+    let load = Load {
+        connections: READ_CONNECTIONS,
+        duration: part,
+        pace: Pace::PerSecond(READS_PER_SECOND),
+    };
     let mut all = tavola_load::run(site, load, &mut source, &mut |_| {})?;
-    while matches!(until.as_ref().map(mpsc::Receiver::try_recv), Some(Err(mpsc::TryRecvError::Empty))) {
+    while matches!(
+        until.as_ref().map(mpsc::Receiver::try_recv),
+        Some(Err(mpsc::TryRecvError::Empty))
+    ) {
         let more = tavola_load::run(site, load, &mut source, &mut |_| {})?;
         all.requests += more.requests;
         all.entities += more.entities;
         all.elapsed += more.elapsed;
-        all.latency.add(more.latency).map_err(|error| Failure::new(format!("latencies: {error}")))?;
+        all.latency
+            .add(more.latency)
+            .map_err(|error| Failure::new(format!("latencies: {error}")))?;
     }
     Ok(all)
 }

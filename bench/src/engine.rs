@@ -1,7 +1,8 @@
-//! The yardstick of everything that is stored: the engine alone, in a process of its own, with the same options, the same
-//! rows and the same grouping of writes.
+//! The yardstick of everything that is stored: the engine alone, in a process of its own, with the
+//! same options, the same rows and the same grouping of writes.
 //!
-//! The process is this program itself, started again with a hidden word. It is told what to do line by line.
+//! The process is this program itself, started again with a hidden word. It is told what to do line
+//! by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use tavola_core::{PartitionKey, RowKey, TableId, Timestamp};
 use tavola_embedded::Options;
 use tavola_embedded::yardstick::{RowBytes, Yardstick};
-use tavola_load::{BATCH_ENTITIES, Context, EntityTemplate, Failure, Family, MATCHES_ONE_OF, Result};
+use tavola_load::{
+    BATCH_ENTITIES, Context, EntityTemplate, Failure, Family, MATCHES_ONE_OF, Result,
+};
 use tavola_protocol::table::entity_json::read_entity;
 use tavola_store::encoding::encode_value;
 use tavola_store::keys::encode_key;
@@ -146,7 +149,8 @@ struct Engine {
 
 impl Engine {
     fn new(folder: &Path) -> Result<Self> {
-        let engine = Yardstick::create(folder, &Options::default()).context(|| "the engine".into())?;
+        let engine =
+            Yardstick::create(folder, &Options::default()).context(|| "the engine".into())?;
         let (inserted, hot, batched) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { engine, rows: RowMaker::new()?, inserted, hot, batched })
     }
@@ -158,7 +162,8 @@ impl Engine {
                 self.load(Family::Wide, wide_entities)
             }
             Order::Insert { threads, seconds, hot } => {
-                let (family, next) = if hot { (Family::Hot, &self.hot) } else { (Family::Inserted, &self.inserted) };
+                let (family, next) =
+                    if hot { (Family::Hot, &self.hot) } else { (Family::Inserted, &self.inserted) };
                 press(threads, seconds, 1, || {
                     let rows = vec![self.rows.row(family, next.fetch_add(1, Ordering::Relaxed))?];
                     match threads {
@@ -170,17 +175,22 @@ impl Engine {
             }
             Order::Batch { threads, seconds } => press(threads, seconds, BATCH_ENTITIES, || {
                 let first = self.batched.fetch_add(BATCH_ENTITIES, Ordering::Relaxed);
-                let rows = (first..first + BATCH_ENTITIES).map(|index| self.rows.row(Family::Batched, index));
+                let rows = (first..first + BATCH_ENTITIES)
+                    .map(|index| self.rows.row(Family::Batched, index));
                 self.engine.write_in_group(rows.collect::<Result<_>>()?).map_err(Failure::new)
             }),
-            Order::Walk { threads, seconds } => press(threads, seconds, WIDE_ENTITIES / MATCHES_ONE_OF, || self.walk()),
+            Order::Walk { threads, seconds } => {
+                press(threads, seconds, WIDE_ENTITIES / MATCHES_ONE_OF, || self.walk())
+            }
         }
     }
 
     fn load(&self, family: Family, entities: u64) -> Result<Reached> {
         const STEP: u64 = 1_000;
         for first in (0..entities).step_by(STEP as usize) {
-            let rows = (first..first + STEP).map(|index| self.rows.row(family, index)).collect::<Result<_>>()?;
+            let rows = (first..first + STEP)
+                .map(|index| self.rows.row(family, index))
+                .collect::<Result<_>>()?;
             self.engine.write_in_group(rows).map_err(Failure::new)?;
         }
         Ok(Reached { requests: 0, entities, seconds: 0.0, p50_us: 0.0, p99_us: 0.0, p999_us: 0.0 })
@@ -188,14 +198,19 @@ impl Engine {
 
     /// Over the one large partition.
     fn walk(&self) -> Result {
-        let (start, end) = (self.rows.key(Family::Wide, 0)?, self.rows.key(Family::Wide, WIDE_ENTITIES)?);
+        let (start, end) =
+            (self.rows.key(Family::Wide, 0)?, self.rows.key(Family::Wide, WIDE_ENTITIES)?);
         let (rows, _) = self.engine.walk(&start, end).map_err(Failure::new)?;
-        if rows == WIDE_ENTITIES { Ok(()) } else { Err(Failure::new(format!("met {rows} of {WIDE_ENTITIES} rows"))) }
+        if rows == WIDE_ENTITIES {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("met {rows} of {WIDE_ENTITIES} rows")))
+        }
     }
 }
 
-/// The rows that our server would store for the same requests. Made by writing over one of them: making rows is no work
-/// of an engine.
+/// The rows that our server would store for the same requests. Made by writing over one of them:
+/// making rows is no work of an engine.
 struct RowMaker {
     template: EntityTemplate,
     value: Vec<u8>,
@@ -207,7 +222,8 @@ impl RowMaker {
         let template = EntityTemplate::new();
         let mut json = Vec::new();
         template.render(Family::Loaded.key(0), &mut json);
-        let entity = read_entity(&json).map_err(|error| Failure::new(format!("our own entity: {error:?}")))?;
+        let entity = read_entity(&json)
+            .map_err(|error| Failure::new(format!("our own entity: {error:?}")))?;
         let value = encode_value(&entity.properties, Timestamp::MIN);
         let text_at = memmem::find(&value, template.text_of(0)).ok_or("no text in our own row")?;
         Ok(Self { template, value, text_at })
@@ -229,7 +245,12 @@ impl RowMaker {
 }
 
 /// Runs `work` on threads for a time, each call standing for so many entities.
-fn press(threads: usize, seconds: f64, entities: u64, work: impl Fn() -> Result + Sync) -> Result<Reached> {
+fn press(
+    threads: usize,
+    seconds: f64,
+    entities: u64,
+    work: impl Fn() -> Result + Sync,
+) -> Result<Reached> {
     let (started, duration) = (Instant::now(), Duration::from_secs_f64(seconds));
     let run = || -> Result<Histogram<u64>> {
         let mut latency = Histogram::new(3).context(|| "a histogram".into())?;

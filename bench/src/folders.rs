@@ -8,7 +8,8 @@ use tavola_load::{Context, Result};
 
 const PREFIX: &str = "tavola-bench-";
 
-/// Parent of all data folders of this run, removed when dropped. Under the temporary folder: `TMPDIR` chooses the disk.
+/// Parent of all data folders of this run, removed when dropped. Under the temporary folder:
+/// `TMPDIR` chooses the disk.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,

@@ -48,7 +48,8 @@ fn disk(mounts: &str, data: &Path) -> String {
     let Some((device, file_system)) = mount_of(mounts, data) else { return "unknown".to_owned() };
     let name = device.trim_start_matches("/dev/");
     // A partition has no queue of its own; then nothing more is known.
-    let rotational = fs::read_to_string(format!("/sys/class/block/{name}/queue/rotational")).unwrap_or_default();
+    let rotational =
+        fs::read_to_string(format!("/sys/class/block/{name}/queue/rotational")).unwrap_or_default();
     let kind = match (rotational.trim(), name.starts_with("vd")) {
         ("0" | "1", true) => " on a virtual disk",
         ("0", false) => " on a solid-state disk",
@@ -68,11 +69,16 @@ fn mount_of<'a>(mounts: &'a str, path: &Path) -> Option<(&'a str, &'a str)> {
 /// What was measured: `abc1234`, with a mark when files differ from that commit.
 pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).output().ok()?;
+        let output = Command::new("git")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .args(arguments)
+            .output()
+            .ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|list| !list.is_empty());
+    let is_changed = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|list| !list.is_empty());
     if is_changed { commit + "-changed" } else { commit }
 }
 
@@ -90,6 +96,9 @@ mod tests {
 
     #[test]
     fn the_cpu_has_a_name() {
-        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), Some("Some CPU @ 2 GHz"));
+        assert_eq!(
+            cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"),
+            Some("Some CPU @ 2 GHz")
+        );
     }
 }

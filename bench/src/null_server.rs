@@ -1,5 +1,5 @@
-//! The least that a server of this kind can cost: hyper and tokio set up as ours are, the request read, the same bytes
-//! answered, and nothing in between.
+//! The least that a server of this kind can cost: hyper and tokio set up as ours are, the request
+//! read, the same bytes answered, and nothing in between.
 //!
 //! It is this program itself, started again with a hidden word.
 
@@ -38,8 +38,8 @@ pub(crate) struct Recorded {
     pub(crate) body: String,
 }
 
-/// Answers by the whole request line, or by its method alone for requests that are not known: one point read is as long
-/// as another.
+/// Answers by the whole request line, or by its method alone for requests that are not known: one
+/// point read is as long as another.
 #[derive(Debug, Default)]
 struct Answers {
     exact: HashMap<String, Response<Bytes>>,
@@ -47,7 +47,10 @@ struct Answers {
 }
 
 pub(crate) fn main(recorded: &Path) -> Result {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context(|| "tokio".into())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context(|| "tokio".into())?;
     let answers = Arc::new(Answers::read(recorded)?);
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.context(|| "cannot listen".into())?;
@@ -79,10 +82,12 @@ async fn serve(stream: TcpStream, answers: Arc<Answers>) {
 
 impl Answers {
     fn read(file: &Path) -> Result<Self> {
-        let text = fs::read_to_string(file).context(|| format!("cannot read {}", file.display()))?;
+        let text =
+            fs::read_to_string(file).context(|| format!("cannot read {}", file.display()))?;
         let mut answers = Self::default();
         for line in text.lines() {
-            let recorded: Recorded = serde_json::from_str(line).context(|| "a recorded answer".into())?;
+            let recorded: Recorded =
+                serde_json::from_str(line).context(|| "a recorded answer".into())?;
             let answer = answer(&recorded)?;
             let method = recorded.request.split(' ').next().unwrap_or_default().to_owned();
             answers.by_method.entry(method).or_insert_with(|| answer.clone());

@@ -1,5 +1,5 @@
-//! PostgreSQL, for orientation: one table with a composite key, prepared statements, `synchronous_commit=on`, pressed by
-//! its own pgbench over a local socket.
+//! PostgreSQL, for orientation: one table with a composite key, prepared statements,
+//! `synchronous_commit=on`, pressed by its own pgbench over a local socket.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,8 +18,7 @@ use crate::series::Series;
 const USER: &str = "postgres";
 const SCRIPT_GET: &str = "\\set n random(0, :entities - 1)\n\
     SELECT body FROM bench WHERE pk = 'p' || lpad((:n / 1000)::text, 6, '0') AND rk = 'r' || lpad(:n::text, 9, '0');\n";
-const SCRIPT_INSERT: &str =
-    "INSERT INTO bench VALUES ('i' || lpad((random() * 999)::int::text, 6, '0'), gen_random_uuid()::text, :body);\n";
+const SCRIPT_INSERT: &str = "INSERT INTO bench VALUES ('i' || lpad((random() * 999)::int::text, 6, '0'), gen_random_uuid()::text, :body);\n";
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
@@ -29,7 +28,11 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) fn start(entities: u64, template: &EntityTemplate, scratch: &Scratch) -> Result<Self> {
+    pub(crate) fn start(
+        entities: u64,
+        template: &EntityTemplate,
+        scratch: &Scratch,
+    ) -> Result<Self> {
         let programs = programs()?;
         let folder = scratch.folder("postgres")?;
         give_to_user(&folder)?;
@@ -40,7 +43,8 @@ impl Postgres {
             "-c listen_addresses= -c unix_socket_directories={} -c synchronous_commit=on -c max_connections=200",
             postgres.folder.display()
         );
-        postgres.run("pg_ctl", &["-D", "data", "-w", "-l", "server.log", "-o", &options, "start"])?;
+        postgres
+            .run("pg_ctl", &["-D", "data", "-w", "-l", "server.log", "-o", &options, "start"])?;
         postgres.load(template)?;
         Ok(postgres)
     }
@@ -94,7 +98,11 @@ impl Postgres {
         let status = self.command(program, args).stdout(out).stderr(errors).status();
         let status = status.context(|| format!("cannot run {program}"))?;
         let text = fs::read_to_string(&log).unwrap_or_default();
-        if status.success() { Ok(text) } else { Err(Failure::new(format!("{program} failed: {text}"))) }
+        if status.success() {
+            Ok(text)
+        } else {
+            Err(Failure::new(format!("{program} failed: {text}")))
+        }
     }
 }
 
@@ -135,7 +143,8 @@ impl Contestant for Postgres {
 
     fn press(&mut self, shape: Shape, _template: &EntityTemplate, _round: u32) -> Result<Reached> {
         let script = if shape.series == Series::Get { "get.sql" } else { "insert.sql" };
-        let (clients, seconds) = (shape.connections.to_string(), shape.duration.as_secs().max(1).to_string());
+        let (clients, seconds) =
+            (shape.connections.to_string(), shape.duration.as_secs().max(1).to_string());
         let entities = format!("entities={}", self.entities);
         let printed = self.run(
             "pgbench",
@@ -148,7 +157,12 @@ impl Contestant for Postgres {
     }
 
     fn last_errors(&self) -> String {
-        fs::read_to_string(self.folder.join("server.log")).unwrap_or_default().lines().rev().take(3).collect()
+        fs::read_to_string(self.folder.join("server.log"))
+            .unwrap_or_default()
+            .lines()
+            .rev()
+            .take(3)
+            .collect()
     }
 }
 
@@ -167,7 +181,14 @@ fn reached(printed: &str, seconds: f64) -> Result<Reached> {
     let rate = after("tps = ").ok_or_else(|| Failure::new(format!("pgbench said `{printed}`")))?;
     let mean_us = after("latency average = ").unwrap_or(f64::NAN) * 1e3;
     let requests = (rate * seconds) as u64;
-    Ok(Reached { requests, entities: requests, seconds, p50_us: mean_us, p99_us: f64::NAN, p999_us: f64::NAN })
+    Ok(Reached {
+        requests,
+        entities: requests,
+        seconds,
+        p50_us: mean_us,
+        p99_us: f64::NAN,
+        p999_us: f64::NAN,
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tavola_load::{Context, Result};
 
-/// `USER_HZ`: 100 on every architecture that Rust's Linux targets have, whatever the kernel's own tick.
+/// `USER_HZ`: 100 on every architecture that Rust's Linux targets have, whatever the kernel's own
+/// tick.
 const TICKS_PER_SECOND: u32 = 100;
 
 /// CPU time of all threads so far, user and system.
@@ -43,8 +44,8 @@ pub(crate) fn machine_cpu_time() -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / f64::from(TICKS_PER_SECOND)))
 }
 
-/// User, nice, system, interrupts and what the hypervisor took; idle and waiting for a disk are left out, and guests are
-/// counted as user time already.
+/// User, nice, system, interrupts and what the hypervisor took; idle and waiting for a disk are
+/// left out, and guests are counted as user time already.
 fn machine_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();

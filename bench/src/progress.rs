@@ -1,4 +1,5 @@
-//! What the person at the terminal sees while a long thing runs, on the error stream: figures go to the other.
+//! What the person at the terminal sees while a long thing runs, on the error stream: figures go to
+//! the other.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -48,7 +49,8 @@ impl Progress {
 /// `412,000 of 1,000,000 entities, 51,200/s, 11 s left`
 pub(crate) fn share(done: u64, total: u64, elapsed: Duration) -> String {
     let rate = done as f64 / elapsed.as_secs_f64().max(0.001);
-    let left = Duration::from_secs_f64(((total.saturating_sub(done)) as f64 / rate.max(1.0)).min(1e6));
+    let left =
+        Duration::from_secs_f64(((total.saturating_sub(done)) as f64 / rate.max(1.0)).min(1e6));
     let (done, total) = (text::number(done as f64), text::number(total as f64));
     format!("{done} of {total} entities, {}/s, {} left", text::number(rate), text::seconds(left))
 }

@@ -1,4 +1,5 @@
-//! How long a server takes to its first reply on a large folder, after a kill and after a clean stop.
+//! How long a server takes to its first reply on a large folder, after a kill and after a clean
+//! stop.
 
 use serde::Serialize;
 use tavola_load::source::BatchSource;
@@ -9,7 +10,8 @@ use crate::server::{BenchServer, RunningServer};
 use crate::target::{TABLE, Target};
 
 const TIMES: u64 = 5;
-/// Written just before each kill, so that there is something to recover: more than half of a memtable.
+/// Written just before each kill, so that there is something to recover: more than half of a
+/// memtable.
 const LAST_ENTITIES: u64 = 80_000;
 
 #[derive(Debug, Serialize)]
@@ -44,10 +46,17 @@ pub(crate) fn measure(
     Ok(Recovery { entities, after_kill_ms, after_stop_ms })
 }
 
-fn write_more(running: &RunningServer, template: &EntityTemplate, written: &mut u64, up_to: u64) -> Result {
+fn write_more(
+    running: &RunningServer,
+    template: &EntityTemplate,
+    written: &mut u64,
+    up_to: u64,
+) -> Result {
     let signer = Signer::new(&running.site);
-    let mut source = BatchSource::new(&signer, TABLE, template, written).load(Family::Batched, up_to);
-    let load = Load { connections: 8, duration: std::time::Duration::from_secs(600), pace: Pace::Closed };
+    let mut source =
+        BatchSource::new(&signer, TABLE, template, written).load(Family::Batched, up_to);
+    let load =
+        Load { connections: 8, duration: std::time::Duration::from_secs(600), pace: Pace::Closed };
     tavola_load::run(&running.site, load, &mut source, &mut |_| {})?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Redis, for orientation: every write in its log and synced before the answer, pressed by its own redis-benchmark.
+//! Redis, for orientation: every write in its log and synced before the answer, pressed by its own
+//! redis-benchmark.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,7 +15,8 @@ use crate::packages;
 use crate::series::Series;
 
 const START_MAX: Duration = Duration::from_secs(10);
-/// redis-benchmark runs for a number of requests, not for a time; this is about what it reaches in a second here.
+/// redis-benchmark runs for a number of requests, not for a time; this is about what it reaches in
+/// a second here.
 const GETS_PER_SECOND: f64 = 60_000.0;
 const SETS_PER_SECOND: f64 = 10_000.0;
 
@@ -31,7 +33,16 @@ impl Redis {
         let folder = scratch.folder("redis")?;
         let port = free_port()?;
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port, "--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always"]);
+        command.args([
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+        ]);
         command.args(["--save", "", "--dir"]).arg(folder).stdout(Stdio::null());
         let child = command.spawn().context(|| "cannot start redis".into())?;
         let redis = Self { child, port, entities };
@@ -71,7 +82,11 @@ impl Redis {
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().context(|| "cannot run redis's tools".into())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() { Ok(text) } else { Err(Failure::new(format!("redis's tool failed: {text}"))) }
+    if output.status.success() {
+        Ok(text)
+    } else {
+        Err(Failure::new(format!("redis's tool failed: {text}")))
+    }
 }
 
 fn free_port() -> Result<String> {
@@ -97,8 +112,11 @@ impl Contestant for Redis {
     }
 
     fn press(&mut self, shape: Shape, _template: &EntityTemplate, _round: u32) -> Result<Reached> {
-        let (test, rate) =
-            if shape.series == Series::Get { ("get", GETS_PER_SECOND) } else { ("set", SETS_PER_SECOND) };
+        let (test, rate) = if shape.series == Series::Get {
+            ("get", GETS_PER_SECOND)
+        } else {
+            ("set", SETS_PER_SECOND)
+        };
         let rate = if shape.connections == 1 { rate / 10.0 } else { rate };
         let requests = (rate * shape.duration.as_secs_f64()) as u64;
         let (count, clients) = (requests.to_string(), shape.connections.to_string());
@@ -117,12 +135,20 @@ impl Drop for Redis {
 /// `"test","rps","avg_latency_ms","min","p50","p95","p99","max"`, then one line of figures.
 fn reached(csv: &str, requests: u64) -> Result<Reached> {
     let line = csv.lines().last().unwrap_or_default();
-    let fields: Vec<f64> = line.split(',').skip(1).filter_map(|field| field.trim_matches('"').parse().ok()).collect();
+    let fields: Vec<f64> =
+        line.split(',').skip(1).filter_map(|field| field.trim_matches('"').parse().ok()).collect();
     let [rate, _, _, p50, _, p99, max] = fields[..] else {
         return Err(Failure::new(format!("redis-benchmark said `{csv}`")));
     };
     let seconds = requests as f64 / rate;
-    Ok(Reached { requests, entities: requests, seconds, p50_us: p50 * 1e3, p99_us: p99 * 1e3, p999_us: max * 1e3 })
+    Ok(Reached {
+        requests,
+        entities: requests,
+        seconds,
+        p50_us: p50 * 1e3,
+        p99_us: p99 * 1e3,
+        p999_us: max * 1e3,
+    })
 }
 
 #[cfg(test)]

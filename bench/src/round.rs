@@ -29,8 +29,8 @@ pub(crate) struct Round {
     pub(crate) resident_bytes: Option<u64>,
     /// Syncs of the log during the round, if the server counts them.
     pub(crate) syncs: Option<f64>,
-    /// Bytes that went to the disk for each byte of JSON that was stored. Merging goes on after a round: a sum over all
-    /// rounds tells more than one of them.
+    /// Bytes that went to the disk for each byte of JSON that was stored. Merging goes on after a
+    /// round: a sum over all rounds tells more than one of them.
     pub(crate) written_per_stored: Option<f64>,
 }
 
@@ -49,7 +49,9 @@ pub(crate) fn measure(
     round: u32,
 ) -> Result<Round> {
     let measured = measure_costs(shape, contestant, template, round);
-    measured.context(|| format!("{} on {}: {}", shape.series.name(), contestant.label(), contestant.last_errors()))
+    measured.context(|| {
+        format!("{} on {}: {}", shape.series.name(), contestant.label(), contestant.last_errors())
+    })
 }
 
 fn measure_costs(
@@ -63,9 +65,10 @@ fn measure_costs(
     let reached = contestant.press(shape, template, round)?;
     let costs = CpuTimes::now(contestant.process())?.since(before);
     let syncs = syncs_before.zip(contestant.syncs()?).map(|(before, after)| after - before);
-    let written = written_before.zip(written(contestant)?).map(|(before, after)| (after - before) as f64);
-    let stored =
-        (shape.series.writes() && reached.entities > 0).then_some(reached.entities as f64 * ENTITY_BYTES as f64);
+    let written =
+        written_before.zip(written(contestant)?).map(|(before, after)| (after - before) as f64);
+    let stored = (shape.series.writes() && reached.entities > 0)
+        .then_some(reached.entities as f64 * ENTITY_BYTES as f64);
     Ok(Round {
         series: shape.series.name(),
         target: contestant.label(),
@@ -76,7 +79,11 @@ fn measure_costs(
         server_cpu_seconds: contestant.process().map(|_| costs.server.as_secs_f64()),
         generator_cpu_seconds: costs.generator.as_secs_f64(),
         others_cpu_seconds: costs.others().as_secs_f64(),
-        resident_bytes: contestant.process().map(process::memory).transpose()?.map(|memory| memory.resident_bytes),
+        resident_bytes: contestant
+            .process()
+            .map(process::memory)
+            .transpose()?
+            .map(|memory| memory.resident_bytes),
         syncs,
         written_per_stored: written.zip(stored).map(|(written, stored)| written / stored),
     })

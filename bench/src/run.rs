@@ -21,13 +21,15 @@ use crate::server::{Azurite, BenchServer, Tavola, null};
 use crate::target::{Target, settle};
 use crate::{drop_table, recovery, space, start};
 
-/// Number of the round that does not count; it also seeds the choice of entities, so it is none of the others.
+/// Number of the round that does not count; it also seeds the choice of entities, so it is none of
+/// the others.
 const WARM_UP: u32 = 0;
 
 pub(crate) fn run(args: &Args) -> Result {
     let servers = servers(args)?;
     let scratch = Scratch::new()?;
-    let mut record = Record::new(args, command(), Machine::here(scratch.path()), machine::commit(), &servers);
+    let mut record =
+        Record::new(args, command(), Machine::here(scratch.path()), machine::commit(), &servers);
     report::print_opening(&record);
     if args.wants(Workload::Start) {
         record.starts = start::measure(&servers, &scratch)?;
@@ -91,7 +93,12 @@ impl Field {
     }
 }
 
-fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scratch, record: &mut Record) -> Result {
+fn measure_tables(
+    args: &Args,
+    servers: &[Box<dyn BenchServer>],
+    scratch: &Scratch,
+    record: &mut Record,
+) -> Result {
     let template = EntityTemplate::new();
     let mut field = prepare(args, servers, &template, scratch)?;
     for series in Series::ALL.into_iter().filter(|series| args.wants_series(*series)) {
@@ -102,7 +109,12 @@ fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scrat
             duration: args.duration(),
             pace: series.pace(top_rate),
         };
-        record.rounds.extend(measure_series(shape, args.rounds, field.those_who_take(series), &template)?);
+        record.rounds.extend(measure_series(
+            shape,
+            args.rounds,
+            field.those_who_take(series),
+            &template,
+        )?);
         record.compare(series);
         report::print_series(record, shape);
         if series == Series::Get && args.wants(Workload::Auth) {
@@ -120,8 +132,12 @@ fn measure_tables(args: &Args, servers: &[Box<dyn BenchServer>], scratch: &Scrat
 
 /// What our largest table reached in the closed loop of the mixed load.
 fn top_rate(record: &Record) -> Option<f64> {
-    let ours = record.targets_of(Series::Mixed.name()).into_iter().rfind(|target| report::is_ours(target))?;
-    Spread::of(record.rounds_of(Series::Mixed.name(), &ours).map(|round| round.per_second)).map(|rate| rate.median)
+    let ours = record
+        .targets_of(Series::Mixed.name())
+        .into_iter()
+        .rfind(|target| report::is_ours(target))?;
+    Spread::of(record.rounds_of(Series::Mixed.name(), &ours).map(|round| round.per_second))
+        .map(|rate| rate.median)
 }
 
 fn prepare(
@@ -132,11 +148,20 @@ fn prepare(
 ) -> Result<Field> {
     let mut targets = Vec::new();
     for server in servers {
-        let sizes =
-            if server.name() == "azurite" { std::slice::from_ref(&args.azurite_entities) } else { &args.entities };
+        let sizes = if server.name() == "azurite" {
+            std::slice::from_ref(&args.azurite_entities)
+        } else {
+            &args.entities
+        };
         for entities in sizes {
             let with_wide_table = args.wants_series(Series::Filter);
-            targets.push(Target::prepare(&**server, *entities, with_wide_table, template, scratch)?);
+            targets.push(Target::prepare(
+                &**server,
+                *entities,
+                with_wide_table,
+                template,
+                scratch,
+            )?);
         }
     }
     if args.warm {
@@ -159,22 +184,27 @@ fn prepare(
     Ok(Field { targets, others })
 }
 
-/// Rounds alternate between the contestants, and each round begins with another one: whatever slows the machine for a
-/// while meets them all.
+/// Rounds alternate between the contestants, and each round begins with another one: whatever slows
+/// the machine for a while meets them all.
 fn measure_series(
     shape: Shape,
     rounds: u32,
     mut contestants: Vec<&mut dyn Contestant>,
     template: &EntityTemplate,
 ) -> Result<Vec<Round>> {
-    let processes: Vec<u32> = contestants.iter().filter_map(|contestant| contestant.process()).collect();
+    let processes: Vec<u32> =
+        contestants.iter().filter_map(|contestant| contestant.process()).collect();
     let count = contestants.len();
     let mut progress = Progress::new();
     let mut measured = Vec::new();
     for number in WARM_UP..=rounds {
         for turn in 0..count {
             let contestant = &mut *contestants[(turn + number as usize) % count];
-            progress.show(&format!("{}: round {number} of {rounds}, {}", shape.series.name(), contestant.label()));
+            progress.show(&format!(
+                "{}: round {number} of {rounds}, {}",
+                shape.series.name(),
+                contestant.label()
+            ));
             settle(&processes)?;
             let round = round::measure(shape, contestant, template, number)?;
             measured.extend((number != WARM_UP).then_some(round));

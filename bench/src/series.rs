@@ -65,16 +65,28 @@ impl Series {
         match self {
             Self::Get => ("get", "point GET of a random entity", "point GET"),
             Self::Point => ("page-point", "point GET, one at a time", "point GET, 1 connection"),
-            Self::Page => ("page", "page of 1,000 from a random place, one at a time", "page of 1,000"),
-            Self::Scan => ("scan", "full scan by pages of 1,000", "full scan"),
-            Self::Filter => {
-                ("filter", "scan of a large partition for the 1 % that match a property", "filter, 1 % match")
+            Self::Page => {
+                ("page", "page of 1,000 from a random place, one at a time", "page of 1,000")
             }
+            Self::Scan => ("scan", "full scan by pages of 1,000", "full scan"),
+            Self::Filter => (
+                "filter",
+                "scan of a large partition for the 1 % that match a property",
+                "filter, 1 % match",
+            ),
             Self::Mixed => ("mixed", "90 % point GET, 5 % insert, 5 % query of ten rows", "mixed"),
-            Self::MixedHalf => ("mixed-half", "the same, open loop at half of that rate", "mixed, half rate"),
+            Self::MixedHalf => {
+                ("mixed-half", "the same, open loop at half of that rate", "mixed, half rate")
+            }
             Self::Insert => ("insert", "insert of a new entity", "durable insert"),
-            Self::InsertAlone => ("insert-alone", "insert of a new entity, one at a time", "insert, 1 connection"),
-            Self::InsertHot => ("insert-hot", "insert of a new entity, all into one partition", "insert, 1 partition"),
+            Self::InsertAlone => {
+                ("insert-alone", "insert of a new entity, one at a time", "insert, 1 connection")
+            }
+            Self::InsertHot => (
+                "insert-hot",
+                "insert of a new entity, all into one partition",
+                "insert, 1 partition",
+            ),
             Self::Batch => ("batch", "batch of 100 inserts", "batch of 100"),
         }
     }
@@ -93,7 +105,9 @@ impl Series {
 
     pub(crate) fn connections(self, args: &Args) -> usize {
         match self {
-            Self::Get | Self::Insert | Self::InsertHot | Self::Mixed | Self::MixedHalf => usize::from(args.connections),
+            Self::Get | Self::Insert | Self::InsertHot | Self::Mixed | Self::MixedHalf => {
+                usize::from(args.connections)
+            }
             Self::Point | Self::Page | Self::Scan | Self::InsertAlone => 1,
             Self::Batch | Self::Filter => BATCH_CONNECTIONS,
         }

@@ -4,10 +4,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tavola_load::source::{BatchSource, InsertSource, MixedSource, PAGE_ENTITIES, PoolSource, ScanSource, Source};
+use tavola_load::source::{
+    BatchSource, InsertSource, MixedSource, PAGE_ENTITIES, PoolSource, ScanSource, Source,
+};
 use tavola_load::{
-    Context, EntityTemplate, Failure, Family, Load, Pace, Result, Signer, WIDE_PARTITION, create_table, metric, pages,
-    text,
+    Context, EntityTemplate, Failure, Family, Load, Pace, Result, Signer, WIDE_PARTITION,
+    create_table, metric, pages, text,
 };
 
 use crate::contestant::{Contestant, Reached, Shape};
@@ -29,7 +31,8 @@ const SYNCS: &str = "tavola_store_syncs_total";
 const LOAD_CONNECTIONS: usize = 8;
 /// Nothing takes so long; the bound is the generator's silence.
 const LOAD_MAX: Duration = Duration::from_secs(6 * 3600);
-/// Requests carry the date of their making and are refused after 15 minutes, so a long load is done in parts.
+/// Requests carry the date of their making and are refused after 15 minutes, so a long load is done
+/// in parts.
 const LOAD_PART_ENTITIES: u64 = 100_000;
 
 const SETTLE_STEP: Duration = Duration::from_millis(200);
@@ -79,7 +82,8 @@ impl Target {
         settle(&[target.server.process()])?;
         target.memory.idle = process::memory(target.server.process())?;
         let filled = target.fill_all(with_wide_table, template);
-        filled.context(|| format!("loading {}: {}", target.label(), target.server.last_errors()))?;
+        filled
+            .context(|| format!("loading {}: {}", target.label(), target.server.last_errors()))?;
         target.memory.loaded = process::memory(target.server.process())?;
         Ok(target)
     }
@@ -103,7 +107,8 @@ impl Target {
         self.fill(TABLE, Family::Loaded, self.entities, template)?;
         self.load_seconds = started.elapsed().as_secs_f64();
         if with_wide_table {
-            let entities = if self.name == "azurite" { WIDE_ENTITIES_OF_AZURITE } else { WIDE_ENTITIES };
+            let entities =
+                if self.name == "azurite" { WIDE_ENTITIES_OF_AZURITE } else { WIDE_ENTITIES };
             self.fill(WIDE_TABLE, Family::Wide, entities, template)?;
             self.has_wide_table = true;
         }
@@ -112,18 +117,30 @@ impl Target {
     }
 
     /// Creates and fills a table.
-    pub(crate) fn fill(&mut self, table: &str, family: Family, entities: u64, template: &EntityTemplate) -> Result {
+    pub(crate) fn fill(
+        &mut self,
+        table: &str,
+        family: Family,
+        entities: u64,
+        template: &EntityTemplate,
+    ) -> Result {
         let site = &self.server.site;
         create_table(site, table)?;
         let (mut done, started, mut progress) = (0, Instant::now(), Progress::new());
         while done < entities {
             let (signer, before) = (Signer::new(site), done);
             let end = (done + LOAD_PART_ENTITIES).min(entities);
-            let mut source = BatchSource::new(&signer, table, template, &mut done).load(family, end);
-            let load = Load { connections: LOAD_CONNECTIONS, duration: LOAD_MAX, pace: Pace::Closed };
+            let mut source =
+                BatchSource::new(&signer, table, template, &mut done).load(family, end);
+            let load =
+                Load { connections: LOAD_CONNECTIONS, duration: LOAD_MAX, pace: Pace::Closed };
             tavola_load::run(site, load, &mut source, &mut |outcome| {
                 let share = progress::share(before + outcome.entities, entities, started.elapsed());
-                progress.show(&format!("Loading {} into {table} of {}: {share}", text::size(entities), self.name));
+                progress.show(&format!(
+                    "Loading {} into {table} of {}: {share}",
+                    text::size(entities),
+                    self.name
+                ));
             })?;
         }
         let (size, time) = (text::size(entities), text::seconds(started.elapsed()));
@@ -140,10 +157,15 @@ impl Target {
         let (site, mut progress) = (&self.server.site, Progress::new());
         let signer = Signer::new(site);
         for start in (0..self.entities).step_by(LOAD_PART_ENTITIES as usize) {
-            progress.show(&format!("Reading all of {}: {} so far", self.label(), text::size(start)));
+            progress.show(&format!(
+                "Reading all of {}: {} so far",
+                self.label(),
+                text::size(start)
+            ));
             let end = (start + LOAD_PART_ENTITIES).min(self.entities);
             let mut source = PoolSource::each_point(&signer, TABLE, start..end);
-            let load = Load { connections: LOAD_CONNECTIONS, duration: LOAD_MAX, pace: Pace::Closed };
+            let load =
+                Load { connections: LOAD_CONNECTIONS, duration: LOAD_MAX, pace: Pace::Closed };
             tavola_load::run(site, load, &mut source, &mut |_| {})?;
         }
         progress.done(&format!("Read all of {}", self.label()));
@@ -174,7 +196,9 @@ impl Contestant for Target {
 
     fn takes(&self, series: Series) -> bool {
         match (self.name, series) {
-            ("null", _) => matches!(series, Series::Get | Series::Point | Series::Page | Series::Scan),
+            ("null", _) => {
+                matches!(series, Series::Get | Series::Point | Series::Page | Series::Scan)
+            }
             (_, Series::Filter) => self.has_wide_table,
             // Half of our own top rate is for us.
             (_, Series::MixedHalf) => self.is_ours(),
@@ -199,19 +223,26 @@ impl Contestant for Target {
             }
             Series::Mixed | Series::MixedHalf => {
                 let queries = PoolSource::row_ranges(&signer, TABLE, entities, seed);
-                let inserts = InsertSource::new(&signer, TABLE, Family::Inserted, template, inserted);
+                let inserts =
+                    InsertSource::new(&signer, TABLE, Family::Inserted, template, inserted);
                 Box::new(MixedSource::new(points(), queries, inserts, seed))
             }
             Series::Insert | Series::InsertAlone => {
                 Box::new(InsertSource::new(&signer, TABLE, Family::Inserted, template, inserted))
             }
-            Series::InsertHot => Box::new(InsertSource::new(&signer, TABLE, Family::Hot, template, hot)),
+            Series::InsertHot => {
+                Box::new(InsertSource::new(&signer, TABLE, Family::Hot, template, hot))
+            }
             Series::Batch => Box::new(BatchSource::new(&signer, TABLE, template, batched)),
         };
-        let load = Load { connections: shape.connections, duration: shape.duration, pace: shape.pace };
+        let load =
+            Load { connections: shape.connections, duration: shape.duration, pace: shape.pace };
         let outcome = tavola_load::run(site, load, &mut *source, &mut |_| {})?;
         if shape.series == Series::Scan && !outcome.entities.is_multiple_of(entities) {
-            return Err(Failure::new(format!("scans of {entities} entities met {}", outcome.entities)));
+            return Err(Failure::new(format!(
+                "scans of {entities} entities met {}",
+                outcome.entities
+            )));
         }
         Ok(outcome.into())
     }
@@ -225,9 +256,11 @@ impl Contestant for Target {
     }
 }
 
-/// Waits until servers have done what they do in the background, so that no round pays for the one before.
+/// Waits until servers have done what they do in the background, so that no round pays for the one
+/// before.
 pub(crate) fn settle(processes: &[u32]) -> Result {
-    let cpu_time = || processes.iter().map(|process| process::cpu_time(*process)).sum::<Result<Duration>>();
+    let cpu_time =
+        || processes.iter().map(|process| process::cpu_time(*process)).sum::<Result<Duration>>();
     let started = Instant::now();
     let mut before = cpu_time()?;
     while started.elapsed() < SETTLE_MAX {

@@ -12,15 +12,18 @@ use tavola_protocol::table::batch::decode_batch_response;
 /// The headers that every answer has.
 const ALWAYS: [&str; 5] = ["server", "date", "x-ms-request-id", "x-ms-version", "content-length"];
 
-/// Checks an answer: it blames the client at worst, it has the headers that every answer has, and its body is what its
-/// content type says. Gives the answers inside, if it is a batch's.
+/// Checks an answer: it blames the client at worst, it has the headers that every answer has, and
+/// its body is what its content type says. Gives the answers inside, if it is a batch's.
 ///
 /// # Panics
 /// If something of that does not hold.
 pub fn check_answer(asked: &HeaderMap, answer: &Response<Bytes>) -> Option<Vec<Response<Bytes>>> {
     check_status(answer.status());
     for name in ALWAYS {
-        assert!(answer.headers().get(name).is_some_and(|value| !value.is_empty()), "{name} is missing in {answer:?}");
+        assert!(
+            answer.headers().get(name).is_some_and(|value| !value.is_empty()),
+            "{name} is missing in {answer:?}"
+        );
     }
     assert_eq!(answer.headers()["content-length"], answer.body().len().to_string());
     if let Some(echoed) = answer.headers().get("x-ms-client-request-id") {
@@ -28,12 +31,16 @@ pub fn check_answer(asked: &HeaderMap, answer: &Response<Bytes>) -> Option<Vec<R
     }
     if answer.status().is_client_error() || answer.status().is_server_error() {
         let (code, _) = error_body::read(answer.body()).expect("an error has a code and a text");
-        assert_eq!(answer.headers()["x-ms-error-code"], code, "the header and the body of {answer:?}");
+        assert_eq!(
+            answer.headers()["x-ms-error-code"],
+            code,
+            "the header and the body of {answer:?}"
+        );
     }
     check_body(answer);
-    let parts = content_type(answer)
-        .starts_with("multipart/mixed")
-        .then(|| decode_batch_response(content_type(answer), answer.body()).expect("a batch's answer is one"))?;
+    let parts = content_type(answer).starts_with("multipart/mixed").then(|| {
+        decode_batch_response(content_type(answer), answer.body()).expect("a batch's answer is one")
+    })?;
     assert!(!parts.is_empty(), "{answer:?}");
     for part in &parts {
         check_status(part.status());
@@ -42,13 +49,17 @@ pub fn check_answer(asked: &HeaderMap, answer: &Response<Bytes>) -> Option<Vec<R
     Some(parts)
 }
 
-/// On a store that never fails no answer may blame the server; that something is not implemented blames nobody.
+/// On a store that never fails no answer may blame the server; that something is not implemented
+/// blames nobody.
 fn check_status(status: StatusCode) {
     assert!(!status.is_server_error() || status == StatusCode::NOT_IMPLEMENTED, "{status}");
 }
 
 fn content_type(answer: &Response<Bytes>) -> &str {
-    answer.headers().get(CONTENT_TYPE).map_or("", |value| value.to_str().expect("content types are ASCII"))
+    answer
+        .headers()
+        .get(CONTENT_TYPE)
+        .map_or("", |value| value.to_str().expect("content types are ASCII"))
 }
 
 fn check_body(answer: &Response<Bytes>) {

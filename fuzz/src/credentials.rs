@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use tavola_core::Grant;
-use tavola_protocol::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, PolicySignature, Precedence};
+use tavola_protocol::auth::{
+    AccountKey, AccountKeys, Caller, Credential, Gate, PolicySignature, Precedence,
+};
 use tavola_protocol::{Address, Presentation, Rejection};
 
 use crate::requests::check_refusal;
@@ -24,7 +26,8 @@ static KEY_TEXT: LazyLock<String> = LazyLock::new(|| {
     (0..8).map(|part: u32| format!("{:016x}", RandomState::new().hash_one(part))).collect()
 });
 
-static KEYS: LazyLock<AccountKeys> = LazyLock::new(|| AccountKeys::parse(&KEY_TEXT, None).expect("base64"));
+static KEYS: LazyLock<AccountKeys> =
+    LazyLock::new(|| AccountKeys::parse(&KEY_TEXT, None).expect("base64"));
 
 static KEY: LazyLock<AccountKey> = LazyLock::new(|| AccountKey::parse(&KEY_TEXT).expect("base64"));
 
@@ -48,8 +51,8 @@ pub enum Opened {
     ByPolicy(PolicySignature),
 }
 
-/// Checks a request's credentials as the server does, over TLS from this machine. A token opens nothing yet, because only
-/// its issuer's keys can tell.
+/// Checks a request's credentials as the server does, over TLS from this machine. A token opens
+/// nothing yet, because only its issuer's keys can tell.
 ///
 /// # Errors
 /// What the service answers to credentials that do not hold.

@@ -18,11 +18,20 @@ pub(crate) const PRIMARY: &str = "http://127.0.0.1:10002/devstoreaccount1";
 const SECONDARY: &str = "http://127.0.0.1:10002/devstoreaccount1-secondary";
 
 /// What cannot stand in a URL as it is.
-const NOT_IN_URL: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'}');
+const NOT_IN_URL: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 
-/// Reads a request as HTTP/1.1 writes it: a request line, header lines, an empty line, the body. What the HTTP library
-/// would refuse before we see it is mended or left out, or most mutations would end there.
+/// Reads a request as HTTP/1.1 writes it: a request line, header lines, an empty line, the body.
+/// What the HTTP library would refuse before we see it is mended or left out, or most mutations
+/// would end there.
 #[must_use]
 pub fn read_request(data: &[u8]) -> Request<Bytes> {
     let (line, mut rest) = split_line(data);
@@ -30,7 +39,8 @@ pub fn read_request(data: &[u8]) -> Request<Bytes> {
     let (method, target) = line.split_at(line.iter().position(|byte| *byte == b' ').unwrap_or(0));
     let mut request = Request::new(Bytes::new());
     *request.method_mut() = Method::from_bytes(method).unwrap_or(Method::GET);
-    *request.uri_mut() = percent_encode(target.trim_ascii(), NOT_IN_URL).to_string().parse().unwrap_or_default();
+    *request.uri_mut() =
+        percent_encode(target.trim_ascii(), NOT_IN_URL).to_string().parse().unwrap_or_default();
     loop {
         let (line, after) = split_line(rest);
         rest = after;
@@ -73,7 +83,12 @@ pub fn led_to_account<B>(mut request: Request<B>) -> Result<(Request<B>, Address
 /// # Panics
 /// If `target` is no path, which is an error in the target.
 #[must_use]
-pub fn request(method: Method, target: &str, content_type: HeaderValue, body: &[u8]) -> Request<Bytes> {
+pub fn request(
+    method: Method,
+    target: &str,
+    content_type: HeaderValue,
+    body: &[u8],
+) -> Request<Bytes> {
     let mut request = Request::new(Bytes::copy_from_slice(body));
     *request.method_mut() = method;
     *request.uri_mut() = format!("{PRIMARY}{target}").parse().expect("a target's path is one");
@@ -91,8 +106,9 @@ fn located<B>(request: &Request<B>) -> Result<Address, Rejection> {
     locate(&head.into_parts().0, &rules, &|name| name == ACCOUNT)
 }
 
-/// Takes a request through the server, up to where the service would carry it out. What is refused must have an answer
-/// that blames the client, and what is understood must be understood the same when a client writes it anew.
+/// Takes a request through the server, up to where the service would carry it out. What is refused
+/// must have an answer that blames the client, and what is understood must be understood the same
+/// when a client writes it anew.
 pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
     let address = located(&request);
     let (parts, body) = request.into_parts();
@@ -105,7 +121,11 @@ pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
         Ok((understood, secondary)) => {
             let base = if secondary { SECONDARY } else { PRIMARY };
             if let Some(again) = parse_again(&understood, base) {
-                assert_eq!(again, Ok(understood.clone()), "a client that writes the same is understood otherwise");
+                assert_eq!(
+                    again,
+                    Ok(understood.clone()),
+                    "a client that writes the same is understood otherwise"
+                );
             }
             Some(understood)
         }
@@ -123,7 +143,8 @@ pub(crate) fn check_refusal(rejection: &Rejection, presentation: &Presentation) 
     assert!(blames_the_client, "{status} for {rejection:?}");
 }
 
-/// What the server understands when a client asks this; `None` if HTTP cannot say it, being too long for a URL.
+/// What the server understands when a client asks this; `None` if HTTP cannot say it, being too
+/// long for a URL.
 fn parse_again(understood: &TableRequest, base: &str) -> Option<Result<TableRequest, Rejection>> {
     let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
     let style = Style { base, wish: &wish, page: None, boundary_ids: ["b", "c"] };

@@ -29,7 +29,10 @@ use crate::credentials::{NOW, account_key, key_text};
 use crate::requests::{ACCOUNT, PRIMARY};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime of one thread")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime of one thread")
 });
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| {
@@ -38,7 +41,8 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     Config::resolve(&layers, Personality::Server).expect("a configuration with one account")
 });
 
-static ACCOUNT_NAME: LazyLock<AccountName> = LazyLock::new(|| AccountName::parse(ACCOUNT).expect("an account's name"));
+static ACCOUNT_NAME: LazyLock<AccountName> =
+    LazyLock::new(|| AccountName::parse(ACCOUNT).expect("an account's name"));
 
 /// Stands still, so that versions and their tags are the same in every run.
 #[derive(Debug)]
@@ -68,27 +72,35 @@ impl Server {
     #[must_use]
     pub fn new() -> Self {
         let tables = TableService::new(Arc::new(MemoryStore::new()), Arc::new(StandingClock));
-        let node = Node::new(&CONFIG, tables, Arc::new(AlwaysReady), Telemetry::new(None)).expect("it names no files");
+        let node = Node::new(&CONFIG, tables, Arc::new(AlwaysReady), Telemetry::new(None))
+            .expect("it names no files");
         Self { node: Arc::new(node) }
     }
 
     /// What the handler answers.
     ///
     /// # Panics
-    /// If it takes the connection for broken, which it cannot be, or if it had to catch a panic of its own.
+    /// If it takes the connection for broken, which it cannot be, or if it had to catch a panic of
+    /// its own.
     #[must_use]
     pub fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
         let connection = Connection::new(peer, connection::Scheme::Http);
         let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new));
         let answer = RUNTIME.block_on(answer).expect("there is no connection to break");
-        // libFuzzer ends the process at a panic, caught or not. This holds too where its hook does not.
+        // libFuzzer ends the process at a panic, caught or not. This holds too where its hook does
+        // not.
         assert_eq!(self.node.telemetry.panics(), 0, "the handler caught a panic: {answer:?}");
         answer
     }
 
-    /// What a client of ours is told, with the account's key; `None` if the request is too long for a URL.
-    pub(crate) fn ask(&self, asked: &TableRequest, page: Option<&NextPage>) -> Option<Result<Decoded, DecodeError>> {
+    /// What a client of ours is told, with the account's key; `None` if the request is too long for
+    /// a URL.
+    pub(crate) fn ask(
+        &self,
+        asked: &TableRequest,
+        page: Option<&NextPage>,
+    ) -> Option<Result<Decoded, DecodeError>> {
         let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
         let style = Style { base: PRIMARY, wish: &wish, page, boundary_ids: ["b", "c"] };
         let mut request = encode_request(asked, &style).ok()?;

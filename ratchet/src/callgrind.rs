@@ -13,7 +13,8 @@ use crate::failure::Result;
 pub(crate) fn count(case: &Case, folder: &Path) -> Result<u64> {
     match case.way {
         Way::Inside(calls) => {
-            let only_counted = ["--collect-atstart=no", &format!("--toggle-collect={SYMBOL_PATTERN}")];
+            let only_counted =
+                ["--collect-atstart=no", &format!("--toggle-collect={SYMBOL_PATTERN}")];
             Ok(run(case, calls, &only_counted, &out_file(folder, case.name))? / calls as u64)
         }
         Way::Between { few, many } => {
@@ -30,7 +31,8 @@ pub(crate) fn out_file(folder: &Path, case: &str) -> PathBuf {
     folder.join(format!("{case}.out"))
 }
 
-/// A program under valgrind, in an environment of a fixed size: even that moves the stack, and with it a few counts.
+/// A program under valgrind, in an environment of a fixed size: even that moves the stack, and with
+/// it a few counts.
 pub(crate) fn valgrind(options: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Command> {
     let mut command = Command::new("valgrind");
     command.env_clear().args(options).arg(env::current_exe()?).stdin(Stdio::null());
@@ -45,12 +47,16 @@ fn run(case: &Case, calls: usize, options: &[&str], out: &Path) -> Result<u64> {
     let out_option = format!("--callgrind-out-file={}", out.display());
     let mut command = valgrind(["--tool=callgrind", "--quiet", &out_option].iter().chain(options))?;
     command.args(["run", case.name, "--calls", &calls.to_string(), "--folder"]).arg(data.path());
-    let output = command.output().map_err(|error| format!("valgrind cannot be started: {error}"))?;
+    let output =
+        command.output().map_err(|error| format!("valgrind cannot be started: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{} failed under callgrind ({}): {said}", case.name, output.status).into());
+        return Err(
+            format!("{} failed under callgrind ({}): {said}", case.name, output.status).into()
+        );
     }
-    let text = fs::read_to_string(out).map_err(|error| format!("callgrind left no {}: {error}", out.display()))?;
+    let text = fs::read_to_string(out)
+        .map_err(|error| format!("callgrind left no {}: {error}", out.display()))?;
     read_total(&text).map_err(|problem| format!("{}: {problem}", out.display()).into())
 }
 
@@ -61,7 +67,10 @@ fn read_total(text: &str) -> Result<u64> {
         return Err("does not count instructions".into());
     }
     match field("totals:").and_then(|total| total.parse().ok()) {
-        Some(0) => Err("nothing was collected: the counted function was not called, or bears another name".into()),
+        Some(0) => {
+            Err("nothing was collected: the counted function was not called, or bears another name"
+                .into())
+        }
         Some(total) => Ok(total),
         None => Err("has no total: the program did not come to its end".into()),
     }

@@ -33,9 +33,13 @@ impl Line {
     }
 }
 
-/// Compares what was measured. A stored count without a measured one is gone, unless `exists` says that its case was only
-/// not chosen this time.
-pub(crate) fn compare(stored: &ByCase, measured: &ByCase, exists: impl Fn(&str) -> bool) -> Vec<Line> {
+/// Compares what was measured. A stored count without a measured one is gone, unless `exists` says
+/// that its case was only not chosen this time.
+pub(crate) fn compare(
+    stored: &ByCase,
+    measured: &ByCase,
+    exists: impl Fn(&str) -> bool,
+) -> Vec<Line> {
     let line = |case: &str, stored: Option<u64>, measured: Option<u64>| Line {
         case: case.to_owned(),
         stored,
@@ -44,15 +48,23 @@ pub(crate) fn compare(stored: &ByCase, measured: &ByCase, exists: impl Fn(&str) 
     };
     let gone = stored.iter().filter(|(case, _)| !measured.contains_key(*case) && !exists(case));
     let gone = gone.map(|(case, count)| line(case, Some(*count), None));
-    measured.iter().map(|(case, count)| line(case, stored.get(case).copied(), Some(*count))).chain(gone).collect()
+    measured
+        .iter()
+        .map(|(case, count)| line(case, stored.get(case).copied(), Some(*count)))
+        .chain(gone)
+        .collect()
 }
 
 fn judge(stored: Option<u64>, measured: Option<u64>) -> Verdict {
     match (stored, measured) {
         (None, _) => Verdict::New,
         (_, None) => Verdict::Gone,
-        (Some(stored), Some(measured)) if measured * 100 > stored * (100 + GROWTH_PERCENT_MAX) => Verdict::Grown,
-        (Some(stored), Some(measured)) if measured * 100 < stored * (100 - GROWTH_PERCENT_MAX) => Verdict::Shrunk,
+        (Some(stored), Some(measured)) if measured * 100 > stored * (100 + GROWTH_PERCENT_MAX) => {
+            Verdict::Grown
+        }
+        (Some(stored), Some(measured)) if measured * 100 < stored * (100 - GROWTH_PERCENT_MAX) => {
+            Verdict::Shrunk
+        }
         _ => Verdict::Kept,
     }
 }
@@ -87,7 +99,12 @@ mod tests {
         let judged: Vec<_> = lines.iter().map(|line| (line.case.as_str(), line.verdict)).collect();
         assert_eq!(
             judged,
-            [("added", Verdict::New), ("grown", Verdict::Grown), ("same", Verdict::Kept), ("dropped", Verdict::Gone),]
+            [
+                ("added", Verdict::New),
+                ("grown", Verdict::Grown),
+                ("same", Verdict::Kept),
+                ("dropped", Verdict::Gone),
+            ]
         );
         assert!((lines[1].percent().unwrap() - 20.0).abs() < 1e-9);
         assert_eq!(lines[0].percent(), None);

@@ -5,13 +5,15 @@ use std::path::Path;
 
 use crate::failure::Result;
 
-/// What callgrind is told to look for. Its stars stand for what the compiler puts around a function's name.
+/// What callgrind is told to look for. Its stars stand for what the compiler puts around a
+/// function's name.
 pub(crate) const SYMBOL_PATTERN: &str = "*only_this_is_counted*";
 
 /// One run of a case.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
-    /// The count is divided by it, so that what an allocator or a hash table does now and then is in the mean.
+    /// The count is divided by it, so that what an allocator or a hash table does now and then is
+    /// in the mean.
     pub(crate) calls: usize,
     /// For data, empty.
     pub(crate) folder: &'a Path,

@@ -63,18 +63,31 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let counts = Counts {
-            machine: BTreeMap::from([("rustc".to_owned(), "rustc 1.95.0 (59807616e 2026-04-14)".to_owned())]),
+            machine: BTreeMap::from([(
+                "rustc".to_owned(),
+                "rustc 1.95.0 (59807616e 2026-04-14)".to_owned(),
+            )]),
             cases: ByCase::from([("parse-get".to_owned(), 1_234), ("a".to_owned(), 1)]),
         };
         let text = counts.to_text();
-        assert!(text.ends_with("\n# rustc: rustc 1.95.0 (59807616e 2026-04-14)\na 1\nparse-get 1234\n"), "{text}");
+        assert!(
+            text.ends_with("\n# rustc: rustc 1.95.0 (59807616e 2026-04-14)\na 1\nparse-get 1234\n"),
+            "{text}"
+        );
         assert_eq!(Counts::parse(&text).unwrap(), counts);
         assert_eq!(Counts::parse("").unwrap(), Counts::default());
     }
 
     #[test]
     fn lines_that_say_nothing_are_refused() {
-        for text in ["parse-get", "parse-get many", "parse-get -3", "parse-get 0", "parse-get 3 4", "a 1\na 2"] {
+        for text in [
+            "parse-get",
+            "parse-get many",
+            "parse-get -3",
+            "parse-get 0",
+            "parse-get 3 4",
+            "a 1\na 2",
+        ] {
             assert!(Counts::parse(text).is_err(), "{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! What counts depend on beside our own code. Counts of two machines that differ here cannot be held against each other.
+//! What counts depend on beside our own code. Counts of two machines that differ here cannot be
+//! held against each other.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -20,23 +21,33 @@ pub(crate) fn describe() -> Result<BTreeMap<String, String>> {
 }
 
 /// What two descriptions do not have in common, in words.
-pub(crate) fn differences(stored: &BTreeMap<String, String>, here: &BTreeMap<String, String>) -> Vec<String> {
+pub(crate) fn differences(
+    stored: &BTreeMap<String, String>,
+    here: &BTreeMap<String, String>,
+) -> Vec<String> {
     let differs = here.iter().filter(|(name, value)| stored.get(*name) != Some(*value));
     let unknown = || "not stored".to_owned();
     differs
-        .map(|(name, value)| format!("{name}: {value}; stored: {}", stored.get(name).cloned().unwrap_or_else(unknown)))
+        .map(|(name, value)| {
+            format!(
+                "{name}: {value}; stored: {}",
+                stored.get(name).cloned().unwrap_or_else(unknown)
+            )
+        })
         .collect()
 }
 
 fn first_line(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
+    let output =
+        command.output().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
     let text = String::from_utf8(output.stdout)?;
     let line = text.lines().next().filter(|_| output.status.success());
     Ok(line.ok_or_else(|| format!("`{program}` says nothing about itself"))?.trim().to_owned())
 }
 
-/// The features by which libraries choose among several ways to do the same, as far as they are shown to this process.
+/// The features by which libraries choose among several ways to do the same, as far as they are
+/// shown to this process.
 pub(crate) fn cpu_features() -> String {
     #[cfg(target_arch = "x86_64")]
     let features = [
@@ -67,8 +78,14 @@ mod tests {
     fn another_compiler_is_named() {
         let stored = facts(&[("rustc", "1.95"), ("libc", "2.36")]);
         assert_eq!(differences(&stored, &stored), [""; 0]);
-        assert_eq!(differences(&stored, &facts(&[("rustc", "1.96"), ("libc", "2.36")])), ["rustc: 1.96; stored: 1.95"]);
-        assert_eq!(differences(&facts(&[]), &facts(&[("libc", "2.36")])), ["libc: 2.36; stored: not stored"]);
+        assert_eq!(
+            differences(&stored, &facts(&[("rustc", "1.96"), ("libc", "2.36")])),
+            ["rustc: 1.96; stored: 1.95"]
+        );
+        assert_eq!(
+            differences(&facts(&[]), &facts(&[("libc", "2.36")])),
+            ["libc: 2.36; stored: not stored"]
+        );
     }
 
     #[test]

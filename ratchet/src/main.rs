@@ -1,16 +1,20 @@
-//! A ratchet on the cost of a request that does not depend on noise: instructions, counted by callgrind.
+//! A ratchet on the cost of a request that does not depend on noise: instructions, counted by
+//! callgrind.
 //!
-//! Times tell what users feel, and differ from run to run by more than a careless change costs. The number of instructions
-//! of a fixed piece of work is the same in every run, to well below a percent. `counts.txt` holds one number per case;
-//! `cargo xtask ratchet` counts again and fails when one grew by more than 5 %.
+//! Times tell what users feel, and differ from run to run by more than a careless change costs. The
+//! number of instructions of a fixed piece of work is the same in every run, to well below a
+//! percent. `counts.txt` holds one number per case; `cargo xtask ratchet` counts again and fails
+//! when one grew by more than 5 %.
 //!
-//! What a count is not: time. A cache miss, a system call and an addition are one instruction each. And counts can be
-//! compared only if compilers, C library and processor are the same. Valgrind shows programs a processor of its own
-//! making: as many features as the real one has, but only those that it can execute. It has no SHA extensions, for
-//! one, so a signature costs more here than on the real machine. `counts.txt` says what it was counted with; where that
-//! differs, the comparison is shown and does not fail.
+//! What a count is not: time. A cache miss, a system call and an addition are one instruction each.
+//! And counts can be compared only if compilers, C library and processor are the same. Valgrind
+//! shows programs a processor of its own making: as many features as the real one has, but only
+//! those that it can execute. It has no SHA extensions, for one, so a signature costs more here
+//! than on the real machine. `counts.txt` says what it was counted with; where that differs, the
+//! comparison is shown and does not fail.
 //!
-//! Reading order: `cases` for what is counted, `counted` and `callgrind` for how, `compare` for what follows from it.
+//! Reading order: `cases` for what is counted, `counted` and `callgrind` for how, `compare` for
+//! what follows from it.
 
 mod callgrind;
 mod cases;
@@ -99,7 +103,9 @@ fn check(names: &[String], update: bool, file: &Path, output: &Path) -> Result {
     };
     let stored = match fs::read_to_string(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Counts::default(),
-        text => Counts::parse(&text.map_err(|error| format!("cannot read {}: {error}", file.display()))?)?,
+        text => Counts::parse(
+            &text.map_err(|error| format!("cannot read {}: {error}", file.display()))?,
+        )?,
     };
     fs::create_dir_all(output)?;
     let here = machine::describe()?;
@@ -121,8 +127,13 @@ fn check(names: &[String], update: bool, file: &Path, output: &Path) -> Result {
 fn store(file: &Path, chosen: &[&Case], measured: Counts, stored: Counts) -> Result {
     let kept = stored.cases.into_iter().filter(|(case, _)| cases::find(case).is_ok());
     let counts = Counts { cases: kept.chain(measured.cases).collect(), ..measured };
-    fs::write(file, counts.to_text()).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    println!("Stored {} count(s) in {}; the commit message says why they changed.", chosen.len(), file.display());
+    fs::write(file, counts.to_text())
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    println!(
+        "Stored {} count(s) in {}; the commit message says why they changed.",
+        chosen.len(),
+        file.display()
+    );
     Ok(())
 }
 
@@ -157,7 +168,8 @@ mod tests {
         assert!(cases::find("no-such-case").is_err());
     }
 
-    /// The work itself, uncounted: a request of ours that is refused would be a case that counts nothing.
+    /// The work itself, uncounted: a request of ours that is refused would be a case that counts
+    /// nothing.
     #[test]
     fn every_case_does_its_work() {
         for case in CASES {

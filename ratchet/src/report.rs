@@ -14,9 +14,11 @@ const EVENT_PERCENT_MAX: f64 = 3.0;
 
 pub(crate) fn table(lines: &[Line]) -> String {
     let mut text = format!("{:<26} {:>12} {:>12} {:>9}\n", "case", "stored", "measured", "change");
-    let number = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    let number =
+        |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
     for line in lines {
-        let change = line.percent().map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.2} %"));
+        let change =
+            line.percent().map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.2} %"));
         let (stored, measured) = (number(line.stored), number(line.measured));
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{:<26} {stored:>12} {measured:>12} {change:>9}", line.case);
@@ -48,7 +50,9 @@ pub(crate) fn foreign_counts(differences: &[String]) -> String {
 /// Fails if a count must not stay as it is.
 pub(crate) fn judge(lines: &[Line], elsewhere: &[String], output: &Path) -> Result {
     if !elsewhere.is_empty() {
-        println!("Counted with something else than the stored counts, so growth is shown but does not fail:");
+        println!(
+            "Counted with something else than the stored counts, so growth is shown but does not fail:"
+        );
         elsewhere.iter().for_each(|difference| println!("  {difference}"));
     }
     let with = |verdict: Verdict| lines.iter().filter(move |line| line.verdict == verdict);
@@ -60,8 +64,10 @@ pub(crate) fn judge(lines: &[Line], elsewhere: &[String], output: &Path) -> Resu
         );
     }
     let new = with(Verdict::New).map(|line| format!("{} has no stored count", line.case));
-    let gone = with(Verdict::Gone).map(|line| format!("{} is stored, but there is no such case", line.case));
-    let grown = with(Verdict::Grown).filter(|_| elsewhere.is_empty()).map(|line| grown(line, output));
+    let gone = with(Verdict::Gone)
+        .map(|line| format!("{} is stored, but there is no such case", line.case));
+    let grown =
+        with(Verdict::Grown).filter(|_| elsewhere.is_empty()).map(|line| grown(line, output));
     let problems: Vec<String> = grown.chain(new).chain(gone).collect();
     if problems.is_empty() {
         return Ok(());
@@ -91,19 +97,32 @@ mod tests {
     use crate::compare::compare;
 
     fn lines(stored: &[(&str, u64)], measured: &[(&str, u64)]) -> Vec<Line> {
-        let [stored, measured] = [stored, measured]
-            .map(|cases| cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect::<ByCase>());
+        let [stored, measured] = [stored, measured].map(|cases| {
+            cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect::<ByCase>()
+        });
         compare(&stored, &measured, |case| case != "gone")
     }
 
-    fn judged(stored: &[(&str, u64)], measured: &[(&str, u64)], elsewhere: &[String]) -> Option<String> {
-        judge(&lines(stored, measured), elsewhere, Path::new("out")).err().map(|error| error.to_string())
+    fn judged(
+        stored: &[(&str, u64)],
+        measured: &[(&str, u64)],
+        elsewhere: &[String],
+    ) -> Option<String> {
+        judge(&lines(stored, measured), elsewhere, Path::new("out"))
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]
     fn growth_fails_and_says_where_to_look() {
         let said = judged(&[("get", 1_000)], &[("get", 1_100)], &[]).unwrap();
-        for word in ["get grew by 10.0 %", "from 1000 to 1100", "callgrind_annotate", "out/get.out", "--update"] {
+        for word in [
+            "get grew by 10.0 %",
+            "from 1000 to 1100",
+            "callgrind_annotate",
+            "out/get.out",
+            "--update",
+        ] {
             assert!(said.contains(word), "{word}: {said}");
         }
     }
@@ -112,8 +131,14 @@ mod tests {
     fn another_machine_excuses_growth_and_nothing_else() {
         let elsewhere = ["rustc: 2; stored: 1".to_owned()];
         assert_eq!(judged(&[("get", 1_000)], &[("get", 1_100)], &elsewhere), None);
-        assert!(judged(&[], &[("new", 1)], &elsewhere).is_some_and(|said| said.contains("new has no stored count")));
-        assert!(judged(&[("gone", 1)], &[], &elsewhere).is_some_and(|said| said.contains("gone is stored")));
+        assert!(
+            judged(&[], &[("new", 1)], &elsewhere)
+                .is_some_and(|said| said.contains("new has no stored count"))
+        );
+        assert!(
+            judged(&[("gone", 1)], &[], &elsewhere)
+                .is_some_and(|said| said.contains("gone is stored"))
+        );
     }
 
     #[test]
@@ -124,17 +149,25 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each() {
         let text = table(&lines(&[("gone", 5), ("get", 1_000)], &[("get", 1_100), ("new", 7)]));
-        let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             rows,
-            [vec!["get", "1000", "1100", "+10.00", "%"], vec!["new", "-", "7", "-"], vec!["gone", "5", "-", "-"]]
+            [
+                vec!["get", "1000", "1100", "+10.00", "%"],
+                vec!["new", "-", "7", "-"],
+                vec!["gone", "5", "-", "-"]
+            ]
         );
     }
 
     #[test]
     fn the_share_of_an_event_is_that_of_a_get_with_it() {
-        let measured = |cases: &[(&str, u64)]| cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect();
-        let text = event_shares(&measured(&[(WHOLE_GET, 1_000), (EVENTS[0], 20), (EVENTS[1], 270)]));
+        let measured = |cases: &[(&str, u64)]| {
+            cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect()
+        };
+        let text =
+            event_shares(&measured(&[(WHOLE_GET, 1_000), (EVENTS[0], 20), (EVENTS[1], 270)]));
         assert!(text.contains("2.0 % of it") && text.contains("21.6 %"), "{text}");
         assert_eq!(event_shares(&measured(&[(WHOLE_GET, 1_000)])), "");
     }

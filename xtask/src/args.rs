@@ -56,7 +56,8 @@ impl Args {
         words.into()
     }
 
-    /// Takes what stands after `--`; without `--`, all that is left, so that `cargo xtask serve --table-port 0` works.
+    /// Takes what stands after `--`; without `--`, all that is left, so that `cargo xtask serve
+    /// --table-port 0` works.
     pub(crate) fn passed_through(&mut self) -> Vec<String> {
         let mut words: Vec<String> = self.words.drain(..).collect();
         words.append(&mut self.rest);

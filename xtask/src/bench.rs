@@ -26,13 +26,28 @@ pub(crate) fn command(mut args: Args) -> Result {
 }
 
 fn cluster(mut args: Args) -> Result {
-    let nodes = args.value("--nodes")?.map_or(Ok(1), |text| text.parse()).map_err(|_| "--nodes needs a number")?;
+    let nodes = args
+        .value("--nodes")?
+        .map_or(Ok(1), |text| text.parse())
+        .map_err(|_| "--nodes needs a number")?;
     rocksdb::ensure()?;
-    shell::run(workspace::cargo()?.args(["build", "--release", "--package", "tavola-bench-cluster"]))?;
+    shell::run(workspace::cargo()?.args([
+        "build",
+        "--release",
+        "--package",
+        "tavola-bench-cluster",
+    ]))?;
     let cluster = Cluster::up(&Shape::new("bench", nodes)?, true)?;
-    let contact_points: Vec<String> = cluster.contact_points().iter().map(ToString::to_string).collect();
-    let mut bench = std::process::Command::new(workspace::target()?.join("release/tavola-bench-cluster"));
-    bench.args(["--contact-points", &contact_points.join(","), "--replication", &nodes.min(3).to_string()]);
+    let contact_points: Vec<String> =
+        cluster.contact_points().iter().map(ToString::to_string).collect();
+    let mut bench =
+        std::process::Command::new(workspace::target()?.join("release/tavola-bench-cluster"));
+    bench.args([
+        "--contact-points",
+        &contact_points.join(","),
+        "--replication",
+        &nodes.min(3).to_string(),
+    ]);
     let outcome = shell::run(bench.args(args.passed_through()));
     cluster.down(false).and(outcome)
 }

@@ -1,4 +1,5 @@
-//! The folder outside the clone where slow things are kept: RocksDB, SDK packages, CI's build output.
+//! The folder outside the clone where slow things are kept: RocksDB, SDK packages, CI's build
+//! output.
 //!
 //! Everything in it can be deleted at any time; the next command makes it again.
 
@@ -10,9 +11,11 @@ use crate::failure::{Context, Result};
 
 /// `$TAVOLA_CACHE`, else `$XDG_CACHE_HOME/tavola`, else `~/.cache/tavola`; created when missing.
 pub(crate) fn root() -> Result<PathBuf> {
-    let folder = choose(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
-        .ok_or("no cache folder: set TAVOLA_CACHE (neither XDG_CACHE_HOME nor HOME is set)")?;
-    let folder = std::path::absolute(&folder).context(|| format!("cache folder {}", folder.display()))?;
+    let folder =
+        choose(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+            .ok_or("no cache folder: set TAVOLA_CACHE (neither XDG_CACHE_HOME nor HOME is set)")?;
+    let folder =
+        std::path::absolute(&folder).context(|| format!("cache folder {}", folder.display()))?;
     create(&folder)?;
     Ok(folder)
 }
@@ -59,7 +62,9 @@ mod tests {
 
     #[test]
     fn the_first_variable_that_is_set_wins() {
-        let only = |wanted: &'static str| move |name: &str| (name == wanted).then(|| PathBuf::from("/base"));
+        let only = |wanted: &'static str| {
+            move |name: &str| (name == wanted).then(|| PathBuf::from("/base"))
+        };
         assert_eq!(choose(only("TAVOLA_CACHE")), Some("/base".into()));
         assert_eq!(choose(only("XDG_CACHE_HOME")), Some("/base/tavola".into()));
         assert_eq!(choose(only("HOME")), Some("/base/.cache/tavola".into()));

@@ -68,7 +68,10 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Resu
     // A report of an earlier run must not pass for this one's.
     let _ = fs::remove_file(&report_file);
     let mut suite = Command::new(build_suite()?);
-    suite.args(more).arg("--json").arg(std::path::absolute(&report_file).context(|| "path of the report".into())?);
+    suite
+        .args(more)
+        .arg("--json")
+        .arg(std::path::absolute(&report_file).context(|| "path of the report".into())?);
     let outcome = match endpoint {
         Some(endpoint) => run_suite(&mut suite, &endpoint),
         None => {
@@ -86,13 +89,21 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Resu
 
 fn build_suite() -> Result<PathBuf> {
     rocksdb::ensure()?;
-    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
+    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
+    // compiled again.
     shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", SUITE]))?;
     Ok(workspace::target()?.join("debug").join(SUITE))
 }
 
 fn run_suite(suite: &mut Command, endpoint: &Endpoint) -> Result {
-    suite.args(["--endpoint", &endpoint.url, "--account", &endpoint.account, "--key", &endpoint.key]);
+    suite.args([
+        "--endpoint",
+        &endpoint.url,
+        "--account",
+        &endpoint.account,
+        "--key",
+        &endpoint.key,
+    ]);
     if let Some(key) = &endpoint.second_key {
         suite.args(["--key2", key]);
     }
@@ -104,16 +115,22 @@ fn run_suite(suite: &mut Command, endpoint: &Endpoint) -> Result {
 }
 
 fn read_report(file: &Path) -> Result<Value> {
-    let text = fs::read_to_string(file).context(|| format!("the wire suite left no report at {}", file.display()))?;
+    let text = fs::read_to_string(file)
+        .context(|| format!("the wire suite left no report at {}", file.display()))?;
     serde_json::from_str(&text).context(|| format!("report {}", file.display()))
 }
 
 fn join(report: &Value) -> Result<Ledger> {
     let root = workspace::root()?;
     let list = root.join("xtask/statements.txt");
-    let statements = fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
+    let statements =
+        fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
     let compatibility = fs::read_to_string(root.join("COMPATIBILITY.md")).unwrap_or_default();
-    ledger::join(&ledger::parse_statements(&statements)?, report, &ledger::parse_reasons(&compatibility)?)
+    ledger::join(
+        &ledger::parse_statements(&statements)?,
+        report,
+        &ledger::parse_reasons(&compatibility)?,
+    )
 }
 
 fn print(ledger: &Ledger) -> Result {

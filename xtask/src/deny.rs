@@ -1,7 +1,8 @@
-//! `cargo deny`: licences, banned crates, sources and, where its database can be fetched, advisories.
+//! `cargo deny`: licences, banned crates, sources and, where its database can be fetched,
+//! advisories.
 //!
-//! The tool takes minutes to install, so the step is skipped where it is not there already; `cargo xtask tidy` holds
-//! the licences in any case.
+//! The tool takes minutes to install, so the step is skipped where it is not there already; `cargo
+//! xtask tidy` holds the licences in any case.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,11 +28,17 @@ pub(crate) fn find(install: bool) -> Result<Option<PathBuf>> {
 
 pub(crate) fn run(program: &PathBuf) -> Result {
     let root = workspace::root()?;
-    shell::run(Command::new(program).current_dir(&root).args(["check", "licenses", "bans", "sources"]))?;
+    shell::run(
+        Command::new(program).current_dir(&root).args(["check", "licenses", "bans", "sources"]),
+    )?;
     let advisories = shell::run(Command::new(program).current_dir(&root).args(["fetch", "db"]));
     if advisories.is_err() {
         println!("The database of advisories cannot be fetched here; advisories are not checked");
         return Ok(());
     }
-    shell::run(Command::new(program).current_dir(&root).args(["check", "--disable-fetch", "advisories"]))
+    shell::run(Command::new(program).current_dir(&root).args([
+        "check",
+        "--disable-fetch",
+        "advisories",
+    ]))
 }

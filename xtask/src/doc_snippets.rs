@@ -56,8 +56,10 @@ fn run(files: Vec<PathBuf>) -> Result {
     let mut documents = Vec::new();
     // All are read before the first is run: a wrong fence should not cost a build.
     for file in files {
-        let text = fs::read_to_string(&file).context(|| format!("cannot read {}", file.display()))?;
-        let blocks = markdown::blocks(&text).map_err(|problem| format!("{}, {problem}", file.display()))?;
+        let text =
+            fs::read_to_string(&file).context(|| format!("cannot read {}", file.display()))?;
+        let blocks =
+            markdown::blocks(&text).map_err(|problem| format!("{}, {problem}", file.display()))?;
         documents.push((file, blocks));
     }
     documents.retain(|(_, blocks)| blocks.iter().any(|block| block.action != Action::Leave));
@@ -83,7 +85,11 @@ fn run_document(file: &Path, blocks: &[Block], binary: &Path) -> Result {
         command.current_dir(&scratch.path).env("PATH", toolchain::path_with(binary.parent())?);
         let status = command.status().context(|| "cannot start the block".into())?;
         if !status.success() {
-            return Err(Failure::new(format!("{}:{}: the block failed ({status})", file.display(), block.line)));
+            return Err(Failure::new(format!(
+                "{}:{}: the block failed ({status})",
+                file.display(),
+                block.line
+            )));
         }
     }
     Ok(())
@@ -103,7 +109,9 @@ fn python_command(text: &str, server: &Server) -> Result<Command> {
 
 /// Documents show what a reader has after `cargo xtask serve`: the default ports.
 fn at_server(text: &str, endpoint: &Endpoint) -> String {
-    let table = text.replace("127.0.0.1:10002", endpoint.address()).replace("localhost:10002", endpoint.address());
+    let table = text
+        .replace("127.0.0.1:10002", endpoint.address())
+        .replace("localhost:10002", endpoint.address());
     let admin = endpoint.admin.as_deref().unwrap_or_default();
     table.replace("127.0.0.1:10003", admin).replace("localhost:10003", admin)
 }
@@ -111,12 +119,19 @@ fn at_server(text: &str, endpoint: &Endpoint) -> String {
 /// The environment that the Python suite installed; the suite is run once if nobody did before.
 fn python_with_sdk(server: &Server) -> Result<PathBuf> {
     let folder = cache::root()?.join("sdk/python");
-    let find = || ["venv/bin/python", "bin/python"].iter().map(|path| folder.join(path)).find(|path| path.is_file());
+    let find = || {
+        ["venv/bin/python", "bin/python"]
+            .iter()
+            .map(|path| folder.join(path))
+            .find(|path| path.is_file())
+    };
     if find().is_none() {
         println!("Running the Python suite once, which installs the SDK");
         sdk::run_python(&server.endpoint)?;
     }
-    find().ok_or_else(|| Failure::new(format!("the Python suite left no environment in {}", folder.display())))
+    find().ok_or_else(|| {
+        Failure::new(format!("the Python suite left no environment in {}", folder.display()))
+    })
 }
 
 #[cfg(test)]
@@ -133,6 +148,9 @@ mod tests {
             admin: Some("127.0.0.1:5".into()),
         };
         let shown = "curl http://127.0.0.1:10002/a http://localhost:10003/metrics";
-        assert_eq!(at_server(shown, &endpoint), "curl http://127.0.0.1:4/a http://127.0.0.1:5/metrics");
+        assert_eq!(
+            at_server(shown, &endpoint),
+            "curl http://127.0.0.1:4/a http://127.0.0.1:5/metrics"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask fuzz`: readers of bytes against inputs that libFuzzer makes from the code that they reach.
+//! `cargo xtask fuzz`: readers of bytes against inputs that libFuzzer makes from the code that they
+//! reach.
 //!
-//! The counters come from LLVM's own pass, which a stable compiler can be told to run, and libFuzzer is compiled by g++
-//! from the sources in the crate `libfuzzer-sys`; so nothing has to be installed that building Tavola does not need.
+//! The counters come from LLVM's own pass, which a stable compiler can be told to run, and
+//! libFuzzer is compiled by g++ from the sources in the crate `libfuzzer-sys`; so nothing has to be
+//! installed that building Tavola does not need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -62,16 +64,18 @@ const MEMORY_MEGABYTES_MAX: u32 = 1024;
 const KEPT_INPUTS_MAX: usize = 5000;
 const LOG_LINES_SHOWN: usize = 40;
 
-/// What makes a stable compiler insert the counters and comparisons that libFuzzer reads. Calls of `memcmp` must stay
-/// calls, because libFuzzer learns the texts that the code looks for from those; inlined, they are loads that tell
-/// nothing, and 38 million runs did not pass an `if` that looks for one word of four bytes.
+/// What makes a stable compiler insert the counters and comparisons that libFuzzer reads. Calls of
+/// `memcmp` must stay calls, because libFuzzer learns the texts that the code looks for from those;
+/// inlined, they are loads that tell nothing, and 38 million runs did not pass an `if` that looks
+/// for one word of four bytes.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-force-attribute=memcmp:nobuiltin \
     -Cllvm-args=-force-attribute=bcmp:nobuiltin";
 
 pub(crate) fn command(mut args: Args) -> Result {
-    let seconds = args.value("--seconds")?.map_or(Ok(SECONDS_DEFAULT), |text| parse_seconds(&text))?;
+    let seconds =
+        args.value("--seconds")?.map_or(Ok(SECONDS_DEFAULT), |text| parse_seconds(&text))?;
     let input = args.value("--input")?;
     let names = args.positional();
     args.finish()?;
@@ -95,15 +99,22 @@ pub(crate) fn check() -> Result {
 fn parse_seconds(text: &str) -> Result<u32> {
     // Zero would mean for ever.
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
-    seconds.ok_or_else(|| Failure::new(format!("--seconds needs a whole number above zero, not `{text}`")))
+    seconds.ok_or_else(|| {
+        Failure::new(format!("--seconds needs a whole number above zero, not `{text}`"))
+    })
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Target>> {
-    if let Some(unknown) = names.iter().find(|name| !TARGETS.iter().any(|target| target.name == *name)) {
+    if let Some(unknown) =
+        names.iter().find(|name| !TARGETS.iter().any(|target| target.name == *name))
+    {
         let known = TARGETS.each_ref().map(|target| target.name).join(", ");
         return Err(Failure::new(format!("unknown target `{unknown}`: choose from {known}")));
     }
-    Ok(TARGETS.iter().filter(|target| names.is_empty() || names.iter().any(|name| name == target.name)).collect())
+    Ok(TARGETS
+        .iter()
+        .filter(|target| names.is_empty() || names.iter().any(|name| name == target.name))
+        .collect())
 }
 
 /// Cargo on the workspace of the targets, with its flags and a folder of its own for build output.
@@ -124,22 +135,23 @@ fn prepare() -> Result {
     let has_compiler = || env::var_os("CXX").is_some() || shell::has_program("c++");
     install::ensure(&["g++"], "compiling libFuzzer", has_compiler)?;
     let root = workspace::root()?;
-    let read = |path: &str| fs::read_to_string(root.join(path)).context(|| format!("cannot read {path}"));
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).context(|| format!("cannot read {path}"));
     check_lock(&read("Cargo.lock")?, &read("fuzz/Cargo.lock")?)?;
     // A package that the server has newly got.
     let metadata = shell::output(cargo("metadata")?.args(["--locked", "--format-version", "1"]));
     metadata.map(drop).context(|| format!("fuzz/Cargo.lock may be out of date: {FOLLOW_LOCK}"))
 }
 
-const FOLLOW_LOCK: &str =
-    "`cp Cargo.lock fuzz/ && cargo update --workspace --manifest-path fuzz/Cargo.toml` makes it follow";
+const FOLLOW_LOCK: &str = "`cp Cargo.lock fuzz/ && cargo update --workspace --manifest-path fuzz/Cargo.toml` makes it follow";
 
 /// The targets must be linked with what the server is linked with.
 fn check_lock(server: &str, targets: &str) -> Result {
     let server = locked_versions(server);
     for (name, versions) in locked_versions(targets) {
         if server.get(name).is_some_and(|known| !versions.is_subset(known)) {
-            let problem = format!("fuzz/Cargo.lock has another version of `{name}` than Cargo.lock");
+            let problem =
+                format!("fuzz/Cargo.lock has another version of `{name}` than Cargo.lock");
             return Err(Failure::new(format!("{problem}: {FOLLOW_LOCK}")));
         }
     }
@@ -163,8 +175,16 @@ fn locked_versions(lock: &str) -> BTreeMap<&str, BTreeSet<&str>> {
 fn build() -> Result<BTreeMap<String, PathBuf>> {
     prepare()?;
     println!("Building the fuzz targets into {}", folder()?.display());
-    // With a target named, even this machine's own, the flags do not reach build scripts, which have no libFuzzer.
-    let arguments = ["--locked", "--target", "host-tuple", "--bins", "--message-format", "json-render-diagnostics"];
+    // With a target named, even this machine's own, the flags do not reach build scripts, which
+    // have no libFuzzer.
+    let arguments = [
+        "--locked",
+        "--target",
+        "host-tuple",
+        "--bins",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
     let messages = shell::output(cargo("build")?.args(arguments))?;
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let programs = messages.filter_map(|message| {
@@ -182,9 +202,13 @@ fn repeat(target: &Target, input: &Path) -> Result {
 }
 
 fn limited(target: &Target, programs: &BTreeMap<String, PathBuf>) -> Result<Command> {
-    let program = programs.get(target.name).ok_or_else(|| format!("cargo built no target `{}`", target.name))?;
+    let program = programs
+        .get(target.name)
+        .ok_or_else(|| format!("cargo built no target `{}`", target.name))?;
     let mut command = Command::new(program);
-    command.arg(format!("-timeout={INPUT_SECONDS_MAX}")).arg(format!("-rss_limit_mb={MEMORY_MEGABYTES_MAX}"));
+    command
+        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MEGABYTES_MAX}"));
     Ok(command)
 }
 
@@ -206,7 +230,10 @@ fn run(targets: &[&'static Target], seconds: impl Fn(&Target) -> u32 + Sync) -> 
     let failed: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
         // A worker that panicked has said so; which target it had is unknown.
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|_| vec!["a worker"])).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|_| vec!["a worker"]))
+            .collect()
     });
     if failed.is_empty() {
         return Ok(());
@@ -228,7 +255,9 @@ fn run_target(target: &Target, seconds: u32, programs: &BTreeMap<String, PathBuf
     }
     let log = folder()?.join(format!("{}.log", target.name));
     let mut command = limited(target, programs)?;
-    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={}", target.input_bytes_max));
+    command
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-max_len={}", target.input_bytes_max));
     // The input is saved: who repeats it can ask for the backtrace.
     command.env("RUST_BACKTRACE", "0");
     command.arg("-print_final_stats=1").arg(format!("-artifact_prefix={}/", found.display()));
@@ -254,7 +283,8 @@ fn run_logged(command: &mut Command, log: &Path) -> Result<bool> {
     Ok(status.context(|| format!("cannot start {}", command.get_program().display()))?.success())
 }
 
-/// Bounds what is kept: libFuzzer copies the inputs that together reach all that these reach, and we drop the others.
+/// Bounds what is kept: libFuzzer copies the inputs that together reach all that these reach, and
+/// we drop the others.
 fn drop_useless(target: &Target, kept: &Path, programs: &BTreeMap<String, PathBuf>) -> Result {
     let reading = || format!("cannot read {}", kept.display());
     let count = fs::read_dir(kept).context(reading)?.count();
@@ -267,7 +297,10 @@ fn drop_useless(target: &Target, kept: &Path, programs: &BTreeMap<String, PathBu
     cache::create(&useful)?;
     let log = folder()?.join(format!("{}.merge.log", target.name));
     if !run_logged(limited(target, programs)?.arg("-merge=1").arg(&useful).arg(kept), &log)? {
-        return Err(Failure::new(format!("cannot tell useful inputs from others: see {}", log.display())));
+        return Err(Failure::new(format!(
+            "cannot tell useful inputs from others: see {}",
+            log.display()
+        )));
     }
     println!(
         "{:<24} {count} kept inputs, {} of them useful",
@@ -281,10 +314,12 @@ fn drop_useless(target: &Target, kept: &Path, programs: &BTreeMap<String, PathBu
 
 /// The end of the log, where the input is, and how to see it fail again.
 fn describe_failure(target: &Target, log_text: &str, log: &Path) -> String {
-    let is_progress = |line: &&str| ["#", "INFO:", "WARNING:"].iter().any(|start| line.starts_with(start));
+    let is_progress =
+        |line: &&str| ["#", "INFO:", "WARNING:"].iter().any(|start| line.starts_with(start));
     let lines: Vec<&str> = log_text.lines().filter(|line| !is_progress(line)).collect();
     let end = lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n");
-    let input = log_text.lines().find_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()));
+    let input =
+        log_text.lines().find_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()));
     match input {
         Some(input) => format!(
             "failed:\n{end}\n\nThe input is {input}; to repeat it:\n  cargo xtask fuzz {} --input {input}\n\
@@ -307,10 +342,16 @@ struct Figures {
 impl Figures {
     fn parse(log: &str) -> Option<Self> {
         let statistic = |name: &str| {
-            let after = log.lines().rev().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name))?;
+            let after = log
+                .lines()
+                .rev()
+                .find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name))?;
             after.trim_start_matches(':').trim().parse().ok()
         };
-        let edges = log.lines().rev().find_map(|line| line.split_once(" cov: ")?.1.split(' ').next()?.parse().ok());
+        let edges = log
+            .lines()
+            .rev()
+            .find_map(|line| line.split_once(" cov: ")?.1.split(' ').next()?.parse().ok());
         Some(Self {
             executions: statistic("number_of_executed_units")?,
             executions_per_second: statistic("average_exec_per_sec")?,
@@ -334,8 +375,10 @@ mod tests {
     fn every_target_has_a_file_and_seeds() {
         let fuzz = workspace::root().unwrap().join("fuzz");
         let names = |folder: &str| -> BTreeSet<String> {
-            let entries = fs::read_dir(fuzz.join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
-            let names = entries.map(|name| name.to_str().unwrap().trim_end_matches(".rs").to_owned());
+            let entries =
+                fs::read_dir(fuzz.join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+            let names =
+                entries.map(|name| name.to_str().unwrap().trim_end_matches(".rs").to_owned());
             names.filter(|name| !name.starts_with('.')).collect()
         };
         let known: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
@@ -345,8 +388,10 @@ mod tests {
 
     #[test]
     fn targets_are_chosen_by_name() {
-        let count =
-            |names: &[&str]| choose(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).map(|t| t.len());
+        let count = |names: &[&str]| {
+            choose(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+                .map(|t| t.len())
+        };
         assert_eq!(count(&[]).unwrap(), TARGETS.len());
         assert_eq!(count(&["xml", "filter"]).unwrap(), 2);
         assert!(count(&["typo"]).is_err());
@@ -360,7 +405,10 @@ mod tests {
                    #816394\tDONE   cov: 1697 ft: 4020 corp: 1623/203Kb lim: 390 exec/s: 51024 rss: 30Mb\n\
                    stat::number_of_executed_units: 816394\nstat::average_exec_per_sec:     51024\n";
         let figures = Figures::parse(log).unwrap();
-        assert_eq!(figures, Figures { executions: 816_394, executions_per_second: 51_024, edges: 1697 });
+        assert_eq!(
+            figures,
+            Figures { executions: 816_394, executions_per_second: 51_024, edges: 1697 }
+        );
         assert_eq!(Figures::parse("INFO: Seed: 1\n"), None);
     }
 
@@ -368,9 +416,15 @@ mod tests {
     fn a_failure_says_how_to_repeat_it() {
         let log = "#9\tNEW cov: 5\npanicked\nartifact_prefix='/f/'; Test unit written to /f/crash-1\nBase64: AA==\n";
         let text = describe_failure(&TARGETS[0], log, Path::new("/log"));
-        assert!(text.contains("\n  cargo xtask fuzz authorization_header --input /f/crash-1\n"), "{text}");
+        assert!(
+            text.contains("\n  cargo xtask fuzz authorization_header --input /f/crash-1\n"),
+            "{text}"
+        );
         assert!(text.contains("panicked") && !text.contains("NEW cov"), "{text}");
-        assert!(describe_failure(&TARGETS[0], "ERROR: no interesting inputs", Path::new("/log")).contains("/log"));
+        assert!(
+            describe_failure(&TARGETS[0], "ERROR: no interesting inputs", Path::new("/log"))
+                .contains("/log")
+        );
     }
 
     #[test]
@@ -378,7 +432,9 @@ mod tests {
         let lock = |packages: &[(&str, &str)]| -> String {
             packages
                 .iter()
-                .map(|(name, version)| format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n"))
+                .map(|(name, version)| {
+                    format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
+                })
                 .collect()
         };
         let server = lock(&[("a", "1.0.0"), ("a", "2.0.0"), ("b", "1.0.0")]);

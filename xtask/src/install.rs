@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use crate::failure::{Failure, Result};
 use crate::shell;
 
-/// Makes sure that packages are there. `is_present` decides, so that a compiler from elsewhere is as good as Debian's.
+/// Makes sure that packages are there. `is_present` decides, so that a compiler from elsewhere is
+/// as good as Debian's.
 pub(crate) fn ensure(packages: &[&str], purpose: &str, is_present: impl Fn() -> bool) -> Result {
     if is_present() {
         return Ok(());
@@ -44,7 +45,9 @@ fn apt_get() -> Result<Command> {
         sudo.arg("apt-get");
         sudo
     } else {
-        return Err(Failure::new("apt-get needs root, and there is no sudo here: run this command as root once"));
+        return Err(Failure::new(
+            "apt-get needs root, and there is no sudo here: run this command as root once",
+        ));
     };
     command.args(["-q", "-o", "Dpkg::Use-Pty=0"]).env("DEBIAN_FRONTEND", "noninteractive");
     Ok(command)

@@ -1,7 +1,8 @@
 //! The search for secrets in everything that a test run printed, logged or was answered.
 //!
-//! Clients of the tests note what they signed with (`tavola_testkit::record`); the SDKs do not, so whatever looks like a
-//! credential counts too. The development account's key is public and not searched for.
+//! Clients of the tests note what they signed with (`tavola_testkit::record`); the SDKs do not, so
+//! whatever looks like a credential counts too. The development account's key is public and not
+//! searched for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,9 +39,12 @@ pub(crate) fn check() -> Result {
     let (mut secrets, mut texts) = (Vec::new(), Vec::new());
     for folder in [folder()?, workspace::target()?.join("server-logs")] {
         for file in files(&folder)? {
-            let text =
-                String::from_utf8_lossy(&fs::read(&file).context(|| format!("read {}", file.display()))?).into_owned();
-            let is_secrets = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("secrets-"));
+            let text = String::from_utf8_lossy(
+                &fs::read(&file).context(|| format!("read {}", file.display()))?,
+            )
+            .into_owned();
+            let is_secrets =
+                file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("secrets-"));
             if is_secrets {
                 secrets.extend(text.lines().map(str::to_owned));
             } else {
@@ -57,11 +61,16 @@ pub(crate) fn check() -> Result {
             "too little was recorded to say anything; run the steps `unit` and `conformance` before",
         ));
     }
-    let finds: Vec<String> = texts.iter().flat_map(|(file, text)| search(file, text, &secrets)).collect();
+    let finds: Vec<String> =
+        texts.iter().flat_map(|(file, text)| search(file, text, &secrets)).collect();
     for find in finds.iter().take(SHOWN_MAX) {
         eprintln!("{find}");
     }
-    if finds.is_empty() { Ok(()) } else { Err(Failure::new(format!("{} line(s) show a secret", finds.len()))) }
+    if finds.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("{} line(s) show a secret", finds.len())))
+    }
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -81,7 +90,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn search(file: &Path, text: &str, secrets: &[String]) -> Vec<String> {
     let mut finds = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let found = words(line).any(|word| is_known(word, secrets) || looks_like_token(word)) || looks_signed(line);
+        let found = words(line).any(|word| is_known(word, secrets) || looks_like_token(word))
+            || looks_signed(line);
         if found {
             let start: String = line.chars().take(60).collect();
             finds.push(format!("{}:{}: {start}…", file.display(), index + 1));
@@ -92,14 +102,18 @@ fn search(file: &Path, text: &str, secrets: &[String]) -> Vec<String> {
 
 /// Runs of the characters that signatures and tokens are made of, percent escapes included.
 fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|next: char| !(next.is_ascii_alphanumeric() || "+/=%-_.".contains(next))).filter(|word| word.len() >= 20)
+    line.split(|next: char| !(next.is_ascii_alphanumeric() || "+/=%-_.".contains(next)))
+        .filter(|word| word.len() >= 20)
 }
 
 /// A word can hold more than the secret: `sig=…` is one word.
 fn is_known(word: &str, secrets: &[String]) -> bool {
-    let starts = word.char_indices().filter(|(at, _)| *at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric());
+    let starts = word
+        .char_indices()
+        .filter(|(at, _)| *at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric());
     starts.map(|(at, _)| &word[at..]).any(|rest| {
-        // The nearest secret that is not behind the word in order is the only one that it can begin with.
+        // The nearest secret that is not behind the word in order is the only one that it can begin
+        // with.
         let after = secrets.partition_point(|secret| secret.as_str() <= rest);
         after.checked_sub(1).is_some_and(|at| rest.starts_with(secrets[at].as_str()))
     })
@@ -114,13 +128,15 @@ fn looks_like_token(word: &str) -> bool {
 fn looks_signed(line: &str) -> bool {
     let in_url = line.match_indices("sig=").any(|(at, _)| {
         let value = &line[at + 4..];
-        let length = value.find(|next: char| !(next.is_ascii_alphanumeric() || "+/=%".contains(next)));
+        let length =
+            value.find(|next: char| !(next.is_ascii_alphanumeric() || "+/=%".contains(next)));
         length.unwrap_or(value.len()) >= SIGNATURE_CHARS - 1
     });
     let in_header = ["SharedKey ", "SharedKeyLite "].iter().any(|scheme| {
         line.split(scheme).skip(1).any(|rest| {
             let signature = rest.split_once(':').map_or("", |(_, signature)| signature);
-            let length = signature.find(|next: char| !(next.is_ascii_alphanumeric() || "+/=".contains(next)));
+            let length = signature
+                .find(|next: char| !(next.is_ascii_alphanumeric() || "+/=".contains(next)));
             length.unwrap_or(signature.len()) >= SIGNATURE_CHARS
         })
     });
@@ -135,7 +151,11 @@ mod tests {
 
     #[test]
     fn secrets_are_found_wherever_they_stand() {
-        let mut secrets = vec![SIGNATURE.to_owned(), "AAAAAAAAAAAAAAAAAAAAAAAA".into(), "zzzzzzzzzzzzzzzzzzzzz".into()];
+        let mut secrets = vec![
+            SIGNATURE.to_owned(),
+            "AAAAAAAAAAAAAAAAAAAAAAAA".into(),
+            "zzzzzzzzzzzzzzzzzzzzz".into(),
+        ];
         secrets.sort();
         for (line, found) in [
             (format!("the header was {SIGNATURE}"), true),

@@ -1,7 +1,7 @@
 //! The ledger of the wire suite: statement, tests that carry it, result.
 //!
-//! Pure: it joins three texts (our list of statements, the suite's results, the reasons in `COMPATIBILITY.md`) and
-//! finds what does not fit.
+//! Pure: it joins three texts (our list of statements, the suite's results, the reasons in
+//! `COMPATIBILITY.md`) and finds what does not fit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -56,7 +56,8 @@ pub(crate) fn parse_statements(text: &str) -> Result<Vec<Statement>> {
 /// Reads the rows `| 61-92, G158 | reason |` under the heading "Statements without a test".
 pub(crate) fn parse_reasons(compatibility: &str) -> Result<Reasons> {
     let section = compatibility.lines().skip_while(|line| !is_reasons_heading(line)).skip(1);
-    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with('|'));
+    let rows =
+        section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with('|'));
     let mut reasons = Reasons::new();
     for row in rows {
         let cells: Vec<_> = row.trim().trim_matches('|').split('|').map(str::trim).collect();
@@ -95,21 +96,34 @@ fn parse_id(text: &str) -> Result<(&str, u32)> {
     Ok((prefix, digits.parse().context(|| format!("statement number `{text}`"))?))
 }
 
-/// Joins the three. Fails only when the suite's report cannot be read; what is wrong with it becomes a problem.
+/// Joins the three. Fails only when the suite's report cannot be read; what is wrong with it
+/// becomes a problem.
 pub(crate) fn join(statements: &[Statement], report: &Value, reasons: &Reasons) -> Result<Ledger> {
     let tests = parse_report(report)?;
     let mut text = String::new();
     let mut problems = Vec::new();
     for statement in statements {
-        let carriers: Vec<_> = tests.iter().filter(|test| test.statements.contains(&statement.id)).collect();
+        let carriers: Vec<_> =
+            tests.iter().filter(|test| test.statements.contains(&statement.id)).collect();
         let reason = reasons.get(&statement.id);
-        let _ = writeln!(text, "{:>5}  {:<62}  {}", statement.id, statement.text, describe(&carriers, reason));
+        let _ = writeln!(
+            text,
+            "{:>5}  {:<62}  {}",
+            statement.id,
+            statement.text,
+            describe(&carriers, reason)
+        );
         problems.extend(judge(statement, &carriers, reason));
     }
     problems.extend(failed_tests(&tests));
     problems.extend(unknown_ids(statements, &tests, reasons));
     let count = |verdict| tests.iter().filter(|test| test.verdict == verdict).count();
-    Ok(Ledger { text, problems, tests_passed: count(Verdict::Passed), tests_failed: count(Verdict::Failed) })
+    Ok(Ledger {
+        text,
+        problems,
+        tests_passed: count(Verdict::Passed),
+        tests_failed: count(Verdict::Failed),
+    })
 }
 
 fn parse_report(report: &Value) -> Result<Vec<Test>> {
@@ -124,7 +138,12 @@ fn parse_test(test: &Value) -> Result<Test> {
         Some("passed") => Verdict::Passed,
         Some("failed") => Verdict::Failed,
         Some("skipped") => Verdict::Skipped,
-        _ => return Err(Failure::new(format!("test {name} has no known result: {}", test["result"]))),
+        _ => {
+            return Err(Failure::new(format!(
+                "test {name} has no known result: {}",
+                test["result"]
+            )));
+        }
     };
     let statements = test["statements"].as_array().map(Vec::as_slice).unwrap_or_default();
     let statements = statements.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -132,7 +151,8 @@ fn parse_test(test: &Value) -> Result<Test> {
 }
 
 fn describe(carriers: &[&Test], reason: Option<&String>) -> String {
-    let mut parts: Vec<_> = carriers.iter().map(|test| format!("{}: {}", test.name, word(test.verdict))).collect();
+    let mut parts: Vec<_> =
+        carriers.iter().map(|test| format!("{}: {}", test.name, word(test.verdict))).collect();
     parts.extend(reason.map(|reason| format!("({reason})")));
     if parts.is_empty() { "NO TEST".into() } else { parts.join(", ") }
 }
@@ -152,11 +172,14 @@ fn judge(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> 
         // A failed test is reported by its own name.
         (false, None) if !failed => {
             let (id, text) = (&statement.id, &statement.text);
-            Some(format!("statement {id} ({text}) has neither a passing test nor a line in COMPATIBILITY.md"))
+            Some(format!(
+                "statement {id} ({text}) has neither a passing test nor a line in COMPATIBILITY.md"
+            ))
         }
-        (true, Some(_)) => {
-            Some(format!("statement {} has a passing test: remove its line from COMPATIBILITY.md", statement.id))
-        }
+        (true, Some(_)) => Some(format!(
+            "statement {} has a passing test: remove its line from COMPATIBILITY.md",
+            statement.id
+        )),
         _ => None,
     }
 }
@@ -168,10 +191,13 @@ fn failed_tests(tests: &[Test]) -> impl Iterator<Item = String> {
 
 fn unknown_ids(statements: &[Statement], tests: &[Test], reasons: &Reasons) -> Vec<String> {
     let is_known = |id: &str| statements.iter().any(|statement| statement.id == id);
-    let named = tests.iter().flat_map(|test| test.statements.iter().map(|id| (id, test.name.as_str())));
+    let named =
+        tests.iter().flat_map(|test| test.statements.iter().map(|id| (id, test.name.as_str())));
     let named = named.chain(reasons.keys().map(|id| (id, "COMPATIBILITY.md")));
     let unknown = named.filter(|(id, _)| !is_known(id));
-    unknown.map(|(id, place)| format!("{place} names statement {id}, which does not exist")).collect()
+    unknown
+        .map(|(id, place)| format!("{place} names statement {id}, which does not exist"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -196,13 +222,15 @@ mod tests {
 
     #[test]
     fn a_passing_test_or_a_reason_is_enough() {
-        let report = json!([{"test": "t", "statements": ["1", "G40"], "result": "passed", "detail": ""}]);
+        let report =
+            json!([{"test": "t", "statements": ["1", "G40"], "result": "passed", "detail": ""}]);
         assert_eq!(problems(&report, &reasons("| 2 | planned: later |")), [""; 0]);
     }
 
     #[test]
     fn a_statement_without_either_is_a_problem() {
-        let report = json!([{"test": "t", "statements": ["1", "2"], "result": "passed", "detail": ""}]);
+        let report =
+            json!([{"test": "t", "statements": ["1", "2"], "result": "passed", "detail": ""}]);
         let problems = problems(&report, "");
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("statement G40"), "{problems:?}");
@@ -216,8 +244,12 @@ mod tests {
 
     #[test]
     fn a_failed_test_is_a_problem_even_with_a_reason() {
-        let report = json!([{"test": "t", "statements": ["1"], "result": "failed", "detail": "got 500"}]);
-        assert_eq!(problems(&report, &reasons("| 1-2, G40 | planned |")), ["test t failed: got 500"]);
+        let report =
+            json!([{"test": "t", "statements": ["1"], "result": "failed", "detail": "got 500"}]);
+        assert_eq!(
+            problems(&report, &reasons("| 1-2, G40 | planned |")),
+            ["test t failed: got 500"]
+        );
     }
 
     #[test]
@@ -228,13 +260,17 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_exist_are_problems() {
-        let report = json!([{"test": "t", "statements": ["1", "2", "G40", "261"], "result": "passed"}]);
+        let report =
+            json!([{"test": "t", "statements": ["1", "2", "G40", "261"], "result": "passed"}]);
         assert_eq!(problems(&report, &reasons("| 300 | planned |")).len(), 2);
     }
 
     #[test]
     fn ranges_and_lists_are_read() {
-        assert_eq!(parse_ids("56, 58-60, G158–G159").unwrap(), ["56", "58", "59", "60", "G158", "G159"]);
+        assert_eq!(
+            parse_ids("56, 58-60, G158–G159").unwrap(),
+            ["56", "58", "59", "60", "G158", "G159"]
+        );
         assert!(parse_ids("statements").is_err());
         assert!(parse_reasons(&reasons("| 1 | |")).is_err());
     }

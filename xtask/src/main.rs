@@ -1,4 +1,5 @@
-//! Tavola's automation: `cargo xtask <command>`, the same commands for a newcomer, a contributor and CI.
+//! Tavola's automation: `cargo xtask <command>`, the same commands for a newcomer, a contributor
+//! and CI.
 
 mod args;
 mod bench;
@@ -87,12 +88,15 @@ fn main() -> ExitCode {
 }
 
 fn run(mut args: Args) -> Result {
-    let Some(name) = args.command().filter(|name| !matches!(name.as_str(), "--help" | "-h" | "help")) else {
+    let Some(name) =
+        args.command().filter(|name| !matches!(name.as_str(), "--help" | "-h" | "help"))
+    else {
         println!("{HELP}");
         return Ok(());
     };
     let found = COMMANDS.iter().find(|command| command.name == name);
-    let command = found.ok_or_else(|| Failure::new(format!("unknown command `{name}`\n\n{HELP}")))?;
+    let command =
+        found.ok_or_else(|| Failure::new(format!("unknown command `{name}`\n\n{HELP}")))?;
     if args.flag("--help") || args.flag("-h") {
         println!("{}", command.help);
         return Ok(());
@@ -108,7 +112,11 @@ mod tests {
     fn every_command_is_in_the_help_and_has_its_own() {
         for command in &COMMANDS {
             assert!(HELP.contains(&format!("\n  {} ", command.name)), "{}", command.name);
-            assert!(command.help.starts_with(&format!("cargo xtask {}", command.name)), "{}", command.name);
+            assert!(
+                command.help.starts_with(&format!("cargo xtask {}", command.name)),
+                "{}",
+                command.name
+            );
         }
     }
 }

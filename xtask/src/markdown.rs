@@ -28,8 +28,10 @@ pub(crate) fn blocks(document: &str) -> Result<Vec<Block>, String> {
             reason_before = is_comment_end(line) || (reason_before && line.trim().is_empty());
             continue;
         };
-        let action = action(info, reason_before).map_err(|problem| format!("line {}: {problem}", index + 1))?;
-        let body = lines.by_ref().map(|(_, line)| line).take_while(|line| !is_closing_fence(line, fence));
+        let action = action(info, reason_before)
+            .map_err(|problem| format!("line {}: {problem}", index + 1))?;
+        let body =
+            lines.by_ref().map(|(_, line)| line).take_while(|line| !is_closing_fence(line, fence));
         let text = body.map(|line| format!("{}\n", unindent(line, indent))).collect();
         blocks.push(Block { line: index + 1, action, text });
         reason_before = false;
@@ -45,7 +47,8 @@ fn is_comment_end(line: &str) -> bool {
 fn opening_fence(line: &str) -> Option<(usize, &str, &str)> {
     let trimmed = line.trim_start();
     let length = trimmed.chars().take_while(|c| *c == '`').count();
-    (length >= 3).then(|| (line.len() - trimmed.len(), &trimmed[..length], trimmed[length..].trim()))
+    (length >= 3)
+        .then(|| (line.len() - trimmed.len(), &trimmed[..length], trimmed[length..].trim()))
 }
 
 fn is_closing_fence(line: &str, fence: &str) -> bool {
@@ -64,8 +67,12 @@ fn action(info: &str, reason_before: bool) -> Result<Action, String> {
     let is_left = language == "console" || words.any(|word| word == "no-run");
     match language {
         "" => Err("a block needs a language; use `text` for plain text".into()),
-        "bash" | "shell" | "zsh" => Err(format!("write `sh` instead of `{language}`, so that the block is run")),
-        "python3" | "py" => Err(format!("write `python` instead of `{language}`, so that the block is run")),
+        "bash" | "shell" | "zsh" => {
+            Err(format!("write `sh` instead of `{language}`, so that the block is run"))
+        }
+        "python3" | "py" => {
+            Err(format!("write `python` instead of `{language}`, so that the block is run"))
+        }
         "sh" | "python" | "console" if is_left && !reason_before => {
             Err(format!("a `{info}` block is not run: say why in an HTML comment before it"))
         }
@@ -81,19 +88,28 @@ mod tests {
 
     fn check(document: &str, expected: &[(usize, Action, &str)]) {
         let found = blocks(document).unwrap();
-        let found: Vec<_> = found.into_iter().map(|block| (block.line, block.action, block.text)).collect();
-        let expected: Vec<_> =
-            expected.iter().map(|(line, action, text)| (*line, action, (*text).to_owned())).collect();
-        let found: Vec<_> = found.iter().map(|(line, action, text)| (*line, action, text.clone())).collect();
+        let found: Vec<_> =
+            found.into_iter().map(|block| (block.line, block.action, block.text)).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(line, action, text)| (*line, action, (*text).to_owned()))
+            .collect();
+        let found: Vec<_> =
+            found.iter().map(|(line, action, text)| (*line, action, text.clone())).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn blocks_are_found_with_their_language() {
-        let document = "# Title\n\n```sh\ncurl x\n```\ntext\n```python\nprint(1)\n```\n```toml\na = 1\n```\n";
+        let document =
+            "# Title\n\n```sh\ncurl x\n```\ntext\n```python\nprint(1)\n```\n```toml\na = 1\n```\n";
         check(
             document,
-            &[(3, Action::RunShell, "curl x\n"), (7, Action::RunPython, "print(1)\n"), (10, Action::Leave, "a = 1\n")],
+            &[
+                (3, Action::RunShell, "curl x\n"),
+                (7, Action::RunPython, "print(1)\n"),
+                (10, Action::Leave, "a = 1\n"),
+            ],
         );
     }
 
@@ -111,7 +127,11 @@ mod tests {
     fn a_block_that_is_not_run_needs_a_reason() {
         check("<!-- it never ends -->\n\n```sh no-run\nx\n```\n", &[(3, Action::Leave, "x\n")]);
         check("<!-- long\n     reason -->\n```console\n$ x\n```\n", &[(3, Action::Leave, "$ x\n")]);
-        for document in ["```sh no-run\nx\n```\n", "```console\n$ x\n```\n", "<!-- r -->\nwords\n```sh no-run\n```\n"] {
+        for document in [
+            "```sh no-run\nx\n```\n",
+            "```console\n$ x\n```\n",
+            "<!-- r -->\nwords\n```sh no-run\n```\n",
+        ] {
             assert!(blocks(document).unwrap_err().contains("say why"), "{document}");
         }
     }

@@ -11,8 +11,9 @@ use crate::{conformance, sdk, shell, workspace};
 const VARIABLE: &str = "TAVOLA_CASSANDRA";
 const AUTHORITY: &str = "TAVOLA_CASSANDRA_CA_FILE";
 
-/// The check that guards a landing: first the shorter one, what a cluster gets that wants a password and encryption and is
-/// not safe to use; then the contract of stores, the wire suite and the Python SDK.
+/// The check that guards a landing: first the shorter one, what a cluster gets that wants a
+/// password and encryption and is not safe to use; then the contract of stores, the wire suite and
+/// the Python SDK.
 pub(crate) fn check() -> Result {
     on(&guarded()?, run_guarded)?;
     on(&Shape::new("landing", 1)?, run)
@@ -42,7 +43,11 @@ fn run(cluster: &Cluster) -> Result {
     let nodes = contact_points(cluster);
     shell::run(&mut tests("cluster_*", &nodes)?)?;
     let binary = server::build()?;
-    let server = Server::start_with_settings(&binary, "conformance-cassandra", &settings(&nodes, "conformance"))?;
+    let server = Server::start_with_settings(
+        &binary,
+        "conformance-cassandra",
+        &settings(&nodes, "conformance"),
+    )?;
     conformance::run_against(&server.endpoint)?;
     let server = Server::start_with_settings(&binary, "sdk-cassandra", &settings(&nodes, "sdk"))?;
     sdk::run_python(&server.endpoint)
@@ -53,16 +58,16 @@ fn contact_points(cluster: &Cluster) -> String {
     nodes.join(",")
 }
 
-/// Tests of our crates on these nodes, with the features of the whole workspace, or what `cargo test --workspace` compiled
-/// would be compiled again.
+/// Tests of our crates on these nodes, with the features of the whole workspace, or what `cargo
+/// test --workspace` compiled would be compiled again.
 fn tests(name: &str, nodes: &str) -> Result<Command> {
     let mut tests = workspace::cargo()?;
     tests.args(["test", "--workspace", "--test", name]).env(VARIABLE, nodes);
     Ok(tests)
 }
 
-/// One node has one copy. Suites drop hundreds of tables, each of which waits for the leases of front ends that there
-/// are not.
+/// One node has one copy. Suites drop hundreds of tables, each of which waits for the leases of
+/// front ends that there are not.
 fn settings(nodes: &str, keyspace: &str) -> String {
     format!(
         "[store]\nkind = \"cassandra\"\ncontact_points = \"{nodes}\"\nkeyspace = \"{keyspace}\"\ncreate = true\n\

@@ -41,9 +41,17 @@ fn run(cases: &[String], update: bool) -> Result {
     shell::run_unsaid(ratchet.arg("--output").arg(workspace::target()?.join("ratchet")))
 }
 
-/// Together with the server, so that both have the same features of what they share: what ships is what is counted.
+/// Together with the server, so that both have the same features of what they share: what ships is
+/// what is counted.
 fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
-    shell::run(workspace::cargo()?.args(["build", "--release", "--package", "tavola", "--package", PROGRAM]))?;
+    shell::run(workspace::cargo()?.args([
+        "build",
+        "--release",
+        "--package",
+        "tavola",
+        "--package",
+        PROGRAM,
+    ]))?;
     Ok(workspace::target()?.join("release").join(PROGRAM))
 }

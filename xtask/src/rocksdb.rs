@@ -1,9 +1,11 @@
-//! `cargo xtask rocksdb`: RocksDB's C++ compiled once, for every profile and every clone on this machine.
+//! `cargo xtask rocksdb`: RocksDB's C++ compiled once, for every profile and every clone on this
+//! machine.
 //!
-//! Left to its crate, the library takes over a quarter of an hour on two cores, for each profile anew. Here the crate's
-//! own sources become a few dozen large units, with the defines of its build script, and the result stays in the cache
-//! folder under a name made of version, flags and compiler. `.cargo/local.toml` then points every cargo call at it.
-//! The values in that file must not change between calls: cargo would build all dependents again.
+//! Left to its crate, the library takes over a quarter of an hour on two cores, for each profile
+//! anew. Here the crate's own sources become a few dozen large units, with the defines of its build
+//! script, and the result stays in the cache folder under a name made of version, flags and
+//! compiler. `.cargo/local.toml` then points every cargo call at it. The values in that file must
+//! not change between calls: cargo would build all dependents again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,9 +96,18 @@ fn has_libclang() -> bool {
     if std::env::var_os("LIBCLANG_PATH").is_some() {
         return true;
     }
-    let llvm = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path().join("lib"));
-    let system =
-        ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
+    let llvm = fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("lib"));
+    let system = [
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+    ];
     llvm.chain(system.iter().map(PathBuf::from)).any(|folder| holds_libclang(&folder))
 }
 
@@ -105,7 +116,8 @@ fn holds_libclang(folder: &Path) -> bool {
     entries.any(|entry| is_libclang(&entry.file_name().to_string_lossy()))
 }
 
-/// The library with the C interface. Its C++ sister, which other packages bring along, has a name much like it.
+/// The library with the C interface. Its C++ sister, which other packages bring along, has a name
+/// much like it.
 fn is_libclang(file: &str) -> bool {
     let versioned = file.starts_with("libclang-") && file.contains(".so");
     file.starts_with("libclang.so") || (versioned && !file.starts_with("libclang-cpp"))
@@ -137,7 +149,8 @@ impl Build {
         self.folder.join("librocksdb.a")
     }
 
-    /// A name beside the final folder. `Path::with_extension` would cut the key at a dot of the version.
+    /// A name beside the final folder. `Path::with_extension` would cut the key at a dot of the
+    /// version.
     fn beside(&self, suffix: &str) -> PathBuf {
         let mut name = self.folder.clone().into_os_string();
         name.push(".");
@@ -184,9 +197,9 @@ impl Build {
         };
         thread::scope(|scope| {
             let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-            workers
-                .into_iter()
-                .try_for_each(|worker| worker.join().map_err(|_| Failure::new("a compiling thread panicked"))?)
+            workers.into_iter().try_for_each(|worker| {
+                worker.join().map_err(|_| Failure::new("a compiling thread panicked"))?
+            })
         })
     }
 
@@ -207,9 +220,13 @@ impl Build {
         let output = output.context(|| format!("cannot start {}", compiler()))?;
         if !output.status.success() {
             let messages = String::from_utf8_lossy(&output.stderr);
-            return Err(Failure::new(format!("compiling RocksDB unit {} failed:\n{messages}", unit.name)));
+            return Err(Failure::new(format!(
+                "compiling RocksDB unit {} failed:\n{messages}",
+                unit.name
+            )));
         }
-        fs::rename(&unfinished, &object).context(|| format!("cannot rename to {}", object.display()))
+        fs::rename(&unfinished, &object)
+            .context(|| format!("cannot rename to {}", object.display()))
     }
 
     fn archive(&self, work: &Path) -> Result {
@@ -221,7 +238,8 @@ impl Build {
         let objects = self.units.iter().map(|unit| work.join(format!("{}.o", unit.name)));
         shell::output(Command::new("ar").arg("crs").arg(&library).args(objects))?;
         let _ = fs::remove_dir_all(&self.folder);
-        fs::rename(&done, &self.folder).context(|| format!("cannot create {}", self.folder.display()))?;
+        fs::rename(&done, &self.folder)
+            .context(|| format!("cannot create {}", self.folder.display()))?;
         fs::remove_dir_all(work).context(|| format!("cannot remove {}", work.display()))
     }
 }
@@ -230,11 +248,15 @@ impl Build {
 fn sources(sys: &Path) -> Result<Vec<(String, u64)>> {
     let list = sys.join("rocksdb_lib_sources.txt");
     let list = fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
-    let listed = list.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "util/build_version.cc");
+    let listed = list
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && *line != "util/build_version.cc");
     let mut sources = Vec::new();
     for source in listed {
         let file = sys.join("rocksdb").join(source);
-        let bytes = fs::metadata(&file).context(|| format!("cannot read {}", file.display()))?.len();
+        let bytes =
+            fs::metadata(&file).context(|| format!("cannot read {}", file.display()))?.len();
         sources.push((source.to_owned(), bytes));
     }
     sources.push(("build_version.cc".to_owned(), 0));
@@ -257,11 +279,15 @@ fn key(version: &str, units: &[Unit]) -> Result<String> {
 /// FNV-1a: unlike the standard library's hasher it stays the same from one Rust to the next.
 pub(crate) fn fnv1a<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
     let bytes = parts.flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn point_cargo_at(folder: &Path) -> Result {
-    let folder = folder.to_str().ok_or("the path of the cache folder is not UTF-8: set TAVOLA_CACHE to another")?;
+    let folder = folder
+        .to_str()
+        .ok_or("the path of the cache folder is not UTF-8: set TAVOLA_CACHE to another")?;
     let content = local_toml(folder);
     let cargo_folder = workspace::root()?.join(".cargo");
     cache::create(&cargo_folder)?;
@@ -294,7 +320,9 @@ mod tests {
         for file in ["libclang.so", "libclang.so.1", "libclang-14.so.1", "libclang-14.so.14.0.6"] {
             assert!(is_libclang(file), "{file}");
         }
-        for file in ["libclang-cpp.so.14", "libclang-cpp.so", "libclang_rt.asan.so", "libLLVM-14.so"] {
+        for file in
+            ["libclang-cpp.so.14", "libclang-cpp.so", "libclang_rt.asan.so", "libLLVM-14.so"]
+        {
             assert!(!is_libclang(file), "{file}");
         }
     }

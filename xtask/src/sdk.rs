@@ -80,16 +80,22 @@ fn run_suite(language: Language, set_variables: impl FnOnce(&mut Command)) -> Ou
     let mut command = Command::new("bash");
     command.arg("run.sh").env("PATH", path);
     set_variables(&mut command);
-    run_script(&mut command, language).unwrap_or_else(|failure| Outcome::Failed(failure.to_string()))
+    run_script(&mut command, language)
+        .unwrap_or_else(|failure| Outcome::Failed(failure.to_string()))
 }
 
 fn run_script(command: &mut Command, language: Language) -> Result<Outcome> {
     let folder = workspace::root()?.join("tests/sdk").join(language.name());
-    let (is_success, last_line) = run_showing(command.env("TAVOLA_CACHE", cache::root()?), &folder)?;
+    let (is_success, last_line) =
+        run_showing(command.env("TAVOLA_CACHE", cache::root()?), &folder)?;
     Ok(match parse_counts(&last_line) {
         Some(counts) if is_success || counts.failed > 0 => Outcome::Ran(counts),
-        Some(_) => Outcome::Failed("run.sh says that all passed, but its exit code does not".into()),
-        None => Outcome::Failed(format!("the last line of run.sh is not `N passed, M failed` but `{last_line}`")),
+        Some(_) => {
+            Outcome::Failed("run.sh says that all passed, but its exit code does not".into())
+        }
+        None => Outcome::Failed(format!(
+            "the last line of run.sh is not `N passed, M failed` but `{last_line}`"
+        )),
     })
 }
 
@@ -144,17 +150,23 @@ fn summarise(results: &[(&str, Outcome, String)]) -> Result {
 fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Ran(counts) => {
-            format!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped)
+            format!(
+                "{} passed, {} failed, {} skipped",
+                counts.passed, counts.failed, counts.skipped
+            )
         }
         Outcome::Skipped(reason) => format!("skipped: {reason}"),
         Outcome::Failed(reason) => format!("failed: {reason}"),
     }
 }
 
-/// A language that cannot be had is a fact of a user's machine, but a hole in CI. So is a case that a suite skips.
+/// A language that cannot be had is a fact of a user's machine, but a hole in CI. So is a case that
+/// a suite skips.
 fn is_bad(outcome: &Outcome, is_ci: bool) -> bool {
     match outcome {
-        Outcome::Ran(counts) => counts.failed > 0 || counts.passed == 0 || (is_ci && counts.skipped > 0),
+        Outcome::Ran(counts) => {
+            counts.failed > 0 || counts.passed == 0 || (is_ci && counts.skipped > 0)
+        }
         Outcome::Skipped(_) => is_ci,
         Outcome::Failed(_) => true,
     }
@@ -166,8 +178,14 @@ mod tests {
 
     #[test]
     fn the_last_line_is_understood() {
-        assert_eq!(parse_counts("12 passed, 1 failed"), Some(Counts { passed: 12, failed: 1, skipped: 0 }));
-        assert_eq!(parse_counts("2 passed, 0 failed, 3 skipped"), Some(Counts { passed: 2, failed: 0, skipped: 3 }));
+        assert_eq!(
+            parse_counts("12 passed, 1 failed"),
+            Some(Counts { passed: 12, failed: 1, skipped: 0 })
+        );
+        assert_eq!(
+            parse_counts("2 passed, 0 failed, 3 skipped"),
+            Some(Counts { passed: 2, failed: 0, skipped: 3 })
+        );
         for line in ["", "12 passed", "all good", "x passed, 0 failed", "1 passed, 2 broken"] {
             assert_eq!(parse_counts(line), None, "{line}");
         }

@@ -1,5 +1,5 @@
-//! A server as a careful operator runs it, for one test run: https with a certificate of a local authority, an account
-//! with two keys, and tokens of an identity provider that runs beside it.
+//! A server as a careful operator runs it, for one test run: https with a certificate of a local
+//! authority, an account with two keys, and tokens of an identity provider that runs beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,15 +10,25 @@ use crate::{rocksdb, shell, workspace};
 
 /// The identity provider, a binary of the test kit.
 const ISSUER: &str = "oidc-issuer";
-/// Where the server sends clients for a token. Nobody goes there; clients read the tenant from its path.
-const AUTHORIZATION_URI: &str = "https://login.example/11111111-2222-3333-4444-555555555555/oauth2/authorize";
+/// Where the server sends clients for a token. Nobody goes there; clients read the tenant from its
+/// path.
+const AUTHORIZATION_URI: &str =
+    "https://login.example/11111111-2222-3333-4444-555555555555/oauth2/authorize";
 
 /// Builds the identity provider and says where it is.
 pub(crate) fn build_issuer() -> Result<PathBuf> {
     rocksdb::ensure()?;
-    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
+    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
+    // compiled again.
     let feature = "tavola-testkit/oidc";
-    shell::run(workspace::cargo()?.args(["build", "--workspace", "--features", feature, "--bin", ISSUER]))?;
+    shell::run(workspace::cargo()?.args([
+        "build",
+        "--workspace",
+        "--features",
+        feature,
+        "--bin",
+        ISSUER,
+    ]))?;
     Ok(workspace::target()?.join("debug").join(ISSUER))
 }
 
@@ -40,7 +50,8 @@ impl SecuredServer {
         // Its advice is for people.
         shell::run(cert.stdout(Stdio::null()))?;
         let log = |name: &str| server::log(&format!("{purpose}-{name}"));
-        let start_issuer = |name: &str| Process::start(&mut Command::new(issuer), &log(name)?, whole_line);
+        let start_issuer =
+            |name: &str| Process::start(&mut Command::new(issuer), &log(name)?, whole_line);
         let (issuer, other_issuer) = (start_issuer("issuer")?, start_issuer("other-issuer")?);
         let config = config(&certificates.path, &issuer.address);
         let server = Server::start_with_settings(binary, &format!("{purpose}-https"), &config)?;

@@ -1,4 +1,5 @@
-//! A server of our own for one test run: release build, free ports, a data folder that is gone afterwards.
+//! A server of our own for one test run: release build, free ports, a data folder that is gone
+//! afterwards.
 
 use std::env;
 use std::fs::{self, File};
@@ -16,7 +17,8 @@ use crate::{cache, rocksdb, shell, workspace};
 
 /// The development account of the service's own emulator; public, and known to every SDK.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
-pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub(crate) const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// A key that protects nothing: the server that knows it lives as long as a test run.
 const SECOND_KEY: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudCwgZm9yIHRlc3RzIG9ubHk=";
@@ -37,7 +39,13 @@ pub(crate) fn build() -> Result<PathBuf> {
 /// Builds a binary that is there sooner and runs slower: the profile `serve`.
 pub(crate) fn build_quickly() -> Result<PathBuf> {
     rocksdb::ensure()?;
-    shell::run(workspace::cargo()?.args(["build", "--profile", QUICK_PROFILE, "--package", "tavola"]))?;
+    shell::run(workspace::cargo()?.args([
+        "build",
+        "--profile",
+        QUICK_PROFILE,
+        "--package",
+        "tavola",
+    ]))?;
     Ok(workspace::target()?.join(QUICK_PROFILE).join("tavola"))
 }
 
@@ -61,7 +69,10 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Tells a child process where the server is.
     pub(crate) fn set_variables(&self, command: &mut Command) {
-        command.env("TAVOLA_ENDPOINT", &self.url).env("TAVOLA_ACCOUNT", &self.account).env("TAVOLA_KEY", &self.key);
+        command
+            .env("TAVOLA_ENDPOINT", &self.url)
+            .env("TAVOLA_ACCOUNT", &self.account)
+            .env("TAVOLA_KEY", &self.key);
     }
 
     /// `host:port`.
@@ -84,7 +95,8 @@ pub(crate) struct Server {
 impl Server {
     /// As a newcomer starts it: no configuration, the development account.
     ///
-    /// `purpose` names its log below the build output, which stays there for whoever looks for the cause of a failure.
+    /// `purpose` names its log below the build output, which stays there for whoever looks for the
+    /// cause of a failure.
     pub(crate) fn start(binary: &Path, purpose: &str) -> Result<Self> {
         Self::start_configured(binary, &log(purpose)?, "")
     }
@@ -95,8 +107,14 @@ impl Server {
     }
 
     /// The same with more settings, which are sections of the configuration file.
-    pub(crate) fn start_with_settings(binary: &Path, purpose: &str, sections: &str) -> Result<Self> {
-        let config = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\nkey2 = \"{SECOND_KEY}\"\n\n{sections}");
+    pub(crate) fn start_with_settings(
+        binary: &Path,
+        purpose: &str,
+        sections: &str,
+    ) -> Result<Self> {
+        let config = format!(
+            "[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\nkey2 = \"{SECOND_KEY}\"\n\n{sections}"
+        );
         let mut server = Self::start_configured(binary, &log(purpose)?, &config)?;
         server.endpoint.second_key = Some(SECOND_KEY.into());
         Ok(server)
@@ -109,7 +127,13 @@ impl Server {
         let admin = format!("127.0.0.1:{}", free_port()?);
         let mut command = Command::new(binary);
         remove_settings(&mut command);
-        command.args(["serve", "--table-port", "0", "--admin-port", admin.rsplit(':').next().unwrap_or_default()]);
+        command.args([
+            "serve",
+            "--table-port",
+            "0",
+            "--admin-port",
+            admin.rsplit(':').next().unwrap_or_default(),
+        ]);
         command.arg("--config").arg(config_file).arg("--location").arg(folder.path.join("data"));
         let process = Process::start(&mut command, log, listening_address)?;
         println!("server at {}, its log is {}", process.address, log.display());
@@ -152,12 +176,17 @@ pub(crate) struct Process {
 type FindAddress = fn(&str) -> Option<&str>;
 
 impl Process {
-    pub(crate) fn start(command: &mut Command, log: &Path, find_address: FindAddress) -> Result<Self> {
+    pub(crate) fn start(
+        command: &mut Command,
+        log: &Path,
+        find_address: FindAddress,
+    ) -> Result<Self> {
         let cannot_log = || format!("cannot write {}", log.display());
         let errors = File::create(log).context(cannot_log)?;
         let lines = errors.try_clone().context(cannot_log)?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
-        let mut child = child.context(|| format!("cannot start {}", command.get_program().display()))?;
+        let mut child =
+            child.context(|| format!("cannot start {}", command.get_program().display()))?;
         let stdout = child.stdout.take().ok_or("the server has no output")?;
         match wait_until_listening(stdout, lines, find_address) {
             Ok(address) => Ok(Self { child, address }),
@@ -175,14 +204,23 @@ impl Drop for Process {
     }
 }
 
-fn wait_until_listening(stdout: ChildStdout, log: File, find_address: FindAddress) -> Result<String> {
+fn wait_until_listening(
+    stdout: ChildStdout,
+    log: File,
+    find_address: FindAddress,
+) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     // The thread reads on until the server ends: a full pipe would stop it.
     thread::spawn(move || report_address(stdout, log, find_address, &sender));
     first_address(&receiver)
 }
 
-fn report_address(stdout: ChildStdout, mut log: File, find_address: FindAddress, sender: &Sender<String>) {
+fn report_address(
+    stdout: ChildStdout,
+    mut log: File,
+    find_address: FindAddress,
+    sender: &Sender<String>,
+) {
     for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
         let _ = writeln!(log, "{line}");
         if let Some(address) = find_address(&line) {
@@ -192,9 +230,9 @@ fn report_address(stdout: ChildStdout, mut log: File, find_address: FindAddress,
 }
 
 fn first_address(receiver: &Receiver<String>) -> Result<String> {
-    receiver
-        .recv_timeout(Duration::from_secs(START_SECONDS_MAX))
-        .map_err(|_| Failure::new("the server ended, or was silent for 30 s, before it said where it listens"))
+    receiver.recv_timeout(Duration::from_secs(START_SECONDS_MAX)).map_err(|_| {
+        Failure::new("the server ended, or was silent for 30 s, before it said where it listens")
+    })
 }
 
 /// The address in a start-up line of the Table service; lines of other services do not count.
@@ -204,7 +242,8 @@ fn listening_address(line: &str) -> Option<&str> {
     (service.contains("Table service") && address.starts_with("http")).then_some(address)
 }
 
-/// A port that was free a moment ago. The Table service chooses its own and says so; this one is never printed.
+/// A port that was free a moment ago. The Table service chooses its own and says so; this one is
+/// never printed.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context(|| "no free port".into())?;
     Ok(listener.local_addr().context(|| "no free port".into())?.port())
@@ -220,7 +259,9 @@ fn stop(child: &mut Child) {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    eprintln!("warning: the server did not stop within {STOP_SECONDS_MAX} s of SIGTERM; killing it");
+    eprintln!(
+        "warning: the server did not stop within {STOP_SECONDS_MAX} s of SIGTERM; killing it"
+    );
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -265,7 +306,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_server_is_started_and_stopped_with_its_data() {
-        // One test for both cases: a program cannot be started while another thread's child still has it open.
+        // One test for both cases: a program cannot be started while another thread's child still
+        // has it open.
         let folder = ScratchFolder::new("stand-in").unwrap();
         let log = folder.path.join("log");
         // The last argument is the data folder.
@@ -294,7 +336,13 @@ mod tests {
     #[test]
     fn an_endpoint_knows_its_address() {
         let url = "http://127.0.0.1:40123/devstoreaccount1".to_owned();
-        let endpoint = Endpoint { url, account: String::new(), key: String::new(), second_key: None, admin: None };
+        let endpoint = Endpoint {
+            url,
+            account: String::new(),
+            key: String::new(),
+            second_key: None,
+            admin: None,
+        };
         assert_eq!(endpoint.address(), "127.0.0.1:40123");
     }
 }

@@ -11,8 +11,9 @@ use std::thread;
 
 use crate::failure::{Context, Failure, Result};
 
-/// `cargo run` hands the `[env]` table of its configuration to this program, and a variable wins over that table. Left
-/// in place, the values from before `local.toml` was rewritten would reach the next cargo.
+/// `cargo run` hands the `[env]` table of its configuration to this program, and a variable wins
+/// over that table. Left in place, the values from before `local.toml` was rewritten would reach
+/// the next cargo.
 const STALE_VARIABLES: [&str; 2] = ["ROCKSDB_LIB_DIR", "ROCKSDB_STATIC"];
 
 /// The cargo that started us, so that `cargo +nightly xtask` stays on nightly.
@@ -42,7 +43,8 @@ pub(crate) fn run_unsaid(command: &mut Command) -> Result {
 /// Runs to the end, showing what it writes and keeping it in a file.
 pub(crate) fn run_recorded(command: &mut Command, file: &Path) -> Result {
     println!("$ {}", describe(command));
-    let record = Mutex::new(File::create(file).context(|| format!("cannot write {}", file.display()))?);
+    let record =
+        Mutex::new(File::create(file).context(|| format!("cannot write {}", file.display()))?);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.context(|| format!("cannot start `{}`", name(command)))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -51,7 +53,11 @@ pub(crate) fn run_recorded(command: &mut Command, file: &Path) -> Result {
         scope.spawn(|| stderr.map(|from| pass_on(from, std::io::stderr(), &record)));
     });
     let status = child.wait().context(|| format!("cannot wait for `{}`", name(command)))?;
-    if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed ({status})", name(command)))) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("`{}` failed ({status})", name(command))))
+    }
 }
 
 /// Line by line, so that the two streams do not cut each other's.
@@ -69,7 +75,10 @@ fn pass_on(from: impl Read, mut to: impl Write, record: &Mutex<File>) {
 
 /// Runs to the end and gives what it wrote on standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command.stderr(Stdio::inherit()).output().context(|| format!("cannot start `{}`", name(command)))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context(|| format!("cannot start `{}`", name(command)))?;
     if !output.status.success() {
         return Err(Failure::new(format!("`{}` failed ({})", describe(command), output.status)));
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::{
-    conformance, deny, doc_snippets, fuzz, install, leaks, on_cassandra, progress, ratchet, rocksdb, sdk, server,
-    shell, tidy, torture, watchdog, workspace,
+    conformance, deny, doc_snippets, fuzz, install, leaks, on_cassandra, progress, ratchet,
+    rocksdb, sdk, server, shell, tidy, torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -39,15 +39,47 @@ const STEPS: [Step; 16] = [
     Step { name: "clippy", about: "all lints, warnings denied", run: |_| clippy() },
     Step { name: "docs", about: "rustdoc, warnings denied", run: |_| rustdoc() },
     Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },
-    Step { name: "fuzz", about: "readers of bytes, coverage-guided", run: |_| fuzz::check().map(done) },
-    Step { name: "release", about: "the release binary", run: |_| server::build().map(|_| Outcome::Passed) },
-    Step { name: "ratchet", about: "instructions counted, none grown", run: |_| ratchet::check().map(done) },
-    Step { name: "conformance", about: "wire suite and its ledger", run: |_| conformance::check().map(done) },
+    Step {
+        name: "fuzz",
+        about: "readers of bytes, coverage-guided",
+        run: |_| fuzz::check().map(done),
+    },
+    Step {
+        name: "release",
+        about: "the release binary",
+        run: |_| server::build().map(|_| Outcome::Passed),
+    },
+    Step {
+        name: "ratchet",
+        about: "instructions counted, none grown",
+        run: |_| ratchet::check().map(done),
+    },
+    Step {
+        name: "conformance",
+        about: "wire suite and its ledger",
+        run: |_| conformance::check().map(done),
+    },
     Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
-    Step { name: "cassandra", about: "store, wire and Python on a node", run: |_| on_cassandra::check().map(done) },
-    Step { name: "torture", about: "the short form of every attack", run: |_| torture::check().map(done) },
-    Step { name: "leaks", about: "secrets in what was printed and answered", run: |_| leaks::check().map(done) },
-    Step { name: "snippets", about: "commands in the documents", run: |_| doc_snippets::check().map(done) },
+    Step {
+        name: "cassandra",
+        about: "store, wire and Python on a node",
+        run: |_| on_cassandra::check().map(done),
+    },
+    Step {
+        name: "torture",
+        about: "the short form of every attack",
+        run: |_| torture::check().map(done),
+    },
+    Step {
+        name: "leaks",
+        about: "secrets in what was printed and answered",
+        run: |_| leaks::check().map(done),
+    },
+    Step {
+        name: "snippets",
+        about: "commands in the documents",
+        run: |_| doc_snippets::check().map(done),
+    },
     Step { name: "deny", about: "cargo deny", run: run_deny },
 ];
 
@@ -73,8 +105,10 @@ fn done(_: ()) -> Outcome {
 
 pub(crate) fn command(mut args: Args) -> Result {
     let only = args.value("--only")?;
-    let only: Vec<_> = only.iter().flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
-    let options = Options { only, keep_going: args.flag("--keep-going"), install_deny: args.flag("--deny") };
+    let only: Vec<_> =
+        only.iter().flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
+    let options =
+        Options { only, keep_going: args.flag("--keep-going"), install_deny: args.flag("--deny") };
     let list = args.flag("--list");
     args.finish()?;
     let steps = choose(&options.only)?;
@@ -96,7 +130,10 @@ fn choose(only: &[String]) -> Result<Vec<&'static Step>> {
         let names = STEPS.map(|step| step.name).join(", ");
         return Err(Failure::new(format!("unknown step `{unknown}`: choose from {names}")));
     }
-    Ok(STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)).collect())
+    Ok(STEPS
+        .iter()
+        .filter(|step| only.is_empty() || only.iter().any(|name| name == step.name))
+        .collect())
 }
 
 struct Report {
@@ -110,7 +147,11 @@ fn run_steps(steps: &[&Step], options: &Options) -> Vec<Report> {
     for (index, step) in steps.iter().enumerate() {
         let has_failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         if has_failed && !options.keep_going {
-            reports.push(Report { name: step.name, outcome: Outcome::NotRun, elapsed: Duration::ZERO });
+            reports.push(Report {
+                name: step.name,
+                outcome: Outcome::NotRun,
+                elapsed: Duration::ZERO,
+            });
             continue;
         }
         println!("\n[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.about);
@@ -121,7 +162,13 @@ fn run_steps(steps: &[&Step], options: &Options) -> Vec<Report> {
         if let Outcome::Failed(reason) = &outcome {
             eprintln!("error: {reason}");
         }
-        println!("[{}/{}] {} took {}", index + 1, steps.len(), step.name, progress::seconds(elapsed));
+        println!(
+            "[{}/{}] {} took {}",
+            index + 1,
+            steps.len(),
+            step.name,
+            progress::seconds(elapsed)
+        );
         reports.push(Report { name: step.name, outcome, elapsed });
     }
     reports
@@ -130,11 +177,17 @@ fn run_steps(steps: &[&Step], options: &Options) -> Vec<Report> {
 fn summarise(reports: &[Report]) -> Result {
     println!();
     for report in reports {
-        println!("{:<12} {:>12}  {}", report.name, progress::seconds(report.elapsed), describe(&report.outcome));
+        println!(
+            "{:<12} {:>12}  {}",
+            report.name,
+            progress::seconds(report.elapsed),
+            describe(&report.outcome)
+        );
     }
     let total = reports.iter().map(|report| report.elapsed).sum();
     println!("{:<12} {:>12}\n", "total", progress::seconds(total));
-    let count = |is: fn(&Outcome) -> bool| reports.iter().filter(|report| is(&report.outcome)).count();
+    let count =
+        |is: fn(&Outcome) -> bool| reports.iter().filter(|report| is(&report.outcome)).count();
     let passed = count(|outcome| matches!(outcome, Outcome::Passed));
     let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
     println!("{passed} passed, {failed} failed");
@@ -163,12 +216,15 @@ fn prepare() -> Result {
 /// A minimal toolchain comes without them.
 fn ensure_component(subcommand: &str, component: &str) -> Result {
     let mut probe = shell::cargo();
-    let status = probe.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        probe.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if status.is_ok_and(|status| status.success()) {
         return Ok(());
     }
     if !shell::has_program("rustup") {
-        return Err(Failure::new(format!("`cargo {subcommand}` is missing: install {component} for your toolchain")));
+        return Err(Failure::new(format!(
+            "`cargo {subcommand}` is missing: install {component} for your toolchain"
+        )));
     }
     println!("Installing the Rust component {component}");
     shell::run(Command::new("rustup").args(["component", "add", component]))
@@ -180,7 +236,9 @@ fn cargo(arguments: &[&str]) -> Result<Outcome> {
 
 /// Panics are part of the output, so all of it is kept for the search.
 fn unit() -> Result<Outcome> {
-    install::ensure(&["logrotate"], "the test of rotated logs", || shell::has_program("logrotate"))?;
+    install::ensure(&["logrotate"], "the test of rotated logs", || {
+        shell::has_program("logrotate")
+    })?;
     let output = leaks::folder()?.join("output-unit");
     let mut cargo = workspace::cargo()?;
     cargo.args(["test", "--workspace"]).env(leaks::VARIABLE, leaks::folder()?);
@@ -194,14 +252,18 @@ fn clippy() -> Result<Outcome> {
 fn rustdoc() -> Result<Outcome> {
     let flags = env::var("RUSTDOCFLAGS").unwrap_or_default();
     let mut cargo = workspace::cargo()?;
-    cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", format!("{flags} -D warnings"));
+    cargo
+        .args(["doc", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", format!("{flags} -D warnings"));
     shell::run(&mut cargo).map(done)
 }
 
 fn run_deny(options: &Options) -> Result<Outcome> {
     match deny::find(options.install_deny)? {
         Some(program) => deny::run(&program).map(done),
-        None => Ok(Outcome::Skipped("cargo-deny is not installed; --deny installs it (tidy checks licences)")),
+        None => Ok(Outcome::Skipped(
+            "cargo-deny is not installed; --deny installs it (tidy checks licences)",
+        )),
     }
 }
 

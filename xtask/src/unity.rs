@@ -1,7 +1,8 @@
 //! Which of RocksDB's source files are compiled together.
 //!
-//! A file alone spends most of its time on headers that its neighbours read as well. Files of one folder share a unit
-//! up to a size; larger units gain nothing more and spread badly over the cores.
+//! A file alone spends most of its time on headers that its neighbours read as well. Files of one
+//! folder share a unit up to a size; larger units gain nothing more and spread badly over the
+//! cores.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +25,15 @@ impl Unit {
 /// Gives about fifty units. Only the few sources that are larger than this stand alone.
 const UNIT_BYTES_MAX: u64 = 200_000;
 
-/// Groups sources (path and size) into units, the largest first, so that the last ones to finish are small.
+/// Groups sources (path and size) into units, the largest first, so that the last ones to finish
+/// are small.
 pub(crate) fn plan(sources: &[(String, u64)]) -> Vec<Unit> {
     let mut folders: BTreeMap<&str, Vec<&(String, u64)>> = BTreeMap::new();
     for source in sources {
         folders.entry(folder(&source.0)).or_default().push(source);
     }
-    let mut units: Vec<Unit> = folders.iter().flat_map(|(folder, sources)| split(folder, sources)).collect();
+    let mut units: Vec<Unit> =
+        folders.iter().flat_map(|(folder, sources)| split(folder, sources)).collect();
     units.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     units
 }
@@ -38,7 +41,8 @@ pub(crate) fn plan(sources: &[(String, u64)]) -> Vec<Unit> {
 /// The top folder of a source, or the two top ones where the second holds enough to stand alone.
 fn folder(source: &str) -> &str {
     const LARGE: [&str; 4] = ["db/blob", "db/compaction", "db/db_impl", "table/block_based"];
-    let is_in = |folder: &&&str| source.strip_prefix(**folder).is_some_and(|rest| rest.starts_with('/'));
+    let is_in =
+        |folder: &&&str| source.strip_prefix(**folder).is_some_and(|rest| rest.starts_with('/'));
     LARGE.iter().find(is_in).copied().unwrap_or_else(|| source.split('/').next().unwrap_or(source))
 }
 
@@ -64,7 +68,8 @@ mod tests {
     use super::*;
 
     fn names(sources: &[(&str, u64)]) -> Vec<(String, Vec<String>)> {
-        let sources: Vec<_> = sources.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+        let sources: Vec<_> =
+            sources.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
         plan(&sources).into_iter().map(|unit| (unit.name, unit.sources)).collect()
     }
 
@@ -86,7 +91,9 @@ mod tests {
         ];
         let expected: Vec<_> = expected
             .into_iter()
-            .map(|(name, sources)| (name.to_owned(), sources.into_iter().map(str::to_owned).collect()))
+            .map(|(name, sources)| {
+                (name.to_owned(), sources.into_iter().map(str::to_owned).collect())
+            })
             .collect();
         assert_eq!(units, expected);
     }

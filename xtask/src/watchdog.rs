@@ -10,7 +10,8 @@ use std::time::Duration;
 /// For a step whose programs were killed to notice it.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Does `work`. After `limit` its programs are killed, which fails it; if that does not end it, this program ends.
+/// Does `work`. After `limit` its programs are killed, which fails it; if that does not end it,
+/// this program ends.
 pub(crate) fn within<T>(limit: Duration, step: &str, work: impl FnOnce() -> T) -> T {
     let (ended, end) = channel::<()>();
     thread::scope(|scope| {
@@ -18,7 +19,10 @@ pub(crate) fn within<T>(limit: Duration, step: &str, work: impl FnOnce() -> T) -
             if end.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            eprintln!("error: {step} has run for {} minutes: killing its programs", limit.as_secs() / 60);
+            eprintln!(
+                "error: {step} has run for {} minutes: killing its programs",
+                limit.as_secs() / 60
+            );
             kill_descendants(std::process::id());
             if end.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("error: {step} did not end although its programs did");
@@ -43,10 +47,13 @@ fn descendants(ancestor: u32) -> Vec<u32> {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(|pid: u32| Some((pid, parent(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .filter_map(|pid: u32| {
+            Some((pid, parent(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
+        })
         .collect();
     let is_ours = |mut pid: u32| {
-        // A process that is its own ancestor does not exist, but these lines were not read at one moment.
+        // A process that is its own ancestor does not exist, but these lines were not read at one
+        // moment.
         for _ in 0..parents.len() {
             match parents.get(&pid) {
                 Some(&parent) if parent == ancestor => return true,
@@ -59,7 +66,8 @@ fn descendants(ancestor: u32) -> Vec<u32> {
     parents.keys().copied().filter(|pid| is_ours(*pid)).collect()
 }
 
-/// The parent in a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT …`, where the name may hold anything.
+/// The parent in a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT …`, where the name may hold
+/// anything.
 fn parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()

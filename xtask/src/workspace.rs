@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::failure::{Context, Failure, Result};
 use crate::{cache, shell};
 
-/// The root of the clone, from cargo's own variable: never from where this program was compiled, which CI shares.
+/// The root of the clone, from cargo's own variable: never from where this program was compiled,
+/// which CI shares.
 pub(crate) fn root() -> Result<PathBuf> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     match manifest.as_deref().and_then(Path::parent) {
@@ -23,7 +24,8 @@ pub(crate) fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
-/// The folder of build output: `$CARGO_TARGET_DIR`; in CI a folder of the cache, as each clone is new; else `target`.
+/// The folder of build output: `$CARGO_TARGET_DIR`; in CI a folder of the cache, as each clone is
+/// new; else `target`.
 pub(crate) fn target() -> Result<PathBuf> {
     let root = root()?;
     Ok(match env::var_os("CARGO_TARGET_DIR") {
@@ -43,7 +45,8 @@ pub(crate) fn cargo() -> Result<Command> {
     Ok(command)
 }
 
-/// `cargo metadata` of the clone, for this machine only: foreign platforms would have to be downloaded.
+/// `cargo metadata` of the clone, for this machine only: foreign platforms would have to be
+/// downloaded.
 pub(crate) fn metadata(extra: &[&str]) -> Result<Value> {
     let host = host()?;
     let arguments = ["metadata", "--format-version", "1", "--filter-platform", &host];

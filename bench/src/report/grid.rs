@@ -3,7 +3,9 @@
 /// Rows of cells; the first row is the heading.
 pub(super) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
     rows.iter().map(|row| line(row, &widths)).collect()
 }
@@ -22,7 +24,11 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [["", "p50"], ["tavola 10k", "1 µs"], ["a", "120 µs"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(align(&rows), "                 p50\n  tavola 10k    1 µs\n  a           120 µs\n");
+        let rows = [["", "p50"], ["tavola 10k", "1 µs"], ["a", "120 µs"]]
+            .map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(
+            align(&rows),
+            "                 p50\n  tavola 10k    1 µs\n  a           120 µs\n"
+        );
     }
 }

@@ -85,7 +85,9 @@ impl Record {
         commit: String,
         servers: &[Box<dyn BenchServer>],
     ) -> Self {
-        let servers = servers.iter().map(|server| Server { name: server.name(), version: server.version().to_owned() });
+        let servers = servers
+            .iter()
+            .map(|server| Server { name: server.name(), version: server.version().to_owned() });
         let settings = Settings {
             entity_bytes: ENTITY_BYTES,
             entities: args.entities.clone(),
@@ -123,14 +125,19 @@ impl Record {
     }
 
     /// Rounds of a series on one target, in order.
-    pub(crate) fn rounds_of<'a>(&'a self, series: &'a str, target: &'a str) -> impl Iterator<Item = &'a Round> {
+    pub(crate) fn rounds_of<'a>(
+        &'a self,
+        series: &'a str,
+        target: &'a str,
+    ) -> impl Iterator<Item = &'a Round> {
         self.rounds.iter().filter(move |round| round.series == series && round.target == target)
     }
 
     /// The targets of a series: ours by size, then the others.
     pub(crate) fn targets_of(&self, series: &str) -> Vec<String> {
         let mut targets: Vec<String> = Vec::new();
-        let mut first: Vec<&Round> = self.rounds.iter().filter(|round| round.series == series).collect();
+        let mut first: Vec<&Round> =
+            self.rounds.iter().filter(|round| round.series == series).collect();
         first.sort_by_key(|round| (!is_ours(&round.target), round.target_entities));
         for round in first {
             if !targets.contains(&round.target) {
@@ -143,16 +150,24 @@ impl Record {
     /// Adds the ratios of a series: each size of ours to each rival, and to our smallest.
     pub(crate) fn compare(&mut self, series: Series) {
         let targets = self.targets_of(series.name());
-        let (ours, rivals): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| is_ours(target));
+        let (ours, rivals): (Vec<_>, Vec<_>) =
+            targets.into_iter().partition(|target| is_ours(target));
         let with_rivals = ours.iter().flat_map(|our| rivals.iter().map(move |rival| (our, rival)));
-        let with_smallest = ours.iter().skip(1).zip(std::iter::repeat(ours.first())).filter_map(|(a, b)| Some((a, b?)));
+        let with_smallest = ours
+            .iter()
+            .skip(1)
+            .zip(std::iter::repeat(ours.first()))
+            .filter_map(|(a, b)| Some((a, b?)));
         let pairs: Vec<_> = with_rivals.chain(with_smallest).collect();
-        let ratios: Vec<_> = pairs.into_iter().filter_map(|(a, b)| self.ratio(series.name(), a, b)).collect();
+        let ratios: Vec<_> =
+            pairs.into_iter().filter_map(|(a, b)| self.ratio(series.name(), a, b)).collect();
         self.ratios.extend(ratios);
     }
 
     fn ratio(&self, series: &'static str, ours: &str, theirs: &str) -> Option<Ratio> {
-        let rates = |target| self.rounds_of(series, target).map(|round| round.per_second).collect::<Vec<_>>();
+        let rates = |target| {
+            self.rounds_of(series, target).map(|round| round.per_second).collect::<Vec<_>>()
+        };
         let spread = Spread::of_ratios(&rates(ours), &rates(theirs))?;
         let goal = Series::named(series).and_then(|series| series.goal(contestant_of(theirs)));
         Some(Ratio { series, ours: ours.to_owned(), theirs: theirs.to_owned(), goal, spread })
@@ -170,6 +185,7 @@ pub(crate) fn is_ours(target: &str) -> bool {
 
 fn today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = OffsetDateTime::from_unix_timestamp(now.as_secs() as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let now = OffsetDateTime::from_unix_timestamp(now.as_secs() as i64)
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH);
     format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
 }

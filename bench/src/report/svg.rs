@@ -1,7 +1,9 @@
-//! The picture for the README: above, how many times Azurite's rate; below, which share of the yardsticks.
+//! The picture for the README: above, how many times Azurite's rate; below, which share of the
+//! yardsticks.
 //!
-//! The upper axis is logarithmic, since those ratios lie orders of magnitude apart; the lower one is not. Lines are named so
-//! that nobody is misled, and what we want to reach is marked whether or not we do.
+//! The upper axis is logarithmic, since those ratios lie orders of magnitude apart; the lower one
+//! is not. Lines are named so that nobody is misled, and what we want to reach is marked whether or
+//! not we do.
 
 use std::fmt::Write as _;
 
@@ -26,12 +28,22 @@ const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-w
 
 pub(super) fn draw(record: &Record) -> String {
     let of = |rivals: &[&str]| -> Vec<&Ratio> {
-        let counts = |ratio: &&Ratio| !is_ours(&ratio.theirs) && rivals.contains(&contestant_of(&ratio.theirs));
+        let counts = |ratio: &&Ratio| {
+            !is_ours(&ratio.theirs) && rivals.contains(&contestant_of(&ratio.theirs))
+        };
         record.ratios.iter().filter(counts).collect()
     };
     let parts = [
-        Part { title: "Tavola’s rate as a multiple of Azurite’s", bars: of(&["azurite"]), is_logarithmic: true },
-        Part { title: "As a share of what the machine allows", bars: of(&["null", "engine"]), is_logarithmic: false },
+        Part {
+            title: "Tavola’s rate as a multiple of Azurite’s",
+            bars: of(&["azurite"]),
+            is_logarithmic: true,
+        },
+        Part {
+            title: "As a share of what the machine allows",
+            bars: of(&["null", "engine"]),
+            is_logarithmic: false,
+        },
     ];
     let (mut body, mut top) = (String::new(), 0.0);
     for part in parts.iter().filter(|part| !part.bars.is_empty()) {
@@ -44,7 +56,10 @@ pub(super) fn draw(record: &Record) -> String {
          work. Engine: RocksDB alone.",
         record.date, record.machine.cores
     );
-    line(&mut body, &format!("<text class=\"note\" x=\"12\" y=\"{}\">{note}</text>", height - 10.0));
+    line(
+        &mut body,
+        &format!("<text class=\"note\" x=\"12\" y=\"{}\">{note}</text>", height - 10.0),
+    );
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" role=\"img\" \
          aria-label=\"Rates of Tavola compared with Azurite's and with the limits of the machine\">\n{STYLE}\n{body}</svg>\n"
@@ -60,13 +75,26 @@ struct Part<'a> {
 impl Part<'_> {
     /// Draws from `top` on; where it ends.
     fn draw(&self, svg: &mut String, top: f64) -> f64 {
-        line(svg, &format!("<text class=\"title\" x=\"12\" y=\"{}\">{}</text>", top + 24.0, self.title));
+        line(
+            svg,
+            &format!("<text class=\"title\" x=\"12\" y=\"{}\">{}</text>", top + 24.0, self.title),
+        );
         let (first, end) = (top + TITLE, top + TITLE + self.bars.len() as f64 * ROW);
         for value in self.lines() {
             let (x, y) = (self.x(value), first - 8.0);
-            line(svg, &format!("<line class=\"line\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{first}\" y2=\"{end}\"/>"));
+            line(
+                svg,
+                &format!(
+                    "<line class=\"line\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{first}\" y2=\"{end}\"/>"
+                ),
+            );
             let label = self.label(value);
-            line(svg, &format!("<text class=\"note\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>"));
+            line(
+                svg,
+                &format!(
+                    "<text class=\"note\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>"
+                ),
+            );
         }
         for (number, ratio) in self.bars.iter().enumerate() {
             self.draw_bar(svg, first + number as f64 * ROW, ratio);
@@ -90,7 +118,13 @@ impl Part<'_> {
 
     fn decades(&self) -> f64 {
         let goals = self.bars.iter().filter_map(|ratio| ratio.goal);
-        self.bars.iter().map(|ratio| ratio.spread.median).chain(goals).fold(10.0, f64::max).log10().ceil()
+        self.bars
+            .iter()
+            .map(|ratio| ratio.spread.median)
+            .chain(goals)
+            .fold(10.0, f64::max)
+            .log10()
+            .ceil()
     }
 
     /// Where a ratio lies; on the logarithmic axis what is below 1 lies at its beginning.
@@ -106,13 +140,29 @@ impl Part<'_> {
         let y = top + (ROW - BAR) / 2.0;
         let (end, baseline) = (self.x(ratio.spread.median), y + BAR - 3.0);
         let name = name(ratio, !self.is_logarithmic);
-        line(svg, &format!("<text x=\"{}\" y=\"{baseline}\" text-anchor=\"end\">{name}</text>", LEFT - 10.0));
+        line(
+            svg,
+            &format!(
+                "<text x=\"{}\" y=\"{baseline}\" text-anchor=\"end\">{name}</text>",
+                LEFT - 10.0
+            ),
+        );
         let width = end - LEFT;
-        line(svg, &format!("<rect class=\"bar\" x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\"/>"));
+        line(
+            svg,
+            &format!(
+                "<rect class=\"bar\" x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\"/>"
+            ),
+        );
         let mut label_x = end + 6.0;
         if let Some(goal) = ratio.goal {
             let (x, bottom) = (self.x(goal), y + BAR);
-            line(svg, &format!("<line class=\"goal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y}\" y2=\"{bottom}\"/>"));
+            line(
+                svg,
+                &format!(
+                    "<line class=\"goal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y}\" y2=\"{bottom}\"/>"
+                ),
+            );
             label_x = label_x.max(if (x - end).abs() < 40.0 { x + 6.0 } else { end + 6.0 });
         }
         let value = match self.is_logarithmic {

@@ -14,16 +14,23 @@ const BUSY_SHARE: f64 = 0.25;
 pub(crate) fn print_opening(record: &Record) {
     let machine = &record.machine;
     let memory = machine.memory_bytes as f64 / 1e9;
-    println!("{} cores of {}, {memory:.0} GB, {}, {}", machine.cores, machine.cpu, machine.kernel, machine.disk);
+    println!(
+        "{} cores of {}, {memory:.0} GB, {}, {}",
+        machine.cores, machine.cpu, machine.kernel, machine.disk
+    );
     for server in &record.servers {
         println!("{} {}", server.name, server.version);
     }
     if machine.forgets() {
-        println!("Attention: data folders are in memory, where a sync costs nothing; set TMPDIR to a folder on a disk");
+        println!(
+            "Attention: data folders are in memory, where a sync costs nothing; set TMPDIR to a folder on a disk"
+        );
     }
     if record.servers.iter().any(|server| server.name == "azurite") {
         let size = text::size(record.settings.azurite_entities);
-        println!("Azurite's table has {size} entities whatever ours have, and its writes are not durable");
+        println!(
+            "Azurite's table has {size} entities whatever ours have, and its writes are not durable"
+        );
     }
     println!();
 }
@@ -43,7 +50,13 @@ pub(crate) fn print_starts(record: &Record) {
         };
         let range = format!("({}–{})", text::number(first.min), text::number(first.max));
         let ms = |spread: Spread| format!("{} ms", text::number(spread.median));
-        rows.push(row([server.name, &ms(listening), &ms(first), &range, &text::megabytes(idle.median)]));
+        rows.push(row([
+            server.name,
+            &ms(listening),
+            &ms(first),
+            &range,
+            &text::megabytes(idle.median),
+        ]));
     }
     println!("start: empty folder, median of {} starts", crate::start::STARTS);
     println!("{}", align(&rows));
@@ -60,8 +73,19 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
         text::seconds(shape.duration)
     );
     let unit = series.unit().name();
-    let mut heading =
-        row(["", unit, "(min–max)", "p50", "p99", "p99.9", "CPU/request", "server CPU", "generator", "others", "RSS"]);
+    let mut heading = row([
+        "",
+        unit,
+        "(min–max)",
+        "p50",
+        "p99",
+        "p99.9",
+        "CPU/request",
+        "server CPU",
+        "generator",
+        "others",
+        "RSS",
+    ]);
     if series.writes() {
         heading.extend(["syncs/s", "written/stored"].map(str::to_owned));
     }
@@ -75,17 +99,25 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
         println!("  {}", ratio_line(ratio));
     }
     // Others are counted as others where the contestant is no single process.
-    let others = record.rounds.iter().filter(|round| round.series == series.name() && round.resident_bytes.is_some());
+    let others = record
+        .rounds
+        .iter()
+        .filter(|round| round.series == series.name() && round.resident_bytes.is_some());
     let others = Spread::of(others.map(|round| round.others_cpu_seconds / round.reached.seconds));
     if let Some(others) = others.filter(|others| others.median > BUSY_SHARE) {
-        println!("  Attention: other programs used {} of a core meanwhile", text::percent(others.median));
+        println!(
+            "  Attention: other programs used {} of a core meanwhile",
+            text::percent(others.median)
+        );
     }
     println!();
 }
 
 fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<String>> {
     // What a contestant does not know is a gap.
-    let of = |value: fn(&Round) -> Option<f64>| Spread::of(rounds.iter().filter_map(|round| value(round)));
+    let of = |value: fn(&Round) -> Option<f64>| {
+        Spread::of(rounds.iter().filter_map(|round| value(round)))
+    };
     let cell = |value: fn(&Round) -> Option<f64>, show: fn(f64) -> String| {
         of(value)
             .filter(|spread| spread.median.is_finite())
@@ -126,7 +158,12 @@ pub(crate) fn print_authentication(record: &Record) {
     let mut rows = vec![row(["", "CPU", "of a point GET", "(min–max)"])];
     for Authentication { kind, microseconds, share } in &record.authentication {
         let range = format!("({}–{})", text::percent(share.min), text::percent(share.max));
-        rows.push(row([kind, &text::latency(microseconds.median), &text::percent(share.median), &range]));
+        rows.push(row([
+            kind,
+            &text::latency(microseconds.median),
+            &text::percent(share.median),
+            &range,
+        ]));
     }
     println!("auth: checking a credential of an account with two keys");
     println!("{}", align(&rows));
@@ -135,8 +172,10 @@ pub(crate) fn print_authentication(record: &Record) {
 pub(crate) fn print_targets(record: &Record) {
     let mut rows = vec![row(["", "idle", "loaded", "end", "peak", "loading"])];
     for Loaded { target, load_seconds, memory, .. } in &record.targets {
-        let [idle, loaded, end] = [memory.idle, memory.loaded, memory.end].map(|memory| memory.resident_bytes);
-        let [idle, loaded, end, peak] = [idle, loaded, end, memory.end.peak_bytes].map(|b| text::megabytes(b as f64));
+        let [idle, loaded, end] =
+            [memory.idle, memory.loaded, memory.end].map(|memory| memory.resident_bytes);
+        let [idle, loaded, end, peak] =
+            [idle, loaded, end, memory.end.peak_bytes].map(|b| text::megabytes(b as f64));
         let loading = format!("{} s", text::number(*load_seconds));
         rows.push(row([target, &idle, &loaded, &end, &peak, &loading]));
     }
@@ -146,8 +185,13 @@ pub(crate) fn print_targets(record: &Record) {
 
 pub(crate) fn print_recovery(record: &Record) {
     let Some(recovery) = &record.recovery else { return };
-    println!("recovery: from the start of the process to the first reply, {} entities", text::size(recovery.entities));
-    for (after, times) in [("kill -9", &recovery.after_kill_ms), ("a clean stop", &recovery.after_stop_ms)] {
+    println!(
+        "recovery: from the start of the process to the first reply, {} entities",
+        text::size(recovery.entities)
+    );
+    for (after, times) in
+        [("kill -9", &recovery.after_kill_ms), ("a clean stop", &recovery.after_stop_ms)]
+    {
         let Some(spread) = Spread::of(times.iter().copied()) else { continue };
         let [median, min, max] = [spread.median, spread.min, spread.max].map(text::number);
         println!("  after {after}: {median} ms ({min}–{max})");
@@ -165,14 +209,23 @@ pub(crate) fn print_space(record: &Record) {
 
 pub(crate) fn print_drop(record: &Record) {
     let Some(drop) = &record.drop else { return };
-    println!("drop: a table of {} entities, {} on disk", text::size(drop.entities), megabytes(drop.bytes_before));
+    println!(
+        "drop: a table of {} entities, {} on disk",
+        text::size(drop.entities),
+        megabytes(drop.bytes_before)
+    );
     println!("  reply: {} ms", text::number(drop.reply_ms));
     let seconds = text::number(drop.space_back_seconds);
-    println!("  space back (less than a tenth left): {seconds} s, {} left", megabytes(drop.bytes_after));
+    println!(
+        "  space back (less than a tenth left): {seconds} s, {} left",
+        megabytes(drop.bytes_after)
+    );
     let (quiet, meanwhile) = (drop.quiet.p99_us, drop.meanwhile.p99_us);
     let ratio = text::number(meanwhile / quiet);
     let [quiet, meanwhile] = [quiet, meanwhile].map(text::latency);
-    println!("  p99 of point reads of another table: {meanwhile} meanwhile, {quiet} quiet: {ratio} ×\n");
+    println!(
+        "  p99 of point reads of another table: {meanwhile} meanwhile, {quiet} quiet: {ratio} ×\n"
+    );
 }
 
 fn megabytes(bytes: u64) -> String {

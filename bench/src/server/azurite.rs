@@ -1,6 +1,7 @@
 //! Microsoft's emulator, newest from npm, as a user would run it.
 //!
-//! It keeps tables in memory and writes them out now and then, so its inserts are not durable; ours are.
+//! It keeps tables in memory and writes them out now and then, so its inserts are not durable; ours
+//! are.
 
 use std::fs;
 use std::net::TcpListener;
@@ -30,22 +31,29 @@ impl Azurite {
             npm_install(&folder)?;
         }
         let manifest = modules.join("azurite/package.json");
-        let text = fs::read_to_string(&manifest).context(|| format!("cannot read {}", manifest.display()))?;
-        let manifest: Value = serde_json::from_str(&text).context(|| "azurite's package.json".into())?;
-        let version = format!("{} on node {}", manifest["version"].as_str().unwrap_or("?"), node_version()?);
+        let text = fs::read_to_string(&manifest)
+            .context(|| format!("cannot read {}", manifest.display()))?;
+        let manifest: Value =
+            serde_json::from_str(&text).context(|| "azurite's package.json".into())?;
+        let version =
+            format!("{} on node {}", manifest["version"].as_str().unwrap_or("?"), node_version()?);
         Ok(Self { program, version })
     }
 }
 
 fn npm_install(folder: &Path) -> Result {
     let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg("azurite").current_dir(folder);
+    npm.args(["install", "--no-audit", "--no-fund", "--prefix"])
+        .arg(folder)
+        .arg("azurite")
+        .current_dir(folder);
     let status = npm.status().context(|| "cannot run npm (Debian package `npm`)".into())?;
     if status.success() { Ok(()) } else { Err(Failure::new("npm could not install azurite")) }
 }
 
 fn node_version() -> Result<String> {
-    let output = Command::new("node").arg("--version").output().context(|| "cannot run node".into())?;
+    let output =
+        Command::new("node").arg("--version").output().context(|| "cannot run node".into())?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().trim_start_matches('v').to_owned())
 }
 

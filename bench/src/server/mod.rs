@@ -62,7 +62,8 @@ impl RunningServer {
         let mut process = Process(child);
         let stdout = process.0.stdout.take().ok_or("the server has no output")?;
         let found = first_lines(stdout, server, started);
-        let found = found.context(|| format!("{} did not start: {}", server.name(), tail(&error_log)))?;
+        let found =
+            found.context(|| format!("{} did not start: {}", server.name(), tail(&error_log)))?;
         let site = Site::development(found.address)?;
         list_tables(&site).context(|| format!("{} does not answer", server.name()))?;
         let times = StartTimes { listening: found.after, first_reply: started.elapsed() };
@@ -77,7 +78,8 @@ impl RunningServer {
     /// As a user would, and waits for it.
     pub(crate) fn stop(mut self) -> Result {
         let process = rustix::process::Pid::from_child(&self.process.0);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).context(|| "cannot stop".into())?;
+        rustix::process::kill_process(process, rustix::process::Signal::TERM)
+            .context(|| "cannot stop".into())?;
         self.process.0.wait().context(|| "cannot wait".into())?;
         Ok(())
     }
@@ -117,7 +119,8 @@ fn first_lines(stdout: ChildStdout, server: &dyn BenchServer, started: Instant) 
     Ok(Found { address, admin, after: at.duration_since(started) })
 }
 
-/// Lines with the time of their coming. The thread reads on until the server ends: a full pipe would stop it.
+/// Lines with the time of their coming. The thread reads on until the server ends: a full pipe
+/// would stop it.
 fn read_lines(stdout: ChildStdout) -> Receiver<(String, Instant)> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -128,7 +131,11 @@ fn read_lines(stdout: ChildStdout) -> Receiver<(String, Instant)> {
     receiver
 }
 
-fn wait_for(lines: &Receiver<(String, Instant)>, words: &str, started: Instant) -> Result<(SocketAddr, Instant)> {
+fn wait_for(
+    lines: &Receiver<(String, Instant)>,
+    words: &str,
+    started: Instant,
+) -> Result<(SocketAddr, Instant)> {
     loop {
         let left = START_MAX.saturating_sub(started.elapsed());
         let (line, at) = lines.recv_timeout(left).context(|| format!("no line with `{words}`"))?;
@@ -162,10 +169,14 @@ mod tests {
     #[test]
     fn addresses_are_found_in_start_up_lines() {
         let port = |line, words| address_after(line, words).map(|address| address.port());
-        assert_eq!(port("Table service is listening at http://127.0.0.1:4012", "listening at "), Some(4012));
+        assert_eq!(
+            port("Table service is listening at http://127.0.0.1:4012", "listening at "),
+            Some(4012)
+        );
         let line = "Azurite Table service successfully started on 127.0.0.1:4013";
         assert_eq!(port(line, "started on "), Some(4013));
-        let line = "Health and metrics: http://127.0.0.1:4014/ready and http://127.0.0.1:4014/metrics";
+        let line =
+            "Health and metrics: http://127.0.0.1:4014/ready and http://127.0.0.1:4014/metrics";
         assert_eq!(port(line, "metrics: "), Some(4014));
         assert_eq!(port("Table service is starting at http://127.0.0.1:1", "listening at "), None);
     }

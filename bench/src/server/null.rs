@@ -1,4 +1,5 @@
-//! The yardstick of everything over HTTP: see [`crate::null_server`]. It answers what our server answered.
+//! The yardstick of everything over HTTP: see [`crate::null_server`]. It answers what our server
+//! answered.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,10 @@ pub(crate) fn start(tavola: &Target, scratch: &Scratch) -> Result<Target> {
     let folder = scratch.folder("null")?;
     let recorded = folder.join("answers.jsonl");
     let answers = record(&tavola.server.site)?;
-    let pages = answers.iter().filter(|answer| answer.request.contains(&format!("{TABLE}()"))).count();
-    let lines = answers.iter().map(serde_json::to_string).collect::<std::result::Result<Vec<_>, _>>();
+    let pages =
+        answers.iter().filter(|answer| answer.request.contains(&format!("{TABLE}()"))).count();
+    let lines =
+        answers.iter().map(serde_json::to_string).collect::<std::result::Result<Vec<_>, _>>();
     let lines = lines.context(|| "an answer".into())?.join("\n");
     fs::write(&recorded, lines).context(|| "cannot keep the answers".into())?;
     let null = Null { recorded };
@@ -49,13 +52,15 @@ fn record(site: &Site) -> Result<Vec<Recorded>> {
     let mut query = Some(String::new());
     while let Some(this) = query.take_if(|_| answers.len() < PAGES_MAX + OTHERS) {
         let target = format!("{TABLE}(){this}");
-        let (answer, head) = ask(&mut client, site, &target, &signer.get(&format!("{TABLE}()"), &this))?;
+        let (answer, head) =
+            ask(&mut client, site, &target, &signer.get(&format!("{TABLE}()"), &this))?;
         query = next_page(&head);
         answers.push(answer);
     }
     // The last page is the end of its scan.
     if let Some(last) = answers.last_mut() {
-        last.headers.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("x-ms-continuation"));
+        last.headers
+            .retain(|(name, _)| !name.to_ascii_lowercase().starts_with("x-ms-continuation"));
     }
     Ok(answers)
 }

@@ -1,4 +1,5 @@
-//! Our own server, from the release build beside this program or from where `--server` points, and another build of it.
+//! Our own server, from the release build beside this program or from where `--server` points, and
+//! another build of it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,14 +20,19 @@ impl Tavola {
     pub(crate) fn find(given: Option<&Path>, settings: &[(String, String)]) -> Result<Self> {
         let binary = match given {
             Some(path) => path.to_owned(),
-            None => env::current_exe().context(|| "cannot find this program".into())?.with_file_name("tavola"),
+            None => env::current_exe()
+                .context(|| "cannot find this program".into())?
+                .with_file_name("tavola"),
         };
         let output = Command::new(&binary).arg("--version").output();
         let output = output.map_err(|error| {
             let path = binary.display();
-            Failure::new(format!("no server at {path} ({error}): `cargo build --release -p tavola` makes one"))
+            Failure::new(format!(
+                "no server at {path} ({error}): `cargo build --release -p tavola` makes one"
+            ))
         })?;
-        let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("tavola ").to_owned();
+        let version =
+            String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("tavola ").to_owned();
         Ok(Self { name: "tavola", binary, version, settings: settings.to_vec() })
     }
 
@@ -47,7 +53,9 @@ impl BenchServer for Tavola {
 
     fn command(&self, folder: &Path) -> Result<Command> {
         let mut command = Command::new(&self.binary);
-        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"]).arg(folder);
+        command
+            .args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--location"])
+            .arg(folder);
         for (name, value) in &self.settings {
             command.env(format!("TAVOLA_{}", name.to_uppercase().replace('.', "__")), value);
         }

@@ -62,8 +62,11 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
         .consistency(quorums.plain)
         .serial_consistency(Some(quorums.serial))
         .request_timeout(Some(options.statement_time))
-        .load_balancing_policy(Arc::new(OneCoordinator { data_centre: options.data_centre.clone() }))
-        // A conditional write that is repeated by somebody who does not know what became of it is a write too many.
+        .load_balancing_policy(Arc::new(OneCoordinator {
+            data_centre: options.data_centre.clone(),
+        }))
+        // A conditional write that is repeated by somebody who does not know what became of it is a
+        // write too many.
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .speculative_execution_policy(None)
         .build();
@@ -90,7 +93,8 @@ fn check_keyspace_name(name: &str) -> Result<(), OpenError> {
     if begins && name.len() <= 48 && name.bytes().all(is_legal) {
         return Ok(());
     }
-    let reason = "a name has up to 48 characters a-z, 0-9 and _, and begins with a letter".to_owned();
+    let reason =
+        "a name has up to 48 characters a-z, 0-9 and _, and begins with a letter".to_owned();
     Err(OpenError::Keyspace { keyspace: name.to_owned(), reason })
 }
 
@@ -143,8 +147,8 @@ impl Cluster {
         result
     }
 
-    /// Whoever traces a write sees each of its statements, and from which node the answer came. The text costs something
-    /// only then.
+    /// Whoever traces a write sees each of its statements, and from which node the answer came. The
+    /// text costs something only then.
     fn observe(
         &self,
         kind: Kind,
@@ -164,8 +168,8 @@ impl Cluster {
         }
     }
 
-    /// Looks whether we have connections to enough replicas of a partition. If not, nothing need be tried: a write would
-    /// only leave a client not knowing what became of it.
+    /// Looks whether we have connections to enough replicas of a partition. If not, nothing need be
+    /// tried: a write would only leave a client not knowing what became of it.
     pub(crate) fn check_quorum(&self, partition: &Partition) -> Result<(), String> {
         let state = self.session.get_cluster_state();
         if all_connected(&state) {
@@ -180,23 +184,39 @@ impl Cluster {
     /// The same for all partitions that there can be.
     pub(crate) fn check_all_ranges(&self) -> Result<(), String> {
         let state = self.session.get_cluster_state();
-        let Some(table) = self.statements.register.get_table_spec().filter(|_| !all_connected(&state)) else {
+        let Some(table) =
+            self.statements.register.get_table_spec().filter(|_| !all_connected(&state))
+        else {
             return Ok(());
         };
         let mut tokens = state.replica_locator().ring().iter().map(|(token, _)| *token);
         tokens.try_for_each(|token| self.check_replicas(&state, table, token))
     }
 
-    fn check_replicas(&self, state: &ClusterState, table: &TableSpec<'_>, token: Token) -> Result<(), String> {
-        let ours = |node: &&Arc<Node>| self.data_centre.is_none() || node.datacenter == self.data_centre;
-        let all: Vec<_> = replicas(state, table, token).map(|(node, _)| node).filter(ours).collect();
+    fn check_replicas(
+        &self,
+        state: &ClusterState,
+        table: &TableSpec<'_>,
+        token: Token,
+    ) -> Result<(), String> {
+        let ours =
+            |node: &&Arc<Node>| self.data_centre.is_none() || node.datacenter == self.data_centre;
+        let all: Vec<_> =
+            replicas(state, table, token).map(|(node, _)| node).filter(ours).collect();
         let connected = all.iter().filter(|node| node.is_connected()).count();
         if all.is_empty() || connected > all.len() / 2 {
             return Ok(());
         }
-        let gone: Vec<String> =
-            all.iter().filter(|node| !node.is_connected()).map(|node| node.address.to_string()).collect();
-        Err(format!("{connected} of {} replicas can be reached; not {}", all.len(), gone.join(", ")))
+        let gone: Vec<String> = all
+            .iter()
+            .filter(|node| !node.is_connected())
+            .map(|node| node.address.to_string())
+            .collect();
+        Err(format!(
+            "{connected} of {} replicas can be reached; not {}",
+            all.len(),
+            gone.join(", ")
+        ))
     }
 }
 

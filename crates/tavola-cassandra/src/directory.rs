@@ -37,7 +37,8 @@ struct Slot {
     keys: VecDeque<Vec<u8>>,
     /// Where to read on; `None`: the slot has no more.
     next: Option<Vec<u8>>,
-    /// How many are read the next time: twice as many as the last time, so that no more is read than was wanted before.
+    /// How many are read the next time: twice as many as the last time, so that no more is read
+    /// than was wanted before.
     keys_at_a_time: usize,
 }
 
@@ -54,9 +55,19 @@ impl Slot {
 
 impl<'a> Walk<'a> {
     /// From `start` on, up to `end` without it.
-    pub(crate) fn new(cluster: &'a Cluster, table: i64, slots: u16, start: &[u8], end: Vec<u8>) -> Self {
-        let slot =
-            |number| Slot { number, keys: VecDeque::new(), next: Some(start.to_vec()), keys_at_a_time: KEYS_FIRST };
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        table: i64,
+        slots: u16,
+        start: &[u8],
+        end: Vec<u8>,
+    ) -> Self {
+        let slot = |number| Slot {
+            number,
+            keys: VecDeque::new(),
+            next: Some(start.to_vec()),
+            keys_at_a_time: KEYS_FIRST,
+        };
         let slots = (0..i16::try_from(slots).unwrap_or(i16::MAX)).map(slot).collect();
         Self { cluster, table, end, slots }
     }
@@ -64,15 +75,17 @@ impl<'a> Walk<'a> {
     /// The next key, or `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         self.fill().await?;
-        let smallest = self.slots.iter_mut().filter(|slot| !slot.keys.is_empty()).min_by(|one, other| {
-            // Both have one: see the filter.
-            one.keys.front().cmp(&other.keys.front())
-        });
+        let smallest =
+            self.slots.iter_mut().filter(|slot| !slot.keys.is_empty()).min_by(|one, other| {
+                // Both have one: see the filter.
+                one.keys.front().cmp(&other.keys.front())
+            });
         Ok(smallest.and_then(|slot| slot.keys.pop_front()))
     }
 
-    /// Reads on once a slot has run out: without its next key nobody knows which is the smallest. Hashing empties all slots
-    /// at the same pace, so those that follow soon are read with it, and a page waits a few times instead of once for each.
+    /// Reads on once a slot has run out: without its next key nobody knows which is the smallest.
+    /// Hashing empties all slots at the same pace, so those that follow soon are read with it, and
+    /// a page waits a few times instead of once for each.
     async fn fill(&mut self) -> Result<(), StoreError> {
         if !self.slots.iter().any(Slot::is_dry) {
             return Ok(());
@@ -83,14 +96,23 @@ impl<'a> Walk<'a> {
     }
 }
 
-async fn read_on(cluster: &Cluster, table: i64, end: &[u8], slot: &mut Slot) -> Result<(), StoreError> {
-    let failed = |error: &dyn ToString| unavailable(format!("the partition directory: {}", error.to_string()));
+async fn read_on(
+    cluster: &Cluster,
+    table: i64,
+    end: &[u8],
+    slot: &mut Slot,
+) -> Result<(), StoreError> {
+    let failed = |error: &dyn ToString| {
+        unavailable(format!("the partition directory: {}", error.to_string()))
+    };
     let start = slot.next.take().unwrap_or_default();
     let limit = slot.keys_at_a_time;
     slot.keys_at_a_time = (limit * 2).min(KEYS_MAX);
     let values = (table, slot.number, &start[..], end, i32::try_from(limit).unwrap_or(i32::MAX));
-    let result =
-        cluster.execute(Kind::Directory, &cluster.statements.walk, values).await.map_err(|error| failed(&error))?;
+    let result = cluster
+        .execute(Kind::Directory, &cluster.statements.walk, values)
+        .await
+        .map_err(|error| failed(&error))?;
     let result = result.into_rows_result().map_err(|error| failed(&error))?;
     let is_last = result.rows_num() < limit;
     for row in result.rows::<(Vec<u8>,)>().map_err(|error| failed(&error))? {
@@ -121,8 +143,10 @@ mod tests {
     #[test]
     fn slots_never_move() {
         // These lie in clusters: a change would lose partitions from scans.
-        let slots: Vec<i16> =
-            ["", "a", "p", "customer-17", "2026-11-16"].iter().map(|key| slot_of(key.as_bytes(), 16)).collect();
+        let slots: Vec<i16> = ["", "a", "p", "customer-17", "2026-11-16"]
+            .iter()
+            .map(|key| slot_of(key.as_bytes(), 16))
+            .collect();
         assert_eq!(slots, SLOTS);
         assert!((0..1000u32).all(|key| (0..16).contains(&slot_of(&key.to_be_bytes(), 16))));
     }

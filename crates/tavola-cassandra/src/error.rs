@@ -1,8 +1,8 @@
 //! Why a cluster cannot be used, and what a failed statement says.
 
 use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError, DbError, ExecutionError,
-    MetadataError, NewSessionError, RequestAttemptError,
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError, DbError,
+    ExecutionError, MetadataError, NewSessionError, RequestAttemptError,
 };
 use tavola_store::StoreError;
 
@@ -14,7 +14,9 @@ use crate::options::Options;
 #[non_exhaustive]
 pub enum OpenError {
     /// No node could be reached, or none let us in.
-    #[error("cannot connect to the cluster at {contact_points} (setting store.contact_points): {reason}")]
+    #[error(
+        "cannot connect to the cluster at {contact_points} (setting store.contact_points): {reason}"
+    )]
     Connect {
         /// Whom we asked.
         contact_points: String,
@@ -32,7 +34,9 @@ pub enum OpenError {
         reason: String,
     },
     /// The user or the password is wrong.
-    #[error("the cluster at {contact_points} refuses user {user:?} (settings store.user, store.password): {reason}")]
+    #[error(
+        "the cluster at {contact_points} refuses user {user:?} (settings store.user, store.password): {reason}"
+    )]
     Credentials {
         /// Whom we asked.
         contact_points: String,
@@ -88,7 +92,10 @@ fn list(findings: &[Finding]) -> String {
         .iter()
         .map(|finding| {
             let Finding { risk, text, advice, .. } = finding;
-            format!("  {}: {text}; {advice} (or accept it with store.accept_risks = \"{0}\")", risk.name())
+            format!(
+                "  {}: {text}; {advice} (or accept it with store.accept_risks = \"{0}\")",
+                risk.name()
+            )
         })
         .collect();
     lines.join("\n")
@@ -111,7 +118,9 @@ impl OpenError {
             return Self::Tls { contact_points, reason };
         }
         if options.tls.is_none() && is_hung_up(error) {
-            let reason = format!("{reason}. A node that takes only encrypted connections does so: set store.tls");
+            let reason = format!(
+                "{reason}. A node that takes only encrypted connections does so: set store.tls"
+            );
             return Self::Connect { contact_points, reason };
         }
         Self::Connect { contact_points, reason }
@@ -125,16 +134,19 @@ impl OpenError {
 /// Why the last of the nodes did not take us in.
 fn last_connection(error: &NewSessionError) -> Option<&ConnectionError> {
     match error {
-        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
-            last_connection_error,
-        })) => Some(last_connection_error),
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
+            ConnectionPoolError::Broken { last_connection_error },
+        )) => Some(last_connection_error),
         _ => None,
     }
 }
 
 fn is_about_credentials(error: &ConnectionError) -> bool {
     let ConnectionError::ConnectionSetupRequestError(setup) = error else { return false };
-    matches!(setup.error, SetupError::MissingAuthentication | SetupError::DbError(DbError::AuthenticationError, _))
+    matches!(
+        setup.error,
+        SetupError::MissingAuthentication | SetupError::DbError(DbError::AuthenticationError, _)
+    )
 }
 
 fn is_about_tls(error: &ConnectionError) -> bool {
@@ -167,9 +179,11 @@ impl Failure {
             | ExecutionError::EmptyPlan
             | ExecutionError::PrepareError(_)
             | ExecutionError::ConnectionPoolError(_) => Self::NotDone(text),
-            ExecutionError::LastAttemptError(attempt) if never_began(attempt) => Self::NotDone(text),
-            // Also "unavailable": the coordinator counts living replicas before every round of its consensus, and may
-            // have proposed in an earlier one.
+            ExecutionError::LastAttemptError(attempt) if never_began(attempt) => {
+                Self::NotDone(text)
+            }
+            // Also "unavailable": the coordinator counts living replicas before every round of its
+            // consensus, and may have proposed in an earlier one.
             _ => Self::Unknown(text),
         }
     }

@@ -1,8 +1,8 @@
 //! Finding out what became of a write whose outcome was not told.
 //!
-//! Reading is not enough: when we gave up, the coordinator may still be trying, and the write may land after the read.
-//! The fence makes sure that it cannot: it is the guard alone, at the versions of the write, so only one of the two can
-//! ever be applied. After that a read tells which it was.
+//! Reading is not enough: when we gave up, the coordinator may still be trying, and the write may
+//! land after the read. The fence makes sure that it cannot: it is the guard alone, at the versions
+//! of the write, so only one of the two can ever be applied. After that a read tells which it was.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -47,7 +47,12 @@ pub(crate) struct Register {
 
 impl Writer {
     /// Finds out what became of `attempt`, as long as there is time.
-    pub(crate) async fn resolve(&self, partition: &Partition, attempt: &Attempt, deadline: Instant) -> Resolution {
+    pub(crate) async fn resolve(
+        &self,
+        partition: &Partition,
+        attempt: &Attempt,
+        deadline: Instant,
+    ) -> Resolution {
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::TimeoutMeansNo) {
             return Resolution::NotApplied;
@@ -66,7 +71,12 @@ impl Writer {
         }
     }
 
-    async fn try_resolve(&self, partition: &Partition, attempt: &Attempt, fence: Uuid) -> Result<Resolution, String> {
+    async fn try_resolve(
+        &self,
+        partition: &Partition,
+        attempt: &Attempt,
+        fence: Uuid,
+    ) -> Result<Resolution, String> {
         if self.put_up_fence(partition, attempt, fence).await? {
             let registration = attempt.registration.after_write();
             self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
@@ -75,7 +85,10 @@ impl Writer {
         let register = self.cluster.register(partition).await?;
         self.hints.set(
             partition,
-            Hint { registration: Registration::of(register.generation), version: register.version.unwrap_or_default() },
+            Hint {
+                registration: Registration::of(register.generation),
+                version: register.version.unwrap_or_default(),
+            },
         );
         match resolution(attempt, register) {
             Some(resolution) => Ok(resolution),
@@ -85,26 +98,44 @@ impl Writer {
     }
 
     /// True if the fence stands; false if the guard refused it.
-    async fn put_up_fence(&self, partition: &Partition, attempt: &Attempt, fence: Uuid) -> Result<bool, String> {
+    async fn put_up_fence(
+        &self,
+        partition: &Partition,
+        attempt: &Attempt,
+        fence: Uuid,
+    ) -> Result<bool, String> {
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::NoFence) {
             return Ok(false);
         }
         count(&self.cluster.counters.fences, 1);
         let (guard, values) = attempt.guard(&self.cluster, partition, fence);
-        let result = self.cluster.execute(Kind::Fence, guard, values).await.map_err(|error| error.to_string())?;
+        let result = self
+            .cluster
+            .execute(Kind::Fence, guard, values)
+            .await
+            .map_err(|error| error.to_string())?;
         match reply::read(result).map_err(Failure::text)? {
             Reply::Applied => Ok(true),
             Reply::Refused(_) => Ok(false),
         }
     }
 
-    async fn look_for_rows(&self, partition: &Partition, attempt: &Attempt) -> Result<Resolution, String> {
-        let keys: Vec<Vec<u8>> = attempt.planned().map(|(_, planned)| planned.row.clone()).collect();
+    async fn look_for_rows(
+        &self,
+        partition: &Partition,
+        attempt: &Attempt,
+    ) -> Result<Resolution, String> {
+        let keys: Vec<Vec<u8>> =
+            attempt.planned().map(|(_, planned)| planned.row.clone()).collect();
         let rows: HashMap<Vec<u8>, Row> = self.cluster.rows("", partition, &keys).await?;
-        let found = attempt.planned().any(|(version, planned)| match (&planned.document, rows.get(&planned.row)) {
-            (Some(document), Some(row)) => row.timestamp() == version && row.value() == document,
-            _ => false,
+        let found = attempt.planned().any(|(version, planned)| {
+            match (&planned.document, rows.get(&planned.row)) {
+                (Some(document), Some(row)) => {
+                    row.timestamp() == version && row.value() == document
+                }
+                _ => false,
+            }
         });
         Ok(if found { Resolution::Applied } else { Resolution::Unknown })
     }
@@ -118,7 +149,9 @@ fn resolution(attempt: &Attempt, register: Register) -> Option<Resolution> {
         None => Some(Resolution::NotApplied),
         Some(standing) if standing < version => Some(Resolution::NotApplied),
         // Of two writes at one version only one can have passed the guard, and it left its id.
-        Some(standing) if standing == version && register.writer == Some(attempt.id) => Some(Resolution::Applied),
+        Some(standing) if standing == version && register.writer == Some(attempt.id) => {
+            Some(Resolution::Applied)
+        }
         Some(standing) if standing == version => Some(Resolution::NotApplied),
         Some(_) => None,
     }
@@ -131,8 +164,10 @@ impl Cluster {
         let result = self.execute(Kind::Register, &self.statements.register, values).await;
         let result = result.map_err(|error| error.to_string())?;
         let result = result.into_rows_result().map_err(|error| error.to_string())?;
-        let row = result.maybe_first_row::<(Option<i32>, Option<i64>, Option<Uuid>, Option<CqlValue>)>();
-        let Some((generation, version, writer, row)) = row.map_err(|error| error.to_string())? else {
+        let row =
+            result.maybe_first_row::<(Option<i32>, Option<i64>, Option<Uuid>, Option<CqlValue>)>();
+        let Some((generation, version, writer, row)) = row.map_err(|error| error.to_string())?
+        else {
             return Ok(Register::default());
         };
         let version = version.and_then(|version| u64::try_from(version).ok());
@@ -163,7 +198,8 @@ mod tests {
             (Some(50), Some(theirs), Some(Resolution::NotApplied)),
             (Some(51), Some(theirs), None),
         ] {
-            let register = Register { generation: Some(1), version: standing, writer, has_rows: true };
+            let register =
+                Register { generation: Some(1), version: standing, writer, has_rows: true };
             assert_eq!(resolution(&attempt, register), expected, "{standing:?} {writer:?}");
         }
     }

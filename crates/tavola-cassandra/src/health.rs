@@ -1,4 +1,5 @@
-//! Whether the cluster can serve, asked in the background so that whoever wants to know need not wait.
+//! Whether the cluster can serve, asked in the background so that whoever wants to know need not
+//! wait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ impl Health {
     /// Asks until it is cancelled.
     pub(crate) async fn run(self: Arc<Self>, cluster: Arc<Cluster>) {
         loop {
-            // A linearizable read takes the first half of what a conditional write takes, from the same replicas.
+            // A linearizable read takes the first half of what a conditional write takes, from the
+            // same replicas.
             let result = cluster.register(&probe()).await.map(drop);
             self.last.store(Arc::new(Probe { at: Instant::now(), result }));
             tokio::time::sleep(INTERVAL).await;

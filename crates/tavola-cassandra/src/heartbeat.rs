@@ -28,20 +28,36 @@ impl NodeList {
         let table = format!("{keyspace}.front_end");
         let prepare = async |text: String| {
             let prepared = cluster.session.prepare(text).await.map_err(|error| error.to_string());
-            prepared.map_err(|error| format!("the list of nodes: {error} (`tavola store init` makes it)"))
+            prepared.map_err(|error| {
+                format!("the list of nodes: {error} (`tavola store init` makes it)")
+            })
         };
         Ok(Self {
-            insert: prepare(format!("INSERT INTO {table} (list, id, address) VALUES (?, ?, ?) USING TTL ?")).await?,
+            insert: prepare(format!(
+                "INSERT INTO {table} (list, id, address) VALUES (?, ?, ?) USING TTL ?"
+            ))
+            .await?,
             read: prepare(format!("SELECT id, address FROM {table} WHERE list=?")).await?,
             leave: prepare(format!("DELETE FROM {table} WHERE list=? AND id=?")).await?,
         })
     }
 
-    pub(crate) async fn heartbeat(&self, cluster: &Cluster, own: &Peer, ttl: Duration) -> Result<Vec<Peer>, String> {
+    pub(crate) async fn heartbeat(
+        &self,
+        cluster: &Cluster,
+        own: &Peer,
+        ttl: Duration,
+    ) -> Result<Vec<Peer>, String> {
         let seconds = i32::try_from(ttl.as_secs().max(1)).unwrap_or(i32::MAX);
         let values = (LIST, Uuid::from_bytes(own.id), &own.address[..], seconds);
-        cluster.execute(Kind::Heartbeat, &self.insert, values).await.map_err(|error| error.to_string())?;
-        let result = cluster.execute(Kind::Heartbeat, &self.read, (LIST,)).await.map_err(|error| error.to_string())?;
+        cluster
+            .execute(Kind::Heartbeat, &self.insert, values)
+            .await
+            .map_err(|error| error.to_string())?;
+        let result = cluster
+            .execute(Kind::Heartbeat, &self.read, (LIST,))
+            .await
+            .map_err(|error| error.to_string())?;
         let rows = result.into_rows_result().map_err(|error| error.to_string())?;
         let rows = rows.rows::<(Uuid, String)>().map_err(|error| error.to_string())?;
         let peer = |(id, address): (Uuid, String)| Peer { id: id.into_bytes(), address };
@@ -50,13 +66,20 @@ impl NodeList {
 
     pub(crate) async fn leave(&self, cluster: &Cluster, own: &Peer) -> Result<(), String> {
         let values = (LIST, Uuid::from_bytes(own.id));
-        cluster.execute(Kind::Heartbeat, &self.leave, values).await.map(drop).map_err(|error| error.to_string())
+        cluster
+            .execute(Kind::Heartbeat, &self.leave, values)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }
 
 /// What nodes prove themselves to each other with.
 pub(crate) async fn secret(cluster: &Cluster, keyspace: &str) -> Result<Vec<u8>, String> {
-    let facts = facts(&cluster.session, keyspace).await.map_err(|error: OpenError| error.to_string())?;
+    let facts =
+        facts(&cluster.session, keyspace).await.map_err(|error: OpenError| error.to_string())?;
     let secret = facts.get(SECRET_KEY).map(|secret| secret.clone().into_bytes());
-    secret.ok_or_else(|| "the keyspace has no secret for its nodes (`tavola store init` makes one)".to_owned())
+    secret.ok_or_else(|| {
+        "the keyspace has no secret for its nodes (`tavola store init` makes one)".to_owned()
+    })
 }

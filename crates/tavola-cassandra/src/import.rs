@@ -1,8 +1,9 @@
 //! Rows of another store, written as they are: conditional batches on rows that must not be there.
 //!
-//! Each batch has the guard of an ordinary write, so that the partition is registered, its highest version is above all
-//! that were brought, and an attempt that lands late is refused by it. Nothing is fenced: whatever became of an attempt,
-//! the next one finds the rows there, and they are the same, or writes them.
+//! Each batch has the guard of an ordinary write, so that the partition is registered, its highest
+//! version is above all that were brought, and an attempt that lands late is refused by it. Nothing
+//! is fenced: whatever became of an attempt, the next one finds the rows there, and they are the
+//! same, or writes them.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -32,7 +33,8 @@ const PARTITIONS_AT_ONCE: usize = 32;
 impl Import for CassandraStore {
     async fn import(&self, table: TableId, rows: &[Row]) -> Result<(), ImportError> {
         let writer = self.writer();
-        let partitions: Vec<_> = by_partition(rows).map(|rows| writer.import_partition(table, rows)).collect();
+        let partitions: Vec<_> =
+            by_partition(rows).map(|rows| writer.import_partition(table, rows)).collect();
         stream::iter(partitions).buffer_unordered(PARTITIONS_AT_ONCE).try_collect().await
     }
 }
@@ -96,7 +98,10 @@ impl Writer {
         missing: &mut Vec<Brought<'_>>,
     ) -> Result<Result<(), Failure>, ImportError> {
         // Most partitions that are brought were never written here.
-        let hint = self.hints.known(partition).unwrap_or(Hint { registration: Registration::New, version: 0 });
+        let hint = self
+            .hints
+            .known(partition)
+            .unwrap_or(Hint { registration: Registration::New, version: 0 });
         let attempt = attempt(hint, missing)?;
         let generation = hint.registration.generation();
         if !hint.registration.is_standing()
@@ -116,7 +121,10 @@ impl Writer {
             Ok(Reply::Refused(refused)) => {
                 count(&self.cluster.counters.attempts_refused, 1);
                 let registration = Registration::of(refused.generation);
-                self.hints.set(partition, Hint { registration, version: refused.version.unwrap_or_default() });
+                self.hints.set(
+                    partition,
+                    Hint { registration, version: refused.version.unwrap_or_default() },
+                );
                 self.look_again(partition, missing).await
             }
             Err(failure) => Ok(Err(failure)),
@@ -129,7 +137,8 @@ impl Writer {
         partition: &Partition,
         missing: &mut Vec<Brought<'_>>,
     ) -> Result<Result<(), Failure>, ImportError> {
-        let keys: Vec<Vec<u8>> = missing.iter().map(|brought| brought.planned.row.clone()).collect();
+        let keys: Vec<Vec<u8>> =
+            missing.iter().map(|brought| brought.planned.row.clone()).collect();
         let standing: HashMap<Vec<u8>, Row> = match self.cluster.rows("", partition, &keys).await {
             Ok(rows) => rows,
             Err(reason) => return Ok(Err(Failure::NotDone(reason))),
@@ -145,11 +154,19 @@ impl Writer {
     }
 }
 
-/// The guard: the partition's highest version becomes at least that of the rows, and one that it did not have.
+/// The guard: the partition's highest version becomes at least that of the rows, and one that it
+/// did not have.
 fn attempt(hint: Hint, rows: &[Brought<'_>]) -> Result<Attempt, StoreError> {
-    let highest = rows.iter().map(|brought| brought.row.timestamp()).max().unwrap_or(Timestamp::MIN);
+    let highest =
+        rows.iter().map(|brought| brought.row.timestamp()).max().unwrap_or(Timestamp::MIN);
     let last = highest.max(version_of(hint.version.saturating_add(1))?);
-    Ok(Attempt { registration: hint.registration, first: last, last, id: Uuid::new_v4(), members: Vec::new() })
+    Ok(Attempt {
+        registration: hint.registration,
+        first: last,
+        last,
+        id: Uuid::new_v4(),
+        members: Vec::new(),
+    })
 }
 
 /// Rows of one partition, as many as fit into a batch.
@@ -178,7 +195,12 @@ mod tests {
     fn row(bytes: usize) -> Row {
         let value = EdmValue::Binary(vec![0; bytes]);
         let properties = Properties::new(vec![(PropertyName::new("B").unwrap(), value)]).unwrap();
-        Row::encode(&PartitionKey::new("p").unwrap(), &RowKey::new("r").unwrap(), &properties, Timestamp::MIN)
+        Row::encode(
+            &PartitionKey::new("p").unwrap(),
+            &RowKey::new("r").unwrap(),
+            &properties,
+            Timestamp::MIN,
+        )
     }
 
     fn lengths(rows: &[Row]) -> Vec<usize> {

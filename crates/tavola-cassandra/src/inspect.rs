@@ -1,4 +1,5 @@
-//! What an operator should know about a cluster before trusting it: its own settings, copies, versions and clocks.
+//! What an operator should know about a cluster before trusting it: its own settings, copies,
+//! versions and clocks.
 
 mod judge;
 
@@ -111,7 +112,8 @@ pub struct Inspection {
     pub nodes: Vec<NodeSeen>,
     /// What should be otherwise.
     pub findings: Vec<Finding>,
-    /// Whether the keyspace is one that the store can use, and if not, why; otherwise the slots of its directory.
+    /// Whether the keyspace is one that the store can use, and if not, why; otherwise the slots of
+    /// its directory.
     pub keyspace: Result<u16, OpenError>,
 }
 
@@ -203,8 +205,13 @@ async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
     let result = session.query_unpaged(local, ()).await.map_err(|error| error.to_string())?;
     let after = SystemTime::now();
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
-    let (version, at) = result.first_row::<(String, CqlTimestamp)>().map_err(|error| error.to_string())?;
-    Ok(Seen { version, settings: settings(session, ask).await?, clock_offset: offset(before, after, at.0) })
+    let (version, at) =
+        result.first_row::<(String, CqlTimestamp)>().map_err(|error| error.to_string())?;
+    Ok(Seen {
+        version,
+        settings: settings(session, ask).await?,
+        clock_offset: offset(before, after, at.0),
+    })
 }
 
 /// Cassandra tells its settings in a virtual table; another database has none.
@@ -213,10 +220,16 @@ async fn settings(session: &Session, ask: impl Fn(&str) -> Statement) -> Result<
     let result = match session.query_unpaged(select, ()).await {
         Ok(result) => result,
         // Any other failure says nothing about the settings, and must not pass for "none told".
-        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _))) => {
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::Invalid,
+            _,
+        ))) => {
             return Ok(Settings::NoTable);
         }
-        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Unauthorized, _))) => {
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::Unauthorized,
+            _,
+        ))) => {
             return Ok(Settings::NotToUs);
         }
         Err(error) => return Err(error.to_string()),
@@ -241,7 +254,9 @@ fn copies(session: &Session, keyspace: &str) -> Option<usize> {
     let state = session.get_cluster_state();
     match &state.get_keyspace(keyspace)?.strategy {
         Strategy::SimpleStrategy { replication_factor } => Some(*replication_factor),
-        Strategy::NetworkTopologyStrategy { datacenter_repfactors } => datacenter_repfactors.values().min().copied(),
+        Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
+            datacenter_repfactors.values().min().copied()
+        }
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! What this process remembers of partitions: hints, each of them checked by the condition of the write that uses it.
+//! What this process remembers of partitions: hints, each of them checked by the condition of the
+//! write that uses it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -64,7 +65,8 @@ pub(crate) struct Hint {
 
 impl Hint {
     /// The best guess about a partition that nothing is known of: most were written before.
-    pub(crate) const GUESS: Self = Self { registration: Registration::Standing(FIRST_GENERATION), version: 0 };
+    pub(crate) const GUESS: Self =
+        Self { registration: Registration::Standing(FIRST_GENERATION), version: 0 };
 }
 
 /// One value for each partition, as long as there is room.
@@ -103,7 +105,10 @@ impl<V: Copy> Remembered<V> {
 
     pub(crate) fn forget_table(&self, table: i64) {
         for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).retain(|partition, _| partition.table != table);
+            shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .retain(|partition, _| partition.table != table);
         }
     }
 

@@ -1,8 +1,9 @@
-//! Defects on purpose, each a mistake that a store like this one could have. The checkers of the cluster's torture must
-//! report every one of them, which shows that their silence about the real store means something.
+//! Defects on purpose, each a mistake that a store like this one could have. The checkers of the
+//! cluster's torture must report every one of them, which shows that their silence about the real
+//! store means something.
 //!
-//! Compiled only with the feature `mutants`, which nothing turns on but `cargo xtask torture`; chosen by the variable
-//! `TAVOLA_MUTANT`. Without the variable such a build is the real store.
+//! Compiled only with the feature `mutants`, which nothing turns on but `cargo xtask torture`;
+//! chosen by the variable `TAVOLA_MUTANT`. Without the variable such a build is the real store.
 
 #[cfg(not(debug_assertions))]
 compile_error!("the feature `mutants` is for tests: no release build may have it");

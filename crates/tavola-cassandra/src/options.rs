@@ -13,7 +13,8 @@ pub struct Options {
     pub contact_points: Vec<String>,
     /// Where the tables of this store are.
     pub keyspace: String,
-    /// Prefer nodes of this data centre, and let quorums be its own. `None`: quorums are of the whole cluster.
+    /// Prefer nodes of this data centre, and let quorums be its own. `None`: quorums are of the
+    /// whole cluster.
     pub data_centre: Option<String>,
     /// Copies of each row in each data centre, for a keyspace that is created.
     pub replication: u8,
@@ -27,7 +28,8 @@ pub struct Options {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Until a connection stands.
     pub connect_time: Duration,
-    /// Until one statement is answered. Shorter than the cluster's own, so that we are not the ones who wait.
+    /// Until one statement is answered. Shorter than the cluster's own, so that we are not the ones
+    /// who wait.
     pub statement_time: Duration,
     /// Until a commit or a read is answered, whatever it takes.
     pub answer_time: Duration,
@@ -44,7 +46,8 @@ pub struct Options {
 /// What reads promise: of one entity, and of a partition's rows in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// Linearizable (SERIAL): a transaction is seen whole or not at all, and from then on by everybody.
+    /// Linearizable (SERIAL): a transaction is seen whole or not at all, and from then on by
+    /// everybody.
     Strict,
     /// A quorum's newest rows (QUORUM): a transaction that is still under way may be seen in part.
     Fast,

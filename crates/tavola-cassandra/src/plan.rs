@@ -1,13 +1,15 @@
-//! From operations to conditional statements: what a row must be for the statement to be right, and what it becomes.
+//! From operations to conditional statements: what a row must be for the statement to be right, and
+//! what it becomes.
 //!
-//! Most operations need no look at their row: the condition says what they assume. A merge does, and so does a tag that
-//! cannot be turned into a version; for these the row is read, and the condition says that it is still the same.
+//! Most operations need no look at their row: the condition says what they assume. A merge does,
+//! and so does a tag that cannot be turned into a version; for these the row is read, and the
+//! condition says that it is still the same.
 
 use std::collections::HashMap;
 
 use tavola_core::{
-    Change, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, FailedOperation, Outcome, PartitionKey,
-    Precondition, Text, Timestamp, decide,
+    Change, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, FailedOperation, Outcome,
+    PartitionKey, Precondition, Text, Timestamp, decide,
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::keys::encode_text;
@@ -38,10 +40,13 @@ impl Condition {
     fn of(operation: &EntityOperation) -> Self {
         match operation {
             EntityOperation::Insert(_) => Self::Absent,
-            EntityOperation::Replace(_, wanted) | EntityOperation::Merge(_, wanted) => match wanted {
+            EntityOperation::Replace(_, wanted) | EntityOperation::Merge(_, wanted) => match wanted
+            {
                 Precondition::None => Self::None,
                 Precondition::Exists => Self::Present,
-                Precondition::Version(tag) => tag.version().map_or(Self::Absent, |version| Self::At(version.ticks())),
+                Precondition::Version(tag) => {
+                    tag.version().map_or(Self::Absent, |version| Self::At(version.ticks()))
+                }
             },
             // A delete always needs the entity.
             EntityOperation::Delete(_, Precondition::Version(tag)) => {
@@ -65,13 +70,16 @@ pub(crate) struct Planned {
     pub(crate) rests_on_read: bool,
 }
 
-/// True if the operation cannot be planned without its row. `now` is the clock's: every version that we propose is not
-/// below it, so a tag above may name a row of somebody whose clock is ahead, and only the row itself tells.
+/// True if the operation cannot be planned without its row. `now` is the clock's: every version
+/// that we propose is not below it, so a tag above may name a row of somebody whose clock is ahead,
+/// and only the row itself tells.
 fn needs_row(operation: &EntityOperation, now: Timestamp) -> bool {
     match operation {
         EntityOperation::Merge(..) => true,
         EntityOperation::Replace(_, Precondition::Version(tag))
-        | EntityOperation::Delete(_, Precondition::Version(tag)) => tag.version().is_none_or(|version| version >= now),
+        | EntityOperation::Delete(_, Precondition::Version(tag)) => {
+            tag.version().is_none_or(|version| version >= now)
+        }
         _ => false,
     }
 }
@@ -81,7 +89,8 @@ pub(crate) fn needs_rows(transaction: &EntityGroupTransaction, now: Timestamp) -
     transaction.operations().iter().any(|operation| needs_row(operation, now))
 }
 
-/// A transaction on assumptions alone. It cannot be refused here: that is what the conditions are for.
+/// A transaction on assumptions alone. It cannot be refused here: that is what the conditions are
+/// for.
 pub(crate) fn plan_blind(
     transaction: &EntityGroupTransaction,
     version: Timestamp,
@@ -93,12 +102,18 @@ pub(crate) fn plan_blind(
             Condition::Present => Some(VersionOnly(Timestamp::MIN)),
             Condition::At(ticks) => Timestamp::from_ticks(ticks).map(VersionOnly),
         };
-        let change = decide(transaction.partition_key(), operation, assumed.as_ref().map(|row| row as _), version)?;
+        let change = decide(
+            transaction.partition_key(),
+            operation,
+            assumed.as_ref().map(|row| row as _),
+            version,
+        )?;
         Ok((condition, change, false))
     })
 }
 
-/// A transaction on rows that were read, all at once. A refusal is exact: it is what the domain says to those rows.
+/// A transaction on rows that were read, all at once. A refusal is exact: it is what the domain
+/// says to those rows.
 pub(crate) fn plan_on(
     transaction: &EntityGroupTransaction,
     version: Timestamp,
@@ -107,7 +122,8 @@ pub(crate) fn plan_on(
 ) -> Result<Vec<Planned>, FailedOperation> {
     plan_each(transaction, version, |operation, row| {
         let current = rows.get(row);
-        let change = decide(transaction.partition_key(), operation, current.map(|row| row as _), version)?;
+        let change =
+            decide(transaction.partition_key(), operation, current.map(|row| row as _), version)?;
         if !needs_row(operation, now) {
             return Ok((Condition::of(operation), change, false));
         }
@@ -119,7 +135,10 @@ pub(crate) fn plan_on(
 fn plan_each<'a>(
     transaction: &'a EntityGroupTransaction,
     version: Timestamp,
-    mut one: impl FnMut(&'a EntityOperation, &[u8]) -> Result<(Condition, Change<'a>, bool), tavola_core::Refusal>,
+    mut one: impl FnMut(
+        &'a EntityOperation,
+        &[u8],
+    ) -> Result<(Condition, Change<'a>, bool), tavola_core::Refusal>,
 ) -> Result<Vec<Planned>, FailedOperation> {
     let mut planned = Vec::with_capacity(transaction.operations().len());
     for (index, operation) in transaction.operations().iter().enumerate() {
@@ -130,7 +149,13 @@ fn plan_each<'a>(
             Change::Put { properties, .. } => Some(encode_value(properties, version)),
             Change::Delete => None,
         };
-        planned.push(Planned { row, condition, document, outcome: change.outcome(), rests_on_read });
+        planned.push(Planned {
+            row,
+            condition,
+            document,
+            outcome: change.outcome(),
+            rests_on_read,
+        });
     }
     Ok(planned)
 }
@@ -144,18 +169,22 @@ pub(crate) enum Afterwards {
     Refused(FailedOperation),
 }
 
-/// Finds the first operation whose condition fails on the rows as they were when the batch was refused.
+/// Finds the first operation whose condition fails on the rows as they were when the batch was
+/// refused.
 pub(crate) fn judge(
     partition_key: &PartitionKey,
     transaction: &EntityGroupTransaction,
     planned: &[Planned],
     versions: &HashMap<Vec<u8>, u64>,
 ) -> Result<Afterwards, StoreError> {
-    let failing = |planned: &&Planned| !planned.condition.holds(versions.get(&planned.row).copied());
+    let failing =
+        |planned: &&Planned| !planned.condition.holds(versions.get(&planned.row).copied());
     if planned.iter().filter(failing).any(|planned| planned.rests_on_read) {
         return Ok(Afterwards::Again);
     }
-    let Some(index) = planned.iter().position(|planned| failing(&planned)) else { return Ok(Afterwards::Again) };
+    let Some(index) = planned.iter().position(|planned| failing(&planned)) else {
+        return Ok(Afterwards::Again);
+    };
     let standing = versions.get(&planned[index].row).copied();
     let current = standing.map(version_of).transpose()?.map(VersionOnly);
     // Only the refusal counts; a version is needed to ask for it.
@@ -169,7 +198,8 @@ pub(crate) fn judge(
 
 /// A version from its column.
 pub(crate) fn version_of(ticks: u64) -> Result<Timestamp, StoreError> {
-    Timestamp::from_ticks(ticks).ok_or_else(|| StoreError::Corrupt(format!("{ticks} is no version")))
+    Timestamp::from_ticks(ticks)
+        .ok_or_else(|| StoreError::Corrupt(format!("{ticks} is no version")))
 }
 
 /// A row of which only the version is known, for decisions that need no more.

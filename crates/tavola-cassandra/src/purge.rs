@@ -1,7 +1,8 @@
 //! Removing a dropped table: partition by partition through the directory, then the directory.
 //!
-//! These are plain deletes beside conditional writes, which is allowed here only because no new request writes to the
-//! table any more; what a request of before leaves behind is removed by the second purge.
+//! These are plain deletes beside conditional writes, which is allowed here only because no new
+//! request writes to the table any more; what a request of before leaves behind is removed by the
+//! second purge.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -35,7 +36,10 @@ pub(crate) async fn purge(cluster: &Cluster, slots: u16, table: TableId) -> Resu
         done.map_err(failed)?;
     }
     for slot in 0..i16::try_from(slots).unwrap_or(i16::MAX) {
-        cluster.execute(Kind::Purge, &cluster.statements.delete_slot, (table, slot)).await.map_err(failed)?;
+        cluster
+            .execute(Kind::Purge, &cluster.statements.delete_slot, (table, slot))
+            .await
+            .map_err(failed)?;
     }
     Ok(())
 }

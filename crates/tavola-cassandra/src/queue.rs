@@ -1,5 +1,5 @@
-//! Who waits for a partition. One conditional batch is under way for each at a time; those who wait meanwhile share the
-//! next one, as far as they write different rows.
+//! Who waits for a partition. One conditional batch is under way for each at a time; those who wait
+//! meanwhile share the next one, as far as they write different rows.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -89,25 +89,31 @@ impl Queues {
         Some(group)
     }
 
-    fn shard(&self, partition: &Partition) -> MutexGuard<'_, HashMap<Partition, VecDeque<Waiting>>> {
+    fn shard(
+        &self,
+        partition: &Partition,
+    ) -> MutexGuard<'_, HashMap<Partition, VecDeque<Waiting>>> {
         let index = self.hasher.hash_one(partition) as usize % SHARDS;
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The first who waits, and all behind it who fit into one batch and write rows that nobody before them writes.
+/// The first who waits, and all behind it who fit into one batch and write rows that nobody before
+/// them writes.
 fn take_group(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
     if queue.len() <= 1 {
         return queue.drain(..).collect();
     }
     let mut group = Vec::new();
     let mut operations = 0;
-    // Rows of those who were taken, and of those who were passed over: nobody may overtake on its own rows.
+    // Rows of those who were taken, and of those who were passed over: nobody may overtake on its
+    // own rows.
     let mut rows: HashSet<RowKey> = HashSet::new();
     let mut left = VecDeque::with_capacity(queue.len());
     for waiting in queue.drain(..) {
         let count = waiting.transaction.operations().len();
-        let fits = operations + count <= OPERATIONS_MAX && !waiting.row_keys().any(|row| rows.contains(row));
+        let fits = operations + count <= OPERATIONS_MAX
+            && !waiting.row_keys().any(|row| rows.contains(row));
         rows.extend(waiting.row_keys().cloned());
         if fits {
             operations += count;
@@ -155,7 +161,8 @@ mod tests {
     use std::time::Instant;
 
     use tavola_core::{
-        EntityGroupTransaction, EntityOperation, PartitionKey, Precondition, RowKey, TableId, Timestamp,
+        EntityGroupTransaction, EntityOperation, PartitionKey, Precondition, RowKey, TableId,
+        Timestamp,
     };
     use tokio::sync::oneshot;
 
@@ -164,14 +171,25 @@ mod tests {
 
     /// A transaction of deletes on these rows, one per letter.
     fn waiting(rows: &str) -> Waiting {
-        let delete = |row: char| EntityOperation::Delete(RowKey::new(row.to_string()).unwrap(), Precondition::Exists);
-        let pairs = rows.chars().map(|row| (PartitionKey::new("p").unwrap(), delete(row))).collect();
+        let delete = |row: char| {
+            EntityOperation::Delete(RowKey::new(row.to_string()).unwrap(), Precondition::Exists)
+        };
+        let pairs =
+            rows.chars().map(|row| (PartitionKey::new("p").unwrap(), delete(row))).collect();
         let transaction = EntityGroupTransaction::new(pairs).unwrap();
-        Waiting { transaction, now: Timestamp::MIN, arrived: Instant::now(), reply: oneshot::channel().0 }
+        Waiting {
+            transaction,
+            now: Timestamp::MIN,
+            arrived: Instant::now(),
+            reply: oneshot::channel().0,
+        }
     }
 
     fn rows(group: &[Waiting]) -> Vec<String> {
-        group.iter().map(|one| one.row_keys().map(|row| row.as_str().to_owned()).collect()).collect()
+        group
+            .iter()
+            .map(|one| one.row_keys().map(|row| row.as_str().to_owned()).collect())
+            .collect()
     }
 
     fn partition() -> Partition {
@@ -191,13 +209,18 @@ mod tests {
         assert_eq!(rows(&leadership.take().unwrap()), ["ac"]);
         assert_eq!(rows(&leadership.take().unwrap()), ["c"]);
         assert!(leadership.take().is_none());
-        assert_eq!(queues.arrive(&partition(), waiting("a")), Arrival::Leads, "the leadership has ended");
+        assert_eq!(
+            queues.arrive(&partition(), waiting("a")),
+            Arrival::Leads,
+            "the leadership has ended"
+        );
     }
 
     #[test]
     fn a_queue_is_bounded() {
         let queues = Queues::new(2);
-        let arrivals: Vec<Arrival> = (0..3).map(|_| queues.arrive(&partition(), waiting("a"))).collect();
+        let arrivals: Vec<Arrival> =
+            (0..3).map(|_| queues.arrive(&partition(), waiting("a"))).collect();
         assert_eq!(arrivals, [Arrival::Leads, Arrival::Waits, Arrival::Refused]);
     }
 

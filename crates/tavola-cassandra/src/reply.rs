@@ -1,9 +1,10 @@
 //! What a conditional write answers.
 //!
-//! Cassandra returns, for a refused batch, the condition columns of those conditioned rows that exist, in the order of
-//! their keys; one line without a RowKey if only the static row does; and no line's values at all if the partition does
-//! not. ScyllaDB returns one line per statement, in their order, also when it was applied. So lines are found by their
-//! RowKey, and a row that is not among them does not exist.
+//! Cassandra returns, for a refused batch, the condition columns of those conditioned rows that
+//! exist, in the order of their keys; one line without a RowKey if only the static row does; and no
+//! line's values at all if the partition does not. ScyllaDB returns one line per statement, in
+//! their order, also when it was applied. So lines are found by their RowKey, and a row that is not
+//! among them does not exist.
 
 use std::collections::HashMap;
 
@@ -31,9 +32,11 @@ pub(crate) struct Refused {
 
 /// Reads a reply. One that cannot be read says nothing about what was done.
 pub(crate) fn read(result: QueryResult) -> Result<Reply, Failure> {
-    let unreadable = |error: &dyn ToString| Failure::Unknown(format!("unreadable reply: {}", error.to_string()));
+    let unreadable =
+        |error: &dyn ToString| Failure::Unknown(format!("unreadable reply: {}", error.to_string()));
     let rows = result.into_rows_result().map_err(|error| unreadable(&error))?;
-    let names: Vec<String> = rows.column_specs().iter().map(|column| column.name().to_owned()).collect();
+    let names: Vec<String> =
+        rows.column_specs().iter().map(|column| column.name().to_owned()).collect();
     let mut refused = Refused::default();
     let mut applied = None;
     for row in rows.rows::<Row>().map_err(|error| unreadable(&error))? {

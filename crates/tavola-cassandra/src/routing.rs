@@ -1,8 +1,9 @@
 //! Which node is asked: for one partition always the same, as long as it lives.
 //!
-//! Conditional writes and SERIAL reads of a partition that come through several coordinators fight for it, and end in
-//! time-outs. On Cassandra the driver cannot tell which statements are such, and spreads them; so all statements of a
-//! partition go through its replicas in the order of the ring, first of our data centre.
+//! Conditional writes and SERIAL reads of a partition that come through several coordinators fight
+//! for it, and end in time-outs. On Cassandra the driver cannot tell which statements are such, and
+//! spreads them; so all statements of a partition go through its replicas in the order of the ring,
+//! first of our data centre.
 
 use std::sync::Arc;
 
@@ -18,14 +19,20 @@ pub(crate) struct OneCoordinator {
 }
 
 impl OneCoordinator {
-    /// Replicas in the order of the ring, then everybody else; those that we have no connection to at the end.
-    fn order<'a>(&'a self, request: &RoutingInfo<'_>, cluster: &'a ClusterState) -> Vec<(NodeRef<'a>, Option<Shard>)> {
+    /// Replicas in the order of the ring, then everybody else; those that we have no connection to
+    /// at the end.
+    fn order<'a>(
+        &'a self,
+        request: &RoutingInfo<'_>,
+        cluster: &'a ClusterState,
+    ) -> Vec<(NodeRef<'a>, Option<Shard>)> {
         let mut order: Vec<(NodeRef<'a>, Option<Shard>)> = Vec::new();
         if let (Some(token), Some(table)) = (request.token, request.table) {
             order.extend(replicas(cluster, table, token).map(|(node, shard)| (node, Some(shard))));
         }
         let others = cluster.get_nodes_info().iter().map(|node| (node, None));
-        let others: Vec<_> = others.filter(|(node, _)| !order.iter().any(|(known, _)| same(known, node))).collect();
+        let others: Vec<_> =
+            others.filter(|(node, _)| !order.iter().any(|(known, _)| same(known, node))).collect();
         order.extend(others);
         // Stable: the order of the ring stays within each class.
         order.sort_by_key(|(node, _)| (!node.is_connected(), !self.is_near(node)));
@@ -47,15 +54,20 @@ impl LoadBalancingPolicy for OneCoordinator {
             return self.order(request, cluster).into_iter().next();
         };
         // The common case without a list: the first replica lives and is near.
-        let first =
-            replicas(cluster, table, token).next().filter(|(node, _)| node.is_connected() && self.is_near(node));
+        let first = replicas(cluster, table, token)
+            .next()
+            .filter(|(node, _)| node.is_connected() && self.is_near(node));
         match first {
             Some((node, shard)) => Some((node, Some(shard))),
             None => self.order(request, cluster).into_iter().next(),
         }
     }
 
-    fn fallback<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> FallbackPlan<'a> {
+    fn fallback<'a>(
+        &'a self,
+        request: &'a RoutingInfo<'_>,
+        cluster: &'a ClusterState,
+    ) -> FallbackPlan<'a> {
         Box::new(self.order(request, cluster).into_iter())
     }
 
@@ -75,6 +87,7 @@ pub(crate) fn replicas<'a>(
     token: Token,
 ) -> impl Iterator<Item = (NodeRef<'a>, Shard)> + use<'a> {
     let strategy = cluster.get_keyspace(table.ks_name()).map(|keyspace| &keyspace.strategy);
-    let set = strategy.map(|strategy| cluster.replica_locator().replicas_for_token(token, strategy, None, table));
+    let set = strategy
+        .map(|strategy| cluster.replica_locator().replicas_for_token(token, strategy, None, table));
     set.into_iter().flat_map(|set| set.into_replicas_ordered())
 }

@@ -1,7 +1,8 @@
-//! Rows of a range in order: of one partition by one read, of several by the directory and reads ahead.
+//! Rows of a range in order: of one partition by one read, of several by the directory and reads
+//! ahead.
 //!
-//! Each partition is read once per page, so that within a page a transaction is seen whole; where that read ends, the page
-//! ends.
+//! Each partition is read once per page, so that within a page a transaction is seen whole; where
+//! that read ends, the page ends.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -56,16 +57,25 @@ impl Bounds {
     fn of(range: &KeyRange) -> Self {
         let (first, rows_from) = match &range.start {
             Cut::Start => (Vec::new(), Vec::new()),
-            Cut::Before(key) => (encode_text(key.partition_key.as_str()), encode_text(key.row_key.as_str())),
-            Cut::After(key) => (encode_text(key.partition_key.as_str()), after(&encode_text(key.row_key.as_str()))),
+            Cut::Before(key) => {
+                (encode_text(key.partition_key.as_str()), encode_text(key.row_key.as_str()))
+            }
+            Cut::After(key) => {
+                (encode_text(key.partition_key.as_str()), after(&encode_text(key.row_key.as_str())))
+            }
             Cut::AfterPartition(key) => (after(&encode_text(key.as_str())), Vec::new()),
             Cut::End => (ABOVE_ALL.to_vec(), Vec::new()),
         };
         let (end, last) = match &range.end {
             Cut::Start => (Vec::new(), None),
             Cut::Before(key) => {
-                let (partition, row) = (encode_text(key.partition_key.as_str()), encode_text(key.row_key.as_str()));
-                if row.is_empty() { (partition, None) } else { (after(&partition), Some((partition, row))) }
+                let (partition, row) =
+                    (encode_text(key.partition_key.as_str()), encode_text(key.row_key.as_str()));
+                if row.is_empty() {
+                    (partition, None)
+                } else {
+                    (after(&partition), Some((partition, row)))
+                }
             }
             Cut::After(key) => {
                 let partition = encode_text(key.partition_key.as_str());
@@ -133,7 +143,13 @@ impl Scanner {
             Reads::Strict => &cluster.statements.slice_strict,
             Reads::Fast => &cluster.statements.slice_fast,
         };
-        let mut read = PageRead { cluster, statement, bounds: &bounds, table, row_bytes: self.expected(table) };
+        let mut read = PageRead {
+            cluster,
+            statement,
+            bounds: &bounds,
+            table,
+            row_bytes: self.expected(table),
+        };
         if let Some(key) = bounds.only_partition() {
             let slice = read.slice(key.to_vec(), limit(scan, &page, read.row_bytes)).await?;
             let next = self.take_in(&mut page, &read, &slice)?;
@@ -147,7 +163,9 @@ impl Scanner {
             let window = window(scan, &page, partitions);
             while !walked && ahead.len() < window {
                 match walk.next().await? {
-                    Some(key) => ahead.push_back(read.slice(key, limit(scan, &page, read.row_bytes))),
+                    Some(key) => {
+                        ahead.push_back(read.slice(key, limit(scan, &page, read.row_bytes)))
+                    }
                     None => walked = true,
                 }
             }
@@ -177,7 +195,8 @@ impl Scanner {
         read: &PageRead<'_>,
         slice: &Slice,
     ) -> Result<Option<Cut>, StoreError> {
-        let damaged = |error: &dyn ToString| StoreError::Corrupt(format!("a reply: {}", error.to_string()));
+        let damaged =
+            |error: &dyn ToString| StoreError::Corrupt(format!("a reply: {}", error.to_string()));
         let partition_key = decode_text(&slice.key)?;
         let (mut last, mut bytes, count) = (None, 0, slice.rows.rows_num());
         for row in slice.rows.rows::<(&[u8], &[u8])>().map_err(|error| damaged(&error))? {
@@ -195,7 +214,9 @@ impl Scanner {
         }
         // As many as were asked for: there may be more, but not in this snapshot.
         match last {
-            Some(row_key) if count >= slice.limit => Ok(Some(Cut::After(entity_key(&partition_key, &row_key)?))),
+            Some(row_key) if count >= slice.limit => {
+                Ok(Some(Cut::After(entity_key(&partition_key, &row_key)?)))
+            }
             _ => Ok(None),
         }
     }
@@ -205,7 +226,8 @@ impl Scanner {
         known.get(&table).copied().unwrap_or(ROW_BYTES_GUESS)
     }
 
-    /// Follows upwards at once and downwards slowly: too many large rows cost more than one read more.
+    /// Follows upwards at once and downwards slowly: too many large rows cost more than one read
+    /// more.
     fn learn(&self, table: i64, mean: usize) {
         let mut known = self.row_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TABLES_MAX && !known.contains_key(&table) {
@@ -223,7 +245,8 @@ fn ended(page: PageBuilder<'_>, next: Option<Cut>) -> ScanPage {
     }
 }
 
-/// Rows to ask a partition for: what the page can still take, and one more, which names where the next page begins.
+/// Rows to ask a partition for: what the page can still take, and one more, which names where the
+/// next page begins.
 fn limit(scan: &Scan, page: &PageBuilder<'_>, row_bytes: usize) -> usize {
     let (rows, read, bytes) = page.so_far();
     let unread = scan.read_max.saturating_sub(read).max(1);
@@ -239,7 +262,8 @@ fn limit(scan: &Scan, page: &PageBuilder<'_>, row_bytes: usize) -> usize {
 fn window(scan: &Scan, page: &PageBuilder<'_>, partitions: usize) -> usize {
     let (rows, read, _) = page.so_far();
     let wanted = scan.rows_max.saturating_sub(rows).min(scan.read_max.saturating_sub(read)).max(1);
-    // Twice as many as were read: a page of one partition reads one ahead, a page of a thousand soon all of them.
+    // Twice as many as were read: a page of one partition reads one ahead, a page of a thousand
+    // soon all of them.
     let grown = (partitions * 2).clamp(1, AHEAD_MAX);
     match read.checked_div(partitions) {
         Some(mean) if mean > 0 => grown.min(wanted / mean + 1),
@@ -257,14 +281,23 @@ struct PageRead<'a> {
 
 impl<'a> PageRead<'a> {
     /// Rows of one partition in order.
-    fn slice(&self, key: Vec<u8>, limit: usize) -> impl Future<Output = Result<Slice, StoreError>> + use<'a> {
+    fn slice(
+        &self,
+        key: Vec<u8>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Slice, StoreError>> + use<'a> {
         let (cluster, statement, table) = (self.cluster, self.statement, self.table);
         let (from, end) = self.bounds.rows_of(&key);
         async move {
-            let failed = |error: &dyn ToString| unavailable(format!("a partition's rows: {}", error.to_string()));
+            let failed = |error: &dyn ToString| {
+                unavailable(format!("a partition's rows: {}", error.to_string()))
+            };
             let values = (table, &key[..], from, end, i32::try_from(limit).unwrap_or(i32::MAX));
             let result = cluster.execute(Kind::Slice, statement, values).await;
-            let rows = result.map_err(|error| failed(&error))?.into_rows_result().map_err(|error| failed(&error))?;
+            let rows = result
+                .map_err(|error| failed(&error))?
+                .into_rows_result()
+                .map_err(|error| failed(&error))?;
             Ok(Slice { key, rows, limit })
         }
     }
@@ -305,8 +338,16 @@ mod tests {
         let partition = || PartitionKey::new("p").unwrap();
         assert!(bounds(Cut::End, Cut::End).is_empty());
         assert!(bounds(Cut::Start, Cut::Start).is_empty());
-        assert!(bounds(Cut::AfterPartition(partition()), Cut::AfterPartition(partition())).is_empty());
-        assert!(bounds(Cut::before_partition(partition()), Cut::before_partition(partition())).is_empty());
-        assert!(!bounds(Cut::before_partition(partition()), Cut::AfterPartition(partition())).is_empty());
+        assert!(
+            bounds(Cut::AfterPartition(partition()), Cut::AfterPartition(partition())).is_empty()
+        );
+        assert!(
+            bounds(Cut::before_partition(partition()), Cut::before_partition(partition()))
+                .is_empty()
+        );
+        assert!(
+            !bounds(Cut::before_partition(partition()), Cut::AfterPartition(partition()))
+                .is_empty()
+        );
     }
 }

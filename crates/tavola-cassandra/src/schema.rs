@@ -17,7 +17,8 @@ const VERSION: &str = "1";
 
 /// Entities. A partition of the service is one of the cluster; the static columns are its register:
 ///
-/// - `gen`: the generation under which the directory knows the partition; negative while it is retired.
+/// - `gen`: the generation under which the directory knows the partition; negative while it is
+///   retired.
 /// - `pts`: the highest version that was given out in it.
 /// - `wid`: which write was the last.
 ///
@@ -27,8 +28,8 @@ const ENTITY: &str = "CREATE TABLE IF NOT EXISTS entity (
     PRIMARY KEY ((tid, pk), rk)
 ) WITH compaction = {'class': 'LeveledCompactionStrategy'} AND gc_grace_seconds = 864000 AND read_repair = 'BLOCKING'";
 
-/// The directory of partition keys, which gives scans their order. One row per generation, so that a late delete cannot
-/// hide a newer registration.
+/// The directory of partition keys, which gives scans their order. One row per generation, so that
+/// a late delete cannot hide a newer registration.
 const PDIR: &str = "CREATE TABLE IF NOT EXISTS pdir (
     tid bigint, slot smallint, pk blob, gen int, PRIMARY KEY ((tid, slot), pk, gen)
 )";
@@ -83,10 +84,17 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made,
     refuse_others(session, keyspace, &before).await?;
     if is_new {
         let replication = replication(session, options)?;
-        run(session, format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"), ()).await?;
+        run(
+            session,
+            format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"),
+            (),
+        )
+        .await?;
     }
     let mut made = Made { keyspace: is_new, ..Made::default() };
-    for (name, table) in [("entity", ENTITY), ("pdir", PDIR), ("front_end", FRONT_END), ("meta", META)] {
+    for (name, table) in
+        [("entity", ENTITY), ("pdir", PDIR), ("front_end", FRONT_END), ("meta", META)]
+    {
         if before.iter().any(|there| there == name) {
             continue;
         }
@@ -100,19 +108,27 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made,
         (VERSION_KEY, VERSION.to_owned()),
     ];
     for (key, value) in facts {
-        let insert = format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
+        let insert =
+            format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
         run(session, insert, (key, value)).await?;
     }
     Ok(made)
 }
 
 /// Nothing is added to what somebody else, or another version of this program, made.
-async fn refuse_others(session: &Session, keyspace: &str, tables: &[String]) -> Result<(), OpenError> {
+async fn refuse_others(
+    session: &Session,
+    keyspace: &str,
+    tables: &[String],
+) -> Result<(), OpenError> {
     let unusable = |reason| OpenError::Keyspace { keyspace: keyspace.to_owned(), reason };
     if !tables.iter().any(|name| name == "meta") {
         // A creation that was cut short has made ours in their order, and this one comes last.
-        let foreign: Vec<&str> =
-            tables.iter().map(String::as_str).filter(|name| !["entity", "pdir", "front_end"].contains(name)).collect();
+        let foreign: Vec<&str> = tables
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !["entity", "pdir", "front_end"].contains(name))
+            .collect();
         if foreign.is_empty() {
             return Ok(());
         }
@@ -134,11 +150,15 @@ fn other_version(version: &str) -> String {
 const CREATING: &str = "create the keyspace and its tables";
 const READING: &str = "read the keyspace's layout";
 
-/// Making tables takes a busy cluster longer than reading and writing them: a small one that made four keyspaces at a time
-/// did not answer within the two seconds of other statements.
+/// Making tables takes a busy cluster longer than reading and writing them: a small one that made
+/// four keyspaces at a time did not answer within the two seconds of other statements.
 const CREATING_TIME: Duration = Duration::from_secs(60);
 
-async fn run(session: &Session, statement: String, values: impl SerializeRow) -> Result<(), OpenError> {
+async fn run(
+    session: &Session,
+    statement: String,
+    values: impl SerializeRow,
+) -> Result<(), OpenError> {
     let mut statement = Statement::new(statement);
     statement.set_request_timeout(Some(CREATING_TIME));
     let done = session.query_unpaged(statement, values).await;
@@ -156,7 +176,9 @@ fn replication(session: &Session, options: &Options) -> Result<String, OpenError
     if let Some(only) = &options.data_centre {
         nodes.retain(|name, _| name == only);
         if nodes.is_empty() {
-            return Err(unusable(format!("the cluster has no data centre {only:?} (setting store.data_centre)")));
+            return Err(unusable(format!(
+                "the cluster has no data centre {only:?} (setting store.data_centre)"
+            )));
         }
     }
     let wanted = options.replication;
@@ -170,9 +192,13 @@ fn replication(session: &Session, options: &Options) -> Result<String, OpenError
     Ok(format!("{{'class': 'NetworkTopologyStrategy', {}}}", copies.join(", ")))
 }
 
-/// Whose quorums count. It must be the same for all front ends: linearizability ends where two kinds of quorum meet.
+/// Whose quorums count. It must be the same for all front ends: linearizability ends where two
+/// kinds of quorum meet.
 fn scope(options: &Options) -> String {
-    options.data_centre.as_ref().map_or_else(|| "cluster".to_owned(), |name| format!("data centre {name}"))
+    options
+        .data_centre
+        .as_ref()
+        .map_or_else(|| "cluster".to_owned(), |name| format!("data centre {name}"))
 }
 
 /// Reads the layout and refuses what this code does not know.
@@ -198,7 +224,8 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<Layout
         )));
     }
     let slots = fact(SLOTS_KEY).parse().ok().filter(|slots| *slots > 0);
-    let slots = slots.ok_or_else(|| unusable(format!("{:?} is no number of slots", fact(SLOTS_KEY))))?;
+    let slots =
+        slots.ok_or_else(|| unusable(format!("{:?} is no number of slots", fact(SLOTS_KEY))))?;
     Ok(Layout { slots })
 }
 
@@ -208,8 +235,12 @@ fn secret() -> String {
     parts.map(|part| part.simple().to_string()).concat()
 }
 
-pub(crate) async fn facts(session: &Session, keyspace: &str) -> Result<HashMap<String, String>, OpenError> {
-    let failed = |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
+pub(crate) async fn facts(
+    session: &Session,
+    keyspace: &str,
+) -> Result<HashMap<String, String>, OpenError> {
+    let failed =
+        |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
     let select = format!("SELECT key, value FROM {keyspace}.meta");
     let result = session.query_unpaged(select, ()).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|error| failed(&error))?;
@@ -227,13 +258,22 @@ async fn has_table(session: &Session, keyspace: &str, table: &str) -> Result<boo
 }
 
 async fn tables(session: &Session, keyspace: &str) -> Result<Vec<String>, OpenError> {
-    names(session, "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", (keyspace,)).await
+    names(
+        session,
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        (keyspace,),
+    )
+    .await
 }
 
 async fn names(session: &Session, select: &str, values: (&str,)) -> Result<Vec<String>, OpenError> {
-    let failed = |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
+    let failed =
+        |error: &dyn ToString| OpenError::Statement { doing: READING, reason: error.to_string() };
     let result = session.query_unpaged(select, values).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|error| failed(&error))?;
     let names = rows.rows::<(String,)>().map_err(|error| failed(&error))?;
-    names.map(|row| row.map(|(name,)| name)).collect::<Result<_, _>>().map_err(|error| failed(&error))
+    names
+        .map(|row| row.map(|(name,)| name))
+        .collect::<Result<_, _>>()
+        .map_err(|error| failed(&error))
 }

@@ -23,7 +23,11 @@ impl Quorums {
                 serial_read: Consistency::LocalSerial,
             }
         } else {
-            Self { plain: Consistency::Quorum, serial: SerialConsistency::Serial, serial_read: Consistency::Serial }
+            Self {
+                plain: Consistency::Quorum,
+                serial: SerialConsistency::Serial,
+                serial_read: Consistency::Serial,
+            }
         }
     }
 }
@@ -64,7 +68,11 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) async fn prepare(session: &Session, keyspace: &str, quorums: Quorums) -> Result<Self, OpenError> {
+    pub(crate) async fn prepare(
+        session: &Session,
+        keyspace: &str,
+        quorums: Quorums,
+    ) -> Result<Self, OpenError> {
         let prepare = Prepare { session, quorums };
         let (table, directory) = (format!("{keyspace}.entity"), format!("{keyspace}.pdir"));
         let whole = "WHERE tid=? AND pk=?";
@@ -73,31 +81,49 @@ impl Statements {
         let slice = format!("SELECT rk, doc FROM {table} {whole} AND rk>=? AND rk<? LIMIT ?");
         let register = format!("UPDATE {table} SET gen=?, pts=?, wid=? {whole}");
         Ok(Self {
-            guard: prepare.conditional(&format!("UPDATE {table} SET pts=?, wid=? {whole} IF gen=? AND pts<?")).await?,
+            guard: prepare
+                .conditional(&format!("UPDATE {table} SET pts=?, wid=? {whole} IF gen=? AND pts<?"))
+                .await?,
             guard_new: prepare.conditional(&format!("{register} IF gen=null")).await?,
             guard_retired: prepare.conditional(&format!("{register} IF gen=? AND pts<?")).await?,
             put: prepare.conditional(&put).await?,
             put_absent: prepare.conditional(&format!("{put} IF ver=null")).await?,
             put_present: prepare.conditional(&format!("{put} IF ver!=null")).await?,
             put_at: prepare.conditional(&format!("{put} IF ver=?")).await?,
-            delete_present: prepare.conditional(&format!("DELETE FROM {table} {row} IF ver!=null")).await?,
+            delete_present: prepare
+                .conditional(&format!("DELETE FROM {table} {row} IF ver!=null"))
+                .await?,
             delete_at: prepare.conditional(&format!("DELETE FROM {table} {row} IF ver=?")).await?,
             get_strict: prepare.strict(&format!("SELECT doc FROM {table} {row}")).await?,
             get_fast: prepare.plain(&format!("SELECT doc FROM {table} {row}")).await?,
-            get_some: prepare.strict(&format!("SELECT rk, doc FROM {table} {whole} AND rk IN ?")).await?,
+            get_some: prepare
+                .strict(&format!("SELECT rk, doc FROM {table} {whole} AND rk IN ?"))
+                .await?,
             slice_strict: prepare.strict(&slice).await?,
             slice_fast: prepare.plain(&slice).await?,
-            register: prepare.strict(&format!("SELECT gen, pts, wid, rk FROM {table} {whole} LIMIT 1")).await?,
-            retire: prepare.conditional(&format!("UPDATE {table} SET gen=? {whole} IF gen=? AND wid=?")).await?,
+            register: prepare
+                .strict(&format!("SELECT gen, pts, wid, rk FROM {table} {whole} LIMIT 1"))
+                .await?,
+            retire: prepare
+                .conditional(&format!("UPDATE {table} SET gen=? {whole} IF gen=? AND wid=?"))
+                .await?,
             delete_partition: prepare.plain(&format!("DELETE FROM {table} {whole}")).await?,
-            enter: prepare.plain(&format!("INSERT INTO {directory} (tid, slot, pk, gen) VALUES (?, ?, ?, ?)")).await?,
+            enter: prepare
+                .plain(&format!("INSERT INTO {directory} (tid, slot, pk, gen) VALUES (?, ?, ?, ?)"))
+                .await?,
             leave: prepare
-                .plain(&format!("DELETE FROM {directory} WHERE tid=? AND slot=? AND pk=? AND gen<=?"))
+                .plain(&format!(
+                    "DELETE FROM {directory} WHERE tid=? AND slot=? AND pk=? AND gen<=?"
+                ))
                 .await?,
             walk: prepare
-                .plain(&format!("SELECT pk FROM {directory} WHERE tid=? AND slot=? AND pk>=? AND pk<? LIMIT ?"))
+                .plain(&format!(
+                    "SELECT pk FROM {directory} WHERE tid=? AND slot=? AND pk>=? AND pk<? LIMIT ?"
+                ))
                 .await?,
-            delete_slot: prepare.plain(&format!("DELETE FROM {directory} WHERE tid=? AND slot=?")).await?,
+            delete_slot: prepare
+                .plain(&format!("DELETE FROM {directory} WHERE tid=? AND slot=?"))
+                .await?,
         })
     }
 }
@@ -123,7 +149,8 @@ impl Prepare<'_> {
 
     async fn plain(&self, text: &str) -> Result<PreparedStatement, OpenError> {
         let prepared = self.session.prepare(text).await;
-        let mut statement = prepared.map_err(|error| OpenError::statement("prepare a statement", &error))?;
+        let mut statement =
+            prepared.map_err(|error| OpenError::statement("prepare a statement", &error))?;
         statement.set_consistency(self.quorums.plain);
         Ok(statement)
     }

@@ -47,8 +47,8 @@ impl CassandraStore {
     /// Connects to a cluster, looks whether it is safe to use, and prepares the statements.
     ///
     /// # Errors
-    /// If no node can be reached, the credentials or the keyspace are wrong, or the cluster would lose data or
-    /// linearizability and nobody accepted that.
+    /// If no node can be reached, the credentials or the keyspace are wrong, or the cluster would
+    /// lose data or linearizability and nobody accepted that.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let session = connect(&options).await?;
         if options.create {
@@ -57,7 +57,10 @@ impl CassandraStore {
         let layout = schema::check(&session, &options).await?;
         refuse_dangers(inspect::findings(&session, &options).await, &options.accepted_risks)?;
         // The driver must know a keyspace that was just made, to find its replicas.
-        session.refresh_metadata().await.map_err(|error| OpenError::statement("read the cluster's layout", &error))?;
+        session
+            .refresh_metadata()
+            .await
+            .map_err(|error| OpenError::statement("read the cluster's layout", &error))?;
         let cluster = Arc::new(Cluster::open(session, &options).await?);
         let writer = Arc::new(Writer {
             cluster: Arc::clone(&cluster),
@@ -75,7 +78,16 @@ impl CassandraStore {
         ];
         let Options { reads, keyspace, .. } = options;
         let scanner = Scanner::new(reads);
-        Ok(Self { writer, scanner, sweeper, health, reads, keyspace, nodes: OnceCell::new(), tasks })
+        Ok(Self {
+            writer,
+            scanner,
+            sweeper,
+            health,
+            reads,
+            keyspace,
+            nodes: OnceCell::new(),
+            tasks,
+        })
     }
 
     /// Whether the cluster serves reads and writes.
@@ -101,20 +113,30 @@ impl CassandraStore {
     }
 
     async fn nodes(&self) -> Result<&NodeList, StoreError> {
-        self.nodes.get_or_try_init(|| NodeList::open(self.cluster(), &self.keyspace)).await.map_err(unavailable)
+        self.nodes
+            .get_or_try_init(|| NodeList::open(self.cluster(), &self.keyspace))
+            .await
+            .map_err(unavailable)
     }
 
-    async fn try_get(&self, address: &EntityAddress, partition: &Partition) -> Result<Option<Row>, StoreError> {
+    async fn try_get(
+        &self,
+        address: &EntityAddress,
+        partition: &Partition,
+    ) -> Result<Option<Row>, StoreError> {
         let statements = &self.cluster().statements;
         let statement = match self.reads {
             Reads::Strict => &statements.get_strict,
             Reads::Fast => &statements.get_fast,
         };
-        let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
+        let (partition_key, row_key) =
+            (address.key.partition_key.as_str(), address.key.row_key.as_str());
         let values = (partition.table, &partition.key[..], encode_text(row_key));
         let result = self.cluster().execute(Kind::Get, statement, values).await;
         let result = result.map_err(|error| unavailable(error.to_string()))?;
-        let rows = result.into_rows_result().map_err(|error| StoreError::Corrupt(format!("a reply: {error}")))?;
+        let rows = result
+            .into_rows_result()
+            .map_err(|error| StoreError::Corrupt(format!("a reply: {error}")))?;
         let row = rows.maybe_first_row::<(&[u8],)>();
         let row = row.map_err(|error| StoreError::Corrupt(format!("a reply: {error}")))?;
         row.map(|(document,)| Row::new(partition_key, row_key, document)).transpose()
@@ -122,8 +144,9 @@ impl CassandraStore {
 }
 
 fn refuse_dangers(findings: Vec<Finding>, accepted: &[Risk]) -> Result<(), OpenError> {
-    let (accepted, refused): (Vec<_>, Vec<_>) =
-        findings.into_iter().partition(|finding| !finding.dangerous || accepted.contains(&finding.risk));
+    let (accepted, refused): (Vec<_>, Vec<_>) = findings
+        .into_iter()
+        .partition(|finding| !finding.dangerous || accepted.contains(&finding.risk));
     for finding in accepted {
         tracing::warn!(risk = finding.risk.name(), "{}; {}", finding.text, finding.advice);
     }
@@ -136,7 +159,8 @@ impl Drop for CassandraStore {
     }
 }
 
-/// Tries again while the cluster cannot answer and there is time. Reads may be repeated as often as one likes.
+/// Tries again while the cluster cannot answer and there is time. Reads may be repeated as often as
+/// one likes.
 macro_rules! patiently {
     ($store:expr, $read:expr) => {{
         let deadline = Instant::now() + $store.writer.answer_time;
@@ -172,7 +196,8 @@ impl Store for CassandraStore {
         let partition_key = transaction.partition_key();
         let partition = Partition::new(table, partition_key);
         let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { transaction: transaction.clone(), now, arrived: Instant::now(), reply };
+        let waiting =
+            Waiting { transaction: transaction.clone(), now, arrived: Instant::now(), reply };
         let counters = &self.cluster().counters;
         match self.writer.queues.arrive(&partition, waiting) {
             Arrival::Refused => {
@@ -182,7 +207,8 @@ impl Store for CassandraStore {
             Arrival::Waits => count(&counters.waiting, 1),
             Arrival::Leads => {
                 count(&counters.waiting, 1);
-                // In a task of its own: whoever leads writes for others too, and may be gone before they are answered.
+                // In a task of its own: whoever leads writes for others too, and may be gone before
+                // they are answered.
                 tokio::spawn(Arc::clone(&self.writer).lead(partition_key.clone(), partition));
             }
         }

@@ -1,8 +1,9 @@
 //! Taking empty partitions out of the directory, so that scans need not look at them for ever.
 //!
-//! Scans tell which partitions they found empty. After a while such a partition is retired: its register says so, which
-//! only succeeds if nobody wrote since it was seen empty, and only then its row of the directory goes. Whoever writes
-//! later finds it retired and registers it anew, as another generation.
+//! Scans tell which partitions they found empty. After a while such a partition is retired: its
+//! register says so, which only succeeds if nobody wrote since it was seen empty, and only then its
+//! row of the directory goes. Whoever writes later finds it retired and registers it anew, as
+//! another generation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +41,11 @@ impl Sweeper {
     fn take_due(&self, after: Duration) -> Vec<Partition> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let due = |since: &Instant| since.elapsed() >= after;
-        let partitions = found.iter().filter(|(_, since)| due(since)).map(|(partition, _)| partition.clone()).collect();
+        let partitions = found
+            .iter()
+            .filter(|(_, since)| due(since))
+            .map(|(partition, _)| partition.clone())
+            .collect();
         found.retain(|_, since| !due(since));
         partitions
     }
@@ -63,7 +68,8 @@ impl Sweeper {
 }
 
 impl Writer {
-    /// Retires a partition if it is still empty, and takes it out of the directory if it is retired.
+    /// Retires a partition if it is still empty, and takes it out of the directory if it is
+    /// retired.
     async fn retire(&self, partition: &Partition) -> Result<(), String> {
         let register = self.cluster.register(partition).await?;
         if register.has_rows {
@@ -71,18 +77,33 @@ impl Writer {
         }
         let generation = match (Registration::of(register.generation), register.writer) {
             (Registration::Standing(generation), Some(writer)) => {
-                let values = (generation.saturating_neg(), partition.table, &partition.key[..], generation, writer);
-                let result = self.cluster.execute(Kind::Retire, &self.cluster.statements.retire, values).await;
+                let values = (
+                    generation.saturating_neg(),
+                    partition.table,
+                    &partition.key[..],
+                    generation,
+                    writer,
+                );
+                let result = self
+                    .cluster
+                    .execute(Kind::Retire, &self.cluster.statements.retire, values)
+                    .await;
                 self.is_retired(result)?.then_some(generation)
             }
-            // Entered into the directory by somebody who got no further, or has not yet: their first write must fail.
+            // Entered into the directory by somebody who got no further, or has not yet: their
+            // first write must fail.
             (Registration::New, _) => {
-                let version =
-                    self.versions.propose(tavola_core::Timestamp::MIN, 0, 1).map_err(|error| error.to_string())?;
+                let version = self
+                    .versions
+                    .propose(tavola_core::Timestamp::MIN, 0, 1)
+                    .map_err(|error| error.to_string())?;
                 let retired = FIRST_GENERATION.saturating_neg();
                 let (version, id) = (version.ticks().cast_signed(), Uuid::new_v4());
                 let values = (retired, version, id, partition.table, &partition.key[..]);
-                let result = self.cluster.execute(Kind::Retire, &self.cluster.statements.guard_new, values).await;
+                let result = self
+                    .cluster
+                    .execute(Kind::Retire, &self.cluster.statements.guard_new, values)
+                    .await;
                 self.is_retired(result)?.then_some(FIRST_GENERATION)
             }
             (Registration::Retired(generation), _) => Some(generation),
@@ -91,12 +112,14 @@ impl Writer {
         let Some(generation) = generation else { return Ok(()) };
         self.leave(partition, generation).await?;
         let version = register.version.unwrap_or_default();
-        self.hints.set(partition, Hint { registration: Registration::Retired(generation), version });
+        self.hints
+            .set(partition, Hint { registration: Registration::Retired(generation), version });
         count(&self.cluster.counters.retirements, 1);
         Ok(())
     }
 
-    /// True if it is. A retirement whose outcome is unknown is left for the next scan: nothing was taken away.
+    /// True if it is. A retirement whose outcome is unknown is left for the next scan: nothing was
+    /// taken away.
     fn is_retired(
         &self,
         result: Result<scylla::response::query_result::QueryResult, scylla::errors::ExecutionError>,
@@ -106,7 +129,8 @@ impl Writer {
     }
 
     async fn leave(&self, partition: &Partition, generation: i32) -> Result<(), String> {
-        let values = (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
+        let values =
+            (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
         let left = self.cluster.execute(Kind::Retire, &self.cluster.statements.leave, values).await;
         left.map(drop).map_err(|error| error.to_string())
     }

@@ -1,7 +1,8 @@
 //! The versions that this process proposes: not below its clock, each above the one before.
 //!
-//! That versions of a partition only rise is the guard's doing, whatever clocks do. A clock that is behind would be
-//! refused again and again, so what the guard tells moves ours forward, within a bound.
+//! That versions of a partition only rise is the guard's doing, whatever clocks do. A clock that is
+//! behind would be refused again and again, so what the guard tells moves ours forward, within a
+//! bound.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,27 +20,37 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// The next `count` versions, of which the first is returned: not below `now`, above `floor`, and above all that this
-    /// process took from its clock before.
-    pub(crate) fn propose(&self, now: Timestamp, floor: u64, count: usize) -> Result<Timestamp, StoreError> {
+    /// The next `count` versions, of which the first is returned: not below `now`, above `floor`,
+    /// and above all that this process took from its clock before.
+    pub(crate) fn propose(
+        &self,
+        now: Timestamp,
+        floor: u64,
+        count: usize,
+    ) -> Result<Timestamp, StoreError> {
         let offset = self.offset.load(Ordering::Relaxed);
         let now = Timestamp::from_ticks(now.ticks().saturating_add(offset)).unwrap_or(now);
         let more = count.saturating_sub(1);
         loop {
             let last = self.last.load(Ordering::Acquire);
-            let of_clock = next_version(now, Timestamp::from_ticks(last).unwrap_or(Timestamp::MIN))?;
-            // A partition that somebody else's clock has led into the future must not lead all others there.
-            let first = of_clock.max(next_version(now, Timestamp::from_ticks(floor).unwrap_or(Timestamp::MIN))?);
+            let of_clock =
+                next_version(now, Timestamp::from_ticks(last).unwrap_or(Timestamp::MIN))?;
+            // A partition that somebody else's clock has led into the future must not lead all
+            // others there.
+            let first = of_clock
+                .max(next_version(now, Timestamp::from_ticks(floor).unwrap_or(Timestamp::MIN))?);
             nth(first, more)?;
             // Whoever is later takes one above ours.
             let taken = nth(of_clock, more)?.ticks();
-            if self.last.compare_exchange(last, taken, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            if self.last.compare_exchange(last, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            {
                 return Ok(first);
             }
         }
     }
 
-    /// The guard refused a version: the partition has seen `standing` already, while our clock said `now`.
+    /// The guard refused a version: the partition has seen `standing` already, while our clock said
+    /// `now`.
     pub(crate) fn fell_behind(&self, now: Timestamp, standing: u64) {
         let behind = standing.saturating_add(1).saturating_sub(now.ticks());
         let before = self.offset.fetch_max(behind.min(OFFSET_MAX), Ordering::Relaxed);
@@ -55,8 +66,10 @@ impl Versions {
 /// The version so many above the first.
 pub(crate) fn nth(first: Timestamp, index: usize) -> Result<Timestamp, StoreError> {
     let ticks = first.ticks().saturating_add(index as u64);
-    Timestamp::from_ticks(ticks)
-        .ok_or_else(|| StoreError::Unavailable { reason: "no version is left".into(), source: None })
+    Timestamp::from_ticks(ticks).ok_or_else(|| StoreError::Unavailable {
+        reason: "no version is left".into(),
+        source: None,
+    })
 }
 
 #[cfg(test)]
@@ -76,7 +89,11 @@ mod tests {
         assert_eq!(versions.propose(at(1000), 0, 1).unwrap(), at(1001));
         assert_eq!(versions.propose(at(500), 0, 1).unwrap(), at(1002));
         assert_eq!(versions.propose(at(500), 2000, 1).unwrap(), at(2001));
-        assert_eq!(versions.propose(at(500), 0, 1).unwrap(), at(1004), "another partition does not follow");
+        assert_eq!(
+            versions.propose(at(500), 0, 1).unwrap(),
+            at(1004),
+            "another partition does not follow"
+        );
         assert_eq!(versions.propose(at(9000), 2000, 10).unwrap(), at(9000));
         assert_eq!(versions.propose(at(9000), 2000, 1).unwrap(), at(9010), "ten were taken");
     }

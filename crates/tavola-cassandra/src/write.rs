@@ -1,8 +1,9 @@
 //! A group of transactions on one partition, from the queue to the answers.
 //!
-//! Each attempt is one conditional batch: the guard, which lets versions only rise, and one statement per operation. A
-//! refused batch says what the rows were; those whose conditions fail are answered, the others go again. An attempt whose
-//! outcome is not told is fenced off before anything else happens.
+//! Each attempt is one conditional batch: the guard, which lets versions only rise, and one
+//! statement per operation. A refused batch says what the rows were; those whose conditions fail
+//! are answered, the others go again. An attempt whose outcome is not told is fenced off before
+//! anything else happens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ use crate::reply::{self, Refused, Reply};
 use crate::stats::{Kind, count, take_off};
 use crate::versions::{Versions, nth};
 
-/// Documents of one batch. A transaction may bring 4 MiB; the cluster takes less than 16 in one mutation.
+/// Documents of one batch. A transaction may bring 4 MiB; the cluster takes less than 16 in one
+/// mutation.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Attempts that lose a race wait a moment, longer each time.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -74,7 +76,10 @@ pub(crate) struct Member {
 
 impl Member {
     fn bytes(&self) -> usize {
-        self.planned.iter().map(|planned| planned.row.len() + planned.document.as_ref().map_or(0, Vec::len)).sum()
+        self.planned
+            .iter()
+            .map(|planned| planned.row.len() + planned.document.as_ref().map_or(0, Vec::len))
+            .sum()
     }
 
     fn succeed(self) {
@@ -97,8 +102,8 @@ impl Writer {
         let mut leadership = Leadership::new(Arc::clone(&self.queues), partition.clone());
         while let Some(group) = leadership.take() {
             take_off(&self.cluster.counters.waiting, group.len() as u64);
-            // Those before may have waited for a cluster that did not answer. Whoever came long ago gets no answer in time
-            // any more, and must not be written after being told so.
+            // Those before may have waited for a cluster that did not answer. Whoever came long ago
+            // gets no answer in time any more, and must not be written after being told so.
             let (group, late): (Vec<_>, Vec<_>) =
                 group.into_iter().partition(|waiting| waiting.arrived.elapsed() < self.answer_time);
             answer_all(late, || StoreError::Contended);
@@ -108,8 +113,14 @@ impl Writer {
         }
     }
 
-    async fn carry_out(&self, partition_key: &PartitionKey, partition: &Partition, mut group: Vec<Waiting>) {
-        let arrived = group.iter().map(|waiting| waiting.arrived).min().unwrap_or_else(Instant::now);
+    async fn carry_out(
+        &self,
+        partition_key: &PartitionKey,
+        partition: &Partition,
+        mut group: Vec<Waiting>,
+    ) {
+        let arrived =
+            group.iter().map(|waiting| waiting.arrived).min().unwrap_or_else(Instant::now);
         let deadline = arrived + self.answer_time;
         let mut reason = String::new();
         for round in 0u32.. {
@@ -133,7 +144,8 @@ impl Writer {
             }
         }
         for waiting in group {
-            let error = if reason.is_empty() { StoreError::Contended } else { unavailable(reason.clone()) };
+            let error =
+                if reason.is_empty() { StoreError::Contended } else { unavailable(reason.clone()) };
             waiting.answer(Err(error));
         }
     }
@@ -164,8 +176,11 @@ impl Writer {
             }
         };
         let (members, left) = self.plan(group, first, &rows);
-        let Some(last) = members.last().map(|member| member.version) else { return Step::GoOn(left) };
-        let attempt = Attempt { registration: hint.registration, first, last, id: Uuid::new_v4(), members };
+        let Some(last) = members.last().map(|member| member.version) else {
+            return Step::GoOn(left);
+        };
+        let attempt =
+            Attempt { registration: hint.registration, first, last, id: Uuid::new_v4(), members };
         if !hint.registration.is_standing()
             && let Err(reason) = self.enter(partition, hint.registration.generation()).await
         {
@@ -176,8 +191,14 @@ impl Writer {
         self.write(partition_key, partition, attempt, left, now, deadline).await
     }
 
-    /// Plans who can be; those who are refused by rows that were read are answered, those who do not fit are left.
-    fn plan(&self, group: Vec<Waiting>, first: Timestamp, rows: &HashMap<Vec<u8>, Row>) -> (Vec<Member>, Vec<Waiting>) {
+    /// Plans who can be; those who are refused by rows that were read are answered, those who do
+    /// not fit are left.
+    fn plan(
+        &self,
+        group: Vec<Waiting>,
+        first: Timestamp,
+        rows: &HashMap<Vec<u8>, Row>,
+    ) -> (Vec<Member>, Vec<Waiting>) {
         let (mut members, mut left) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         for waiting in group {
@@ -216,16 +237,19 @@ impl Writer {
         waiting.answer(Ok(verdict));
     }
 
-    /// All rows of those transactions that cannot be planned without them, as they are at one moment.
+    /// All rows of those transactions that cannot be planned without them, as they are at one
+    /// moment.
     async fn read_rows(
         &self,
         partition_key: &PartitionKey,
         partition: &Partition,
         group: &[Waiting],
     ) -> Result<HashMap<Vec<u8>, Row>, String> {
-        let who_needs = group.iter().filter(|waiting| needs_rows(&waiting.transaction, waiting.now));
+        let who_needs =
+            group.iter().filter(|waiting| needs_rows(&waiting.transaction, waiting.now));
         let operations = who_needs.flat_map(|waiting| waiting.transaction.operations());
-        let keys: Vec<Vec<u8>> = operations.map(|operation| encode_text(operation.row_key().as_str())).collect();
+        let keys: Vec<Vec<u8>> =
+            operations.map(|operation| encode_text(operation.row_key().as_str())).collect();
         if keys.is_empty() {
             return Ok(HashMap::new());
         }
@@ -235,8 +259,10 @@ impl Writer {
     /// Tells the directory about a partition before its first row is written.
     pub(crate) async fn enter(&self, partition: &Partition, generation: i32) -> Result<(), String> {
         count(&self.cluster.counters.registrations, 1);
-        let values = (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
-        let entered = self.cluster.execute(Kind::Register, &self.cluster.statements.enter, values).await;
+        let values =
+            (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
+        let entered =
+            self.cluster.execute(Kind::Register, &self.cluster.statements.enter, values).await;
         entered.map(drop).map_err(|error| error.to_string())
     }
 
@@ -310,7 +336,8 @@ impl Writer {
         self.hints.set(partition, Hint { registration, version: standing });
         let mut again = Vec::new();
         for member in attempt.members {
-            match judge(partition_key, &member.waiting.transaction, &member.planned, &refused.rows) {
+            match judge(partition_key, &member.waiting.transaction, &member.planned, &refused.rows)
+            {
                 Ok(Afterwards::Again) => again.push(member.waiting),
                 Ok(Afterwards::Refused(failed)) => self.refuse(member.waiting, Err(failed)),
                 Err(error) => member.waiting.answer(Err(error)),
@@ -327,26 +354,39 @@ impl Attempt {
 
     /// Every statement with its version.
     pub(crate) fn planned(&self) -> impl Iterator<Item = (Timestamp, &Planned)> {
-        self.members.iter().flat_map(|member| member.planned.iter().map(|planned| (member.version, planned)))
+        self.members
+            .iter()
+            .flat_map(|member| member.planned.iter().map(|planned| (member.version, planned)))
     }
 
-    /// The guard: this partition is registered, or becomes so, and our versions are its highest. `id` names who wrote.
+    /// The guard: this partition is registered, or becomes so, and our versions are its highest.
+    /// `id` names who wrote.
     pub(crate) fn guard<'a>(
         &self,
         cluster: &'a Cluster,
         partition: &'a Partition,
         id: Uuid,
     ) -> (&'a PreparedStatement, Vec<Bind<'a>>) {
-        let (first, last) = (Bind::Big(self.first.ticks().cast_signed()), Bind::Big(self.last.ticks().cast_signed()));
+        let (first, last) = (
+            Bind::Big(self.first.ticks().cast_signed()),
+            Bind::Big(self.last.ticks().cast_signed()),
+        );
         let (table, key) = (Bind::Big(partition.table), Bind::Blob(&partition.key));
         let generation = Bind::Int(self.registration.generation());
         let statements = &cluster.statements;
         match self.registration {
-            Registration::Standing(_) => (&statements.guard, vec![last, Bind::Id(id), table, key, generation, first]),
-            Registration::New => (&statements.guard_new, vec![generation, last, Bind::Id(id), table, key]),
+            Registration::Standing(_) => {
+                (&statements.guard, vec![last, Bind::Id(id), table, key, generation, first])
+            }
+            Registration::New => {
+                (&statements.guard_new, vec![generation, last, Bind::Id(id), table, key])
+            }
             Registration::Retired(before) => {
                 let retired = Bind::Int(before.saturating_neg());
-                (&statements.guard_retired, vec![generation, last, Bind::Id(id), table, key, retired, first])
+                (
+                    &statements.guard_retired,
+                    vec![generation, last, Bind::Id(id), table, key, retired, first],
+                )
             }
         }
     }
@@ -376,7 +416,9 @@ impl Cluster {
             let (statement, bound) = self.statement(partition, version, planned);
             #[cfg(feature = "mutants")]
             if mutants::is(Mutant::PlainWrite) && planned.condition == Condition::None {
-                self.execute(Kind::Write, statement, bound).await.map_err(|error| Failure::of_write(&error))?;
+                self.execute(Kind::Write, statement, bound)
+                    .await
+                    .map_err(|error| Failure::of_write(&error))?;
                 continue;
             }
             batch.append_statement(statement.clone());
@@ -392,7 +434,8 @@ impl Cluster {
         version: Timestamp,
         planned: &'a Planned,
     ) -> (&'a PreparedStatement, Vec<Bind<'a>>) {
-        let row = [Bind::Big(partition.table), Bind::Blob(&partition.key), Bind::Blob(&planned.row)];
+        let row =
+            [Bind::Big(partition.table), Bind::Blob(&partition.key), Bind::Blob(&planned.row)];
         let statements = &self.statements;
         let mut values = Vec::with_capacity(6);
         if let Some(document) = &planned.document {
@@ -431,7 +474,8 @@ impl Cluster {
         for row in result.rows::<(&[u8], &[u8])>().map_err(|error| error.to_string())? {
             let (key, document) = row.map_err(|error| error.to_string())?;
             let row_key = decode_text(key).map_err(|error| error.to_string())?;
-            let row = Row::new(partition_key, &row_key, document).map_err(|error| error.to_string())?;
+            let row =
+                Row::new(partition_key, &row_key, document).map_err(|error| error.to_string())?;
             rows.insert(key.to_vec(), row);
         }
         Ok(rows)

@@ -1,4 +1,5 @@
-//! The driver alone, for benchmarks: the same statements on the same tables, and nothing of a table service.
+//! The driver alone, for benchmarks: the same statements on the same tables, and nothing of a table
+//! service.
 
 use tavola_core::{PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
@@ -31,8 +32,8 @@ impl Yardstick {
         Ok(Self { cluster: Cluster::open(session, options).await?, slots: layout.slots })
     }
 
-    /// One conditional write of one row in a partition that was written before: what the store sends for an upsert. The
-    /// version must be above those of the partition.
+    /// One conditional write of one row in a partition that was written before: what the store
+    /// sends for an upsert. The version must be above those of the partition.
     ///
     /// # Errors
     /// If it failed or was refused.
@@ -55,7 +56,11 @@ impl Yardstick {
         let (first, last, id, members) = (version, version, Uuid::new_v4(), Vec::new());
         let attempt = Attempt { registration, first, last, id, members };
         let partition = Partition::new(table, partition_key);
-        match self.cluster.send_planned(&partition, &attempt, [(version, &planned)].into_iter()).await {
+        match self
+            .cluster
+            .send_planned(&partition, &attempt, [(version, &planned)].into_iter())
+            .await
+        {
             Ok(Reply::Applied) => Ok(()),
             Ok(Reply::Refused(refused)) => Err(format!("refused: {refused:?}")),
             Err(failure) => Err(Failure::text(failure)),
@@ -77,7 +82,11 @@ impl Yardstick {
         let statement = if is_strict { &statements.get_strict } else { &statements.get_fast };
         let partition = Partition::new(table, partition_key);
         let values = (partition.table, &partition.key[..], encode_text(row_key));
-        let result = self.cluster.execute(Kind::Get, statement, values).await.map_err(|error| error.to_string())?;
+        let result = self
+            .cluster
+            .execute(Kind::Get, statement, values)
+            .await
+            .map_err(|error| error.to_string())?;
         let rows = result.into_rows_result().map_err(|error| error.to_string())?;
         let row = rows.maybe_first_row::<(&[u8],)>().map_err(|error| error.to_string())?;
         Ok(row.map(|(document,)| document.len()))
@@ -99,7 +108,10 @@ impl Yardstick {
         let statements = &self.cluster.statements;
         let statement = if is_strict { &statements.slice_strict } else { &statements.slice_fast };
         let result = self.cluster.execute(Kind::Slice, statement, values).await;
-        let rows = result.map_err(|error| error.to_string())?.into_rows_result().map_err(|error| error.to_string())?;
+        let rows = result
+            .map_err(|error| error.to_string())?
+            .into_rows_result()
+            .map_err(|error| error.to_string())?;
         let (mut count, mut bytes) = (0, 0);
         for row in rows.rows::<(&[u8], &[u8])>().map_err(|error| error.to_string())? {
             let (_, document) = row.map_err(|error| error.to_string())?;
@@ -109,7 +121,8 @@ impl Yardstick {
         Ok((count, bytes))
     }
 
-    /// Puts a row there without consensus, to have many of them soon. Only for rows that nobody writes otherwise.
+    /// Puts a row there without consensus, to have many of them soon. Only for rows that nobody
+    /// writes otherwise.
     ///
     /// # Errors
     /// If it failed.
@@ -128,6 +141,10 @@ impl Yardstick {
         let entered = self.cluster.execute(Kind::Register, &statements.enter, entry).await;
         entered.map_err(|error| error.to_string())?;
         let values = (version.ticks().cast_signed(), document, number, key, encode_text(row_key));
-        self.cluster.execute(Kind::Write, &statements.put, values).await.map(drop).map_err(|error| error.to_string())
+        self.cluster
+            .execute(Kind::Write, &statements.put, values)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }

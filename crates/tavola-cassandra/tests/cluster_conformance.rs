@@ -1,4 +1,5 @@
-//! The contract of stores, on a real cluster. `cargo xtask test` starts one and runs these; by hand:
+//! The contract of stores, on a real cluster. `cargo xtask test` starts one and runs these; by
+//! hand:
 //!
 //! ```sh
 //! cargo xtask cassandra up

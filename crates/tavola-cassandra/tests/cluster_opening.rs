@@ -1,4 +1,5 @@
-//! Keyspaces that cannot be used, on a real cluster: nothing is changed in them, and the message says why.
+//! Keyspaces that cannot be used, on a real cluster: nothing is changed in them, and the message
+//! says why.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +22,8 @@ impl Keyspace {
     async fn new() -> Self {
         let keyspace = format!("t{}", uuid::Uuid::new_v4().simple());
         let options = Options { keyspace, create: false, ..common::options() };
-        let session = SessionBuilder::new().known_nodes(&options.contact_points).build().await.unwrap();
+        let session =
+            SessionBuilder::new().known_nodes(&options.contact_points).build().await.unwrap();
         Self { session, options }
     }
 
@@ -36,7 +38,10 @@ impl Keyspace {
         let looked = inspect(&self.options).await.unwrap().keyspace.unwrap_err();
         assert_eq!(opened.to_string(), looked.to_string());
         assert!(opened.to_string().contains("store.keyspace"), "the setting is named: {opened}");
-        assert!(opened.to_string().contains(&self.options.keyspace), "the keyspace is named: {opened}");
+        assert!(
+            opened.to_string().contains(&self.options.keyspace),
+            "the keyspace is named: {opened}"
+        );
         opened.to_string()
     }
 
@@ -48,9 +53,15 @@ impl Keyspace {
 #[tokio::test]
 async fn a_keyspace_of_another_layout_is_left_alone() {
     let keyspace = Keyspace::new().await;
-    assert!(matches!(CassandraStore::open(keyspace.options.clone()).await, Err(OpenError::NoKeyspace { .. })));
+    assert!(matches!(
+        CassandraStore::open(keyspace.options.clone()).await,
+        Err(OpenError::NoKeyspace { .. })
+    ));
     let made = init(&keyspace.options).await.unwrap();
-    assert_eq!(made, Made { keyspace: true, tables: vec!["entity", "pdir", "front_end", "meta"], slots: 16 });
+    assert_eq!(
+        made,
+        Made { keyspace: true, tables: vec!["entity", "pdir", "front_end", "meta"], slots: 16 }
+    );
     assert_eq!(init(&keyspace.options).await.unwrap(), Made { slots: 16, ..Made::default() });
     drop(CassandraStore::open(keyspace.options.clone()).await.unwrap());
 
@@ -59,7 +70,8 @@ async fn a_keyspace_of_another_layout_is_left_alone() {
     assert!(keyspace.refusal().await.contains("its layout is version \"99\""));
     let refused = init(&keyspace.options).await.unwrap_err();
     assert!(refused.to_string().contains("its layout is version \"99\""), "{refused}");
-    let pdir = "SELECT table_name FROM system_schema.tables WHERE keyspace_name=? AND table_name='pdir'";
+    let pdir =
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name=? AND table_name='pdir'";
     let found = keyspace.session.query_unpaged(pdir, (&keyspace.options.keyspace,)).await.unwrap();
     assert_eq!(found.into_rows_result().unwrap().rows_num(), 0, "nothing was added to it");
     keyspace.end().await;
@@ -112,7 +124,10 @@ async fn nodes_are_listed() {
     let (one, other) = (peer(1), peer(2));
     let long = Duration::from_secs(600);
     assert_eq!(store.heartbeat(&one, long).await.unwrap(), [one.clone()]);
-    assert_eq!(store.heartbeat(&other, Duration::from_secs(1)).await.unwrap(), [one.clone(), other.clone()]);
+    assert_eq!(
+        store.heartbeat(&other, Duration::from_secs(1)).await.unwrap(),
+        [one.clone(), other.clone()]
+    );
     while store.heartbeat(&one, long).await.unwrap() != [one.clone()] {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -135,7 +150,8 @@ async fn a_keyspace_without_a_list_gets_one() {
     let store = CassandraStore::open(keyspace.options.clone()).await.unwrap();
     let own = Peer { id: [1; 16], address: "127.0.0.1:1".to_owned() };
     let long = Duration::from_secs(600);
-    let refused = [store.heartbeat(&own, long).await.unwrap_err(), store.shared_secret().await.unwrap_err()];
+    let refused =
+        [store.heartbeat(&own, long).await.unwrap_err(), store.shared_secret().await.unwrap_err()];
     for error in refused {
         assert!(error.to_string().contains("`tavola store init`"), "{error}");
     }

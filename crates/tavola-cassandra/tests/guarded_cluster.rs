@@ -1,5 +1,6 @@
-//! What a user of the cluster must be allowed, on the node that `crates/tavola/tests/guarded_cluster.rs` describes: there
-//! nobody may do anything that was not granted.
+//! What a user of the cluster must be allowed, on the node that
+//! `crates/tavola/tests/guarded_cluster.rs` describes: there nobody may do anything that was not
+//! granted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,19 +16,22 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tavola_cassandra::{CassandraStore, Inspection, OpenError, Options, Risk, init, inspect};
 use tavola_core::{
-    EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties, RowKey,
-    TableId, Timestamp,
+    EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Properties, RowKey, TableId, Timestamp,
 };
 use tavola_store::Store as _;
 
 const PASSWORD: &str = "a password";
 
 fn trust() -> Arc<ClientConfig> {
-    let file = std::env::var("TAVOLA_CASSANDRA_CA_FILE").expect("TAVOLA_CASSANDRA_CA_FILE names a file");
+    let file =
+        std::env::var("TAVOLA_CASSANDRA_CA_FILE").expect("TAVOLA_CASSANDRA_CA_FILE names a file");
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     Arc::new(config.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -46,11 +50,17 @@ impl Scene {
         let all = Options { keyspace, create: false, tls: Some(trust()), ..common::options() };
         let administrator = Some(("cassandra".to_owned(), "cassandra".to_owned()));
         init(&Options { credentials: administrator, ..all.clone() }).await.unwrap();
-        let admin = SessionBuilder::new().known_nodes(&all.contact_points).user("cassandra", "cassandra");
+        let admin =
+            SessionBuilder::new().known_nodes(&all.contact_points).user("cassandra", "cassandra");
         let admin = admin.tls_context(all.tls.clone()).build().await.unwrap();
-        let scene =
-            Self { admin, options: Options { credentials: Some((user.clone(), PASSWORD.into())), ..all }, user };
-        scene.run(&format!("CREATE ROLE {{u}} WITH LOGIN = true AND PASSWORD = '{PASSWORD}'")).await;
+        let scene = Self {
+            admin,
+            options: Options { credentials: Some((user.clone(), PASSWORD.into())), ..all },
+            user,
+        };
+        scene
+            .run(&format!("CREATE ROLE {{u}} WITH LOGIN = true AND PASSWORD = '{PASSWORD}'"))
+            .await;
         scene
     }
 
@@ -72,7 +82,8 @@ impl Scene {
     }
 
     async fn open_with(&self, accepted: &[Risk]) -> Result<CassandraStore, OpenError> {
-        CassandraStore::open(Options { accepted_risks: accepted.to_vec(), ..self.options.clone() }).await
+        CassandraStore::open(Options { accepted_risks: accepted.to_vec(), ..self.options.clone() })
+            .await
     }
 }
 
@@ -81,15 +92,21 @@ impl Scene {
 async fn a_user_who_may_not_read_settings_is_not_told_that_they_are_good() {
     let scene = Scene::new().await;
     let stranger = scene.open_with(&Risk::ALL).await.unwrap_err().to_string();
-    assert!(stranger.contains("read the keyspace's layout") && stranger.contains(&scene.user), "{stranger}");
+    assert!(
+        stranger.contains("read the keyspace's layout") && stranger.contains(&scene.user),
+        "{stranger}"
+    );
 
     scene.run("GRANT SELECT ON KEYSPACE {k} TO {u}").await;
     scene.run("GRANT MODIFY ON KEYSPACE {k} TO {u}").await;
     let inspection = scene.inspect_until(|seen| seen.keyspace.is_ok()).await;
-    let found: Vec<(Risk, bool)> = inspection.findings.iter().map(|one| (one.risk, one.dangerous)).collect();
+    let found: Vec<(Risk, bool)> =
+        inspection.findings.iter().map(|one| (one.risk, one.dangerous)).collect();
     assert_eq!(found, [(Risk::Settings, true), (Risk::Replication, true)]);
     assert!(inspection.nodes[0].settings.is_empty(), "{inspection:?}");
-    let Err(OpenError::Dangerous { findings }) = scene.open_with(&[Risk::Replication]).await else { panic!() };
+    let Err(OpenError::Dangerous { findings }) = scene.open_with(&[Risk::Replication]).await else {
+        panic!()
+    };
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert!(finding.text.contains("does not tell its settings to our user"), "{finding:?}");
     assert!(finding.advice.starts_with("GRANT SELECT ON system_views.settings"), "{finding:?}");
@@ -98,17 +115,25 @@ async fn a_user_who_may_not_read_settings_is_not_told_that_they_are_good() {
 
     scene.run("GRANT SELECT ON system_views.settings TO {u}").await;
     scene.inspect_until(|seen| !seen.nodes[0].settings.is_empty()).await;
-    let Err(OpenError::Dangerous { findings }) = scene.open_with(&[Risk::Replication]).await else { panic!() };
+    let Err(OpenError::Dangerous { findings }) = scene.open_with(&[Risk::Replication]).await else {
+        panic!()
+    };
     let risks: Vec<Risk> = findings.iter().map(|finding| finding.risk).collect();
     assert_eq!(risks, [Risk::Commitlog, Risk::Paxos], "now it can be seen what they are");
 }
 
 async fn write_and_read(store: &CassandraStore) {
     let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
-    let (partition_key, new) = NewEntity::new(key.clone(), Properties::new(Vec::new()).unwrap()).unwrap();
-    let transaction = EntityGroupTransaction::new(vec![(partition_key, EntityOperation::Insert(new))]).unwrap();
+    let (partition_key, new) =
+        NewEntity::new(key.clone(), Properties::new(Vec::new()).unwrap()).unwrap();
+    let transaction =
+        EntityGroupTransaction::new(vec![(partition_key, EntityOperation::Insert(new))]).unwrap();
     let table = TableId::new(TableId::FIRST_USER);
-    store.commit(table, &transaction, Timestamp::from_ticks(1_000_000).unwrap()).await.unwrap().unwrap();
+    store
+        .commit(table, &transaction, Timestamp::from_ticks(1_000_000).unwrap())
+        .await
+        .unwrap()
+        .unwrap();
     assert!(store.get(&EntityAddress { table, key }).await.unwrap().is_some());
     store.purge(table).await.unwrap();
 }

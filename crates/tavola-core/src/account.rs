@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A storage account's name: letters, digits and inner hyphens. A leading hyphen is impossible, which is what keeps
-/// `/-/ready` apart from every account.
+/// A storage account's name: letters, digits and inner hyphens. A leading hyphen is impossible,
+/// which is what keeps `/-/ready` apart from every account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountName(String);
 

@@ -19,17 +19,22 @@ impl CorsRule {
     const LITERALS_MAX: usize = 64;
     const PREFIXES_MAX: usize = 2;
     const ITEM_CHARS_MAX: usize = 256;
-    const METHODS: [&'static str; 8] = ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
+    const METHODS: [&'static str; 8] =
+        ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
 
     /// True if every list is within the service's limits.
     #[must_use]
     pub fn is_legal(&self) -> bool {
-        let fits = |list: &[String]| list.iter().all(|item| item.chars().count() <= Self::ITEM_CHARS_MAX);
+        let fits =
+            |list: &[String]| list.iter().all(|item| item.chars().count() <= Self::ITEM_CHARS_MAX);
         let headers_fit = |list: &[String]| {
             let prefixes = list.iter().filter(|name| name.ends_with('*')).count();
-            fits(list) && prefixes <= Self::PREFIXES_MAX && list.len() - prefixes <= Self::LITERALS_MAX
+            fits(list)
+                && prefixes <= Self::PREFIXES_MAX
+                && list.len() - prefixes <= Self::LITERALS_MAX
         };
-        let methods_known = self.allowed_methods.iter().all(|method| Self::METHODS.contains(&method.as_str()));
+        let methods_known =
+            self.allowed_methods.iter().all(|method| Self::METHODS.contains(&method.as_str()));
         fits(&self.allowed_origins)
             && !self.allowed_origins.is_empty()
             && self.allowed_origins.len() <= Self::LITERALS_MAX
@@ -75,11 +80,14 @@ impl CorsRule {
 fn name_matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         None => pattern.eq_ignore_ascii_case(name),
-        Some(prefix) => name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
+        Some(prefix) => {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        }
     }
 }
 
-/// The first rule that takes the origin and the method. No later rule is tried, even if this one then refuses a header.
+/// The first rule that takes the origin and the method. No later rule is tried, even if this one
+/// then refuses a header.
 #[must_use]
 pub fn rule_for<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
     rules.iter().find(|rule| rule.allows_origin(origin) && rule.allows_method(method))
@@ -106,7 +114,9 @@ mod tests {
             rule(&["http://a.com"], &["GET"], &["x-ms-meta-abc"]),
             rule(&["http://a.com", "http://*.b.com"], &["GET", "PUT"], &["x-ms-*"]),
         ];
-        let found = |origin, method| rule_for(&rules, origin, method).map(|rule| rule.allows_header("X-MS-date"));
+        let found = |origin, method| {
+            rule_for(&rules, origin, method).map(|rule| rule.allows_header("X-MS-date"))
+        };
         assert_eq!(found("http://a.com", "GET"), Some(false));
         assert_eq!(found("http://a.com", "PUT"), Some(true));
         assert_eq!(found("http://x.b.com", "PUT"), Some(true));

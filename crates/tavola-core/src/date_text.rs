@@ -5,7 +5,8 @@
 use crate::time::{DateTime, TICKS_PER_SECOND};
 
 const SECONDS_PER_DAY: u64 = 86_400;
-/// 1601-01-01 counted from 0000-03-01, the day from which years are easy to count: leap days come last.
+/// 1601-01-01 counted from 0000-03-01, the day from which years are easy to count: leap days come
+/// last.
 const EPOCH_DAYS: u64 = 584_694;
 /// `2020-07-23T16:43:14` and what may follow: a dot, seven digits, and the `Z`.
 const WHOLE_SECONDS_BYTES: usize = 19;
@@ -37,8 +38,8 @@ impl DateText {
         text
     }
 
-    /// Prints another time in its place. Entities that were written together have times of the same second, and only their
-    /// fractions are printed anew.
+    /// Prints another time in its place. Entities that were written together have times of the same
+    /// second, and only their fractions are printed anew.
     pub fn print(&mut self, at: DateTime) {
         let (second, fraction) = (at.ticks() / TICKS_PER_SECOND, at.ticks() % TICKS_PER_SECOND);
         if second != self.second {
@@ -107,11 +108,13 @@ fn put_pair(bytes: &mut [u8; BYTES_MAX], at: usize, number: u32) {
     bytes[at + 1] = b'0' + (number % 10) as u8;
 }
 
-/// Year, month and day of the day that is `days` after 1601-01-01, in the proleptic Gregorian calendar.
+/// Year, month and day of the day that is `days` after 1601-01-01, in the proleptic Gregorian
+/// calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -128,12 +131,16 @@ mod tests {
 
     /// What the calendar of another library says.
     fn expected(at: DateTime) -> String {
-        let days = i32::try_from(at.ticks() / super::TICKS_PER_SECOND / super::SECONDS_PER_DAY).unwrap();
-        let (second, fraction) = (at.ticks() / super::TICKS_PER_SECOND % 86_400, at.ticks() % super::TICKS_PER_SECOND);
+        let days =
+            i32::try_from(at.ticks() / super::TICKS_PER_SECOND / super::SECONDS_PER_DAY).unwrap();
+        let (second, fraction) =
+            (at.ticks() / super::TICKS_PER_SECOND % 86_400, at.ticks() % super::TICKS_PER_SECOND);
         let first = time::Date::from_calendar_date(1601, time::Month::January, 1).unwrap();
-        let (year, month, day) = time::Date::from_julian_day(first.to_julian_day() + days).unwrap().to_calendar_date();
+        let (year, month, day) =
+            time::Date::from_julian_day(first.to_julian_day() + days).unwrap().to_calendar_date();
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let text = format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}", u8::from(month));
+        let text =
+            format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}", u8::from(month));
         match format!("{fraction:07}").trim_end_matches('0') {
             "" => format!("{text}Z"),
             fraction => format!("{text}.{fraction}Z"),
@@ -163,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was printed before, also within the same second and with a shorter or longer fraction.
+        /// Whatever was printed before, also within the same second and with a shorter or longer
+        /// fraction.
         #[test]
         fn printing_over_another(times in proptest::collection::vec((0_u64..3, 0_u64..10_000_000, 0_u32..8), 1..20)) {
             let mut text = DateText::blank();

@@ -32,8 +32,16 @@ pub enum EdmType {
 
 impl EdmType {
     /// Every type.
-    pub const ALL: [Self; 8] =
-        [Self::String, Self::Int32, Self::Int64, Self::Double, Self::Boolean, Self::DateTime, Self::Guid, Self::Binary];
+    pub const ALL: [Self; 8] = [
+        Self::String,
+        Self::Int32,
+        Self::Int64,
+        Self::Double,
+        Self::Boolean,
+        Self::DateTime,
+        Self::Guid,
+        Self::Binary,
+    ];
 
     /// The type's name on the wire.
     #[must_use]
@@ -81,7 +89,10 @@ impl Guid {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hyphenated = text.len() == Self::TEXT_BYTES;
-        hyphenated.then(|| uuid::Uuid::try_parse(text).ok()).flatten().map(|uuid| Self(uuid.into_bytes()))
+        hyphenated
+            .then(|| uuid::Uuid::try_parse(text).ok())
+            .flatten()
+            .map(|uuid| Self(uuid.into_bytes()))
     }
 
     /// The text in lower case.
@@ -172,7 +183,8 @@ impl EdmValue {
         }
     }
 
-    /// The value that a wire text stands for. `Edm.Binary` is not among them: its text is base64, a wire format.
+    /// The value that a wire text stands for. `Edm.Binary` is not among them: its text is base64, a
+    /// wire format.
     ///
     /// # Errors
     /// If the text is not one of the type.
@@ -186,7 +198,9 @@ impl EdmValue {
             EdmType::Guid => Guid::parse(text).map(Self::Guid),
             EdmType::DateTime => match DateTime::parse(text) {
                 Ok(at) => Some(Self::DateTime(at)),
-                Err(DateTimeError::OutOfRange(printed)) => return Err(EdmTextError::DateOutOfRange(printed)),
+                Err(DateTimeError::OutOfRange(printed)) => {
+                    return Err(EdmTextError::DateOutOfRange(printed));
+                }
                 Err(DateTimeError::Malformed) => None,
             },
             EdmType::Binary => None,
@@ -209,7 +223,9 @@ impl EdmValue {
     /// [`Refusal::PropertyValueTooLarge`] if it is a text or binary beyond 64 KiB.
     pub fn check_size(&self) -> Result<(), Refusal> {
         let fits = match self {
-            Self::String(text) => text.len() <= STRING_UTF16_UNITS_MAX || utf16_units(text) <= STRING_UTF16_UNITS_MAX,
+            Self::String(text) => {
+                text.len() <= STRING_UTF16_UNITS_MAX || utf16_units(text) <= STRING_UTF16_UNITS_MAX
+            }
             Self::Binary(bytes) => bytes.len() <= BINARY_BYTES_MAX,
             _ => true,
         };
@@ -217,8 +233,8 @@ impl EdmValue {
     }
 }
 
-/// Same type and same value. NaN equals itself here, which is what storing and reading back means; filters compare by
-/// IEEE rules instead ([`EdmRef::compare`]).
+/// Same type and same value. NaN equals itself here, which is what storing and reading back means;
+/// filters compare by IEEE rules instead ([`EdmRef::compare`]).
 impl PartialEq for EdmValue {
     fn eq(&self, other: &Self) -> bool {
         self.as_ref() == other.as_ref()
@@ -269,7 +285,9 @@ impl EdmRef<'_> {
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
-            (Self::String(left), Self::String(right)) => Some(bytes_in_utf16_order(left.as_bytes(), right.as_bytes())),
+            (Self::String(left), Self::String(right)) => {
+                Some(bytes_in_utf16_order(left.as_bytes(), right.as_bytes()))
+            }
             (Self::Int32(left), Self::Int32(right)) => Some(left.cmp(right)),
             (Self::Int64(left), Self::Int64(right)) => Some(left.cmp(right)),
             (Self::Double(left), Self::Double(right)) => left.partial_cmp(right),
@@ -310,7 +328,12 @@ pub fn parse_double(text: &str) -> Option<f64> {
         "Infinity" | "INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         // Rust also reads "inf", "nan" and "infinity" in any case; the service does not.
-        _ if text.bytes().any(|byte| byte.is_ascii_alphabetic() && !byte.eq_ignore_ascii_case(&b'e')) => None,
+        _ if text
+            .bytes()
+            .any(|byte| byte.is_ascii_alphabetic() && !byte.eq_ignore_ascii_case(&b'e')) =>
+        {
+            None
+        }
         _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
     }
 }
@@ -341,7 +364,10 @@ mod tests {
             read(EdmType::DateTime, "0001-01-01T00:00:00Z"),
             Err(EdmTextError::DateOutOfRange("01/01/0001 00:00:00".to_owned()))
         );
-        assert_eq!(read(EdmType::Guid, "c9da6455213d42c99a793e9149a57833"), Err(EdmTextError::Malformed));
+        assert_eq!(
+            read(EdmType::Guid, "c9da6455213d42c99a793e9149a57833"),
+            Err(EdmTextError::Malformed)
+        );
         for edm in EdmType::ALL {
             assert_eq!(EdmType::from_name(edm.name()), Some(edm));
         }

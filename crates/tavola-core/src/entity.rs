@@ -1,4 +1,5 @@
-//! Entities: a key, a timestamp and up to 252 typed properties; and the view through which everything reads them.
+//! Entities: a key, a timestamp and up to 252 typed properties; and the view through which
+//! everything reads them.
 
 use std::fmt;
 
@@ -9,11 +10,12 @@ use crate::limits::{ENTITY_BYTES_MAX, PROPERTIES_MAX, PROPERTY_NAME_UTF16_UNITS_
 use crate::refusal::Refusal;
 use crate::text::Text;
 
-/// So few names are compared each with each, which most often ends at their lengths; more of them are sorted first.
+/// So few names are compared each with each, which most often ends at their lengths; more of them
+/// are sorted first.
 const COMPARED_PAIRWISE_MAX: usize = 16;
 
-/// An entity that can be read, wherever its bytes lie. Filters, projection and rendering go through this view, so that
-/// a store can hand out rows that are never turned into a map of properties.
+/// An entity that can be read, wherever its bytes lie. Filters, projection and rendering go through
+/// this view, so that a store can hand out rows that are never turned into a map of properties.
 pub trait EntityView: fmt::Debug + Send + Sync {
     /// The partition's key.
     fn partition_key(&self) -> Text<'_>;
@@ -27,7 +29,8 @@ pub trait EntityView: fmt::Debug + Send + Sync {
     fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>));
 }
 
-/// The name of a property: an identifier by the rules of C#, at most 255 characters, case-sensitive.
+/// The name of a property: an identifier by the rules of C#, at most 255 characters,
+/// case-sensitive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PropertyName(String);
 
@@ -38,7 +41,9 @@ impl PropertyName {
     /// The refusal that the service answers with.
     pub fn new(name: impl Into<String>) -> Result<Self, Refusal> {
         let name = name.into();
-        if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(&name) > PROPERTY_NAME_UTF16_UNITS_MAX {
+        if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX
+            && utf16_units(&name) > PROPERTY_NAME_UTF16_UNITS_MAX
+        {
             return Err(Refusal::PropertyNameTooLong);
         }
         if !is_identifier(&name) {
@@ -54,8 +59,9 @@ impl PropertyName {
     }
 }
 
-/// True for a C# identifier: a letter or `_` first, then letters, digits and `_`. Combining marks and connectors are
-/// alphabetic or listed explicitly; the service's exact Unicode version is not published.
+/// True for a C# identifier: a letter or `_` first, then letters, digits and `_`. Combining marks
+/// and connectors are alphabetic or listed explicitly; the service's exact Unicode version is not
+/// published.
 #[must_use]
 pub fn is_identifier(name: &str) -> bool {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -65,7 +71,10 @@ pub fn is_identifier(name: &str) -> bool {
     let starts = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');
     let continues = |character: char| {
         character.is_alphanumeric()
-            || matches!(character, '_' | '\u{203f}' | '\u{2040}' | '\u{2054}' | '\u{fe33}' | '\u{fe34}' | '\u{ff3f}')
+            || matches!(
+                character,
+                '_' | '\u{203f}' | '\u{2040}' | '\u{2054}' | '\u{fe33}' | '\u{fe34}' | '\u{ff3f}'
+            )
             || matches!(character, '\u{300}'..='\u{36f}' | '\u{200c}' | '\u{200d}' | '\u{ad}')
     };
     starts && characters.all(continues)
@@ -77,8 +86,8 @@ pub fn is_system_property(name: &str) -> bool {
     matches!(name, "PartitionKey" | "RowKey" | "Timestamp")
 }
 
-/// An entity's own properties in the order in which they were written. No name twice, none of the system's, at most 252,
-/// and no value beyond its limit.
+/// An entity's own properties in the order in which they were written. No name twice, none of the
+/// system's, at most 252, and no value beyond its limit.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Properties(Vec<(PropertyName, EdmValue)>);
 
@@ -124,7 +133,8 @@ impl Properties {
         self.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| value)
     }
 
-    /// What a merge of `newer` onto `current` stores: given properties overwrite in place, others stay, new ones follow.
+    /// What a merge of `newer` onto `current` stores: given properties overwrite in place, others
+    /// stay, new ones follow.
     ///
     /// # Errors
     /// If the result has too many properties.
@@ -147,8 +157,9 @@ impl Properties {
 /// True if a name comes twice.
 fn repeats(properties: &[(PropertyName, EdmValue)]) -> bool {
     if properties.len() <= COMPARED_PAIRWISE_MAX {
-        let came_before =
-            |(at, (name, _)): (usize, &(PropertyName, _))| properties[..at].iter().any(|(n, _)| n == name);
+        let came_before = |(at, (name, _)): (usize, &(PropertyName, _))| {
+            properties[..at].iter().any(|(n, _)| n == name)
+        };
         return properties.iter().enumerate().any(came_before);
     }
     let mut names: Vec<&str> = properties.iter().map(|(name, _)| name.as_str()).collect();
@@ -160,7 +171,8 @@ fn repeats(properties: &[(PropertyName, EdmValue)]) -> bool {
 #[must_use]
 pub fn entity_bytes(key: &EntityKey, properties: &Properties) -> usize {
     let keys = utf16_units(key.partition_key.as_str()) + utf16_units(key.row_key.as_str());
-    let values: usize = properties.iter().map(|(name, value)| 8 + 2 * utf16_units(name) + value.size_bytes()).sum();
+    let values: usize =
+        properties.iter().map(|(name, value)| 8 + 2 * utf16_units(name) + value.size_bytes()).sum();
     4 + 2 * keys + values
 }
 
@@ -169,7 +181,11 @@ pub fn entity_bytes(key: &EntityKey, properties: &Properties) -> usize {
 /// # Errors
 /// [`Refusal::EntityTooLarge`].
 pub fn check_entity_bytes(key: &EntityKey, properties: &Properties) -> Result<(), Refusal> {
-    if entity_bytes(key, properties) > ENTITY_BYTES_MAX { Err(Refusal::EntityTooLarge) } else { Ok(()) }
+    if entity_bytes(key, properties) > ENTITY_BYTES_MAX {
+        Err(Refusal::EntityTooLarge)
+    } else {
+        Ok(())
+    }
 }
 
 /// A whole entity as a value.
@@ -190,12 +206,19 @@ impl Entity {
     /// If it breaks a rule of the domain, which a damaged or foreign row may.
     pub fn from_view(view: &dyn EntityView) -> Result<Self, Refusal> {
         let key = |_| Refusal::KeyTooLarge;
-        let partition_key = crate::key::PartitionKey::new(view.partition_key().as_str()).map_err(key)?;
+        let partition_key =
+            crate::key::PartitionKey::new(view.partition_key().as_str()).map_err(key)?;
         let row_key = crate::key::RowKey::new(view.row_key().as_str()).map_err(key)?;
         let mut properties = Vec::new();
-        view.visit(&mut |name, value| properties.push((PropertyName(name.as_str().to_owned()), value.to_owned())));
+        view.visit(&mut |name, value| {
+            properties.push((PropertyName(name.as_str().to_owned()), value.to_owned()))
+        });
         let properties = Properties::new(properties)?;
-        Ok(Self { key: EntityKey::new(partition_key, row_key), timestamp: view.timestamp(), properties })
+        Ok(Self {
+            key: EntityKey::new(partition_key, row_key),
+            timestamp: view.timestamp(),
+            properties,
+        })
     }
 }
 
@@ -233,7 +256,9 @@ mod tests {
     use crate::refusal::Refusal;
 
     fn properties(names: &[(&str, i32)]) -> Properties {
-        let checked = |(name, value): &(&str, i32)| (PropertyName::new(*name).unwrap(), EdmValue::Int32(*value));
+        let checked = |(name, value): &(&str, i32)| {
+            (PropertyName::new(*name).unwrap(), EdmValue::Int32(*value))
+        };
         Properties::new(names.iter().map(checked).collect()).unwrap()
     }
 
@@ -256,26 +281,34 @@ mod tests {
     #[test]
     fn rules_of_a_set_of_properties() {
         let many = |count: usize| {
-            let one = |n: usize| (PropertyName::new(format!("p{n}")).unwrap(), EdmValue::Boolean(true));
+            let one =
+                |n: usize| (PropertyName::new(format!("p{n}")).unwrap(), EdmValue::Boolean(true));
             Properties::new((0..count).map(one).collect()).map(|set| set.len())
         };
         assert_eq!(many(252), Ok(252));
         assert_eq!(many(253), Err(Refusal::TooManyProperties));
         let many_and_one_twice = |count: usize| {
             let names = (0..count).map(|n| format!("p{n}")).chain(["p1".to_owned()]);
-            Properties::new(names.map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1))).collect())
+            Properties::new(
+                names.map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1))).collect(),
+            )
         };
         for count in [2, 15, 16, 17, 40] {
             assert_eq!(many_and_one_twice(count), Err(Refusal::DuplicateProperty), "{count}");
         }
-        let twice = ["a", "b", "a"].map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1)));
+        let twice =
+            ["a", "b", "a"].map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1)));
         assert_eq!(Properties::new(twice.to_vec()), Err(Refusal::DuplicateProperty));
         assert_eq!(properties(&[("a", 1), ("A", 2)]).len(), 2);
     }
 
     #[test]
     fn merge_overwrites_in_place_and_appends() {
-        let current = Entity { key: key(), timestamp: Timestamp::MIN, properties: properties(&[("a", 1), ("b", 2)]) };
+        let current = Entity {
+            key: key(),
+            timestamp: Timestamp::MIN,
+            properties: properties(&[("a", 1), ("b", 2)]),
+        };
         let merged = Properties::merged(&current, &properties(&[("c", 3), ("a", 9)])).unwrap();
         assert_eq!(merged, properties(&[("a", 9), ("b", 2), ("c", 3)]));
     }
@@ -285,7 +318,9 @@ mod tests {
         // 4 + 2·(1+1) + (8 + 2·1 + 4)
         assert_eq!(entity_bytes(&key(), &properties(&[("a", 1)])), 22);
         let binary = |bytes: usize| {
-            let chunk = |(n, size)| (PropertyName::new(format!("p{n:03}")).unwrap(), EdmValue::Binary(vec![0; size]));
+            let chunk = |(n, size)| {
+                (PropertyName::new(format!("p{n:03}")).unwrap(), EdmValue::Binary(vec![0; size]))
+            };
             let sizes = std::iter::repeat_n(65_536, bytes / 65_536).chain([bytes % 65_536]);
             Properties::new(sizes.enumerate().map(chunk).collect()).unwrap()
         };

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::date_text::DateText;
 use crate::time::DateTime;
 
-/// When an entity was last written, as the store decided: strictly increasing in a partition whatever the clock does.
+/// When an entity was last written, as the store decided: strictly increasing in a partition
+/// whatever the clock does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(DateTime);
 
@@ -57,13 +58,14 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// An entity tag as a client sent it: opaque text of the right shape, compared with the current entity's own.
+/// An entity tag as a client sent it: opaque text of the right shape, compared with the current
+/// entity's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ETag(String);
 
 impl ETag {
-    /// Takes `W/"…"`, or `w/"…"` for the same tag; `None` for anything else. All tags of the service are weak, and it
-    /// refuses a strong one.
+    /// Takes `W/"…"`, or `w/"…"` for the same tag; `None` for anything else. All tags of the
+    /// service are weak, and it refuses a strong one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (weak, quoted) = text.split_at_checked(WEAK.len())?;

@@ -1,7 +1,8 @@
 //! PartitionKey and RowKey: their rules and their order.
 //!
-//! A key that exists is legal. Keys order by UTF-16 code unit, as the service (.NET ordinal comparison) orders them;
-//! that differs from UTF-8 byte order only where a character beyond U+FFFF meets one of U+E000–U+FFFF.
+//! A key that exists is legal. Keys order by UTF-16 code unit, as the service (.NET ordinal
+//! comparison) orders them; that differs from UTF-8 byte order only where a character beyond U+FFFF
+//! meets one of U+E000–U+FFFF.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -28,13 +29,21 @@ pub fn is_forbidden(character: char) -> bool {
 
 /// True for the first byte of every forbidden character; the last of these begins U+0080 to U+00BF.
 fn begins_forbidden(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'/') | (byte == b'\\') | (byte == b'#') | (byte == b'?') | (byte == 0x7f) | (byte == 0xc2)
+    (byte < 0x20)
+        | (byte == b'/')
+        | (byte == b'\\')
+        | (byte == b'#')
+        | (byte == b'?')
+        | (byte == 0x7f)
+        | (byte == 0xc2)
 }
 
 fn check(text: &str) -> Result<(), KeyError> {
     // A loop without a branch goes by whole registers, and hardly any key has such a byte.
     let may_be_forbidden = text.bytes().fold(false, |any, byte| any | begins_forbidden(byte));
-    if may_be_forbidden && let Some(character) = text.chars().find(|&character| is_forbidden(character)) {
+    if may_be_forbidden
+        && let Some(character) = text.chars().find(|&character| is_forbidden(character))
+    {
         return Err(KeyError::Forbidden(character));
     }
     // A UTF-8 text never has fewer bytes than UTF-16 code units, so short texts need no count.
@@ -56,15 +65,17 @@ pub(crate) fn bytes_in_utf16_units(text: &[u8]) -> usize {
     if text.is_ascii() {
         return text.len();
     }
-    // A unit for the first byte of each character, and one more if it begins four: those are two surrogates.
+    // A unit for the first byte of each character, and one more if it begins four: those are two
+    // surrogates.
     let units = |byte: u8| usize::from(byte & 0xc0 != 0x80) + usize::from(byte >= 0xf0);
     text.iter().copied().map(units).sum()
 }
 
 /// Compares two texts by UTF-16 code unit without converting them.
 ///
-/// In UTF-8 only the lead bytes EE and EF (U+E000–U+FFFF) and F0–F4 (beyond U+FFFF, surrogates in UTF-16) stand in the
-/// other order; ranking the former above the latter makes byte order equal to code unit order.
+/// In UTF-8 only the lead bytes EE and EF (U+E000–U+FFFF) and F0–F4 (beyond U+FFFF, surrogates in
+/// UTF-16) stand in the other order; ranking the former above the latter makes byte order equal to
+/// code unit order.
 #[must_use]
 pub fn utf16_order(left: &str, right: &str) -> Ordering {
     bytes_in_utf16_order(left.as_bytes(), right.as_bytes())
@@ -169,7 +180,9 @@ impl EntityKey {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{KeyError, PartitionKey, RowKey, begins_forbidden, is_forbidden, utf16_order, utf16_units};
+    use super::{
+        KeyError, PartitionKey, RowKey, begins_forbidden, is_forbidden, utf16_order, utf16_units,
+    };
 
     #[test]
     fn every_rule_of_a_key() {
@@ -180,14 +193,18 @@ mod tests {
         assert!(RowKey::new("😀".repeat(256)).is_ok());
         assert_eq!(RowKey::new("😀".repeat(257)), Err(KeyError::TooLong));
         for character in ['/', '\\', '#', '?', '\0', '\n', '\u{1f}', '\u{7f}', '\u{9f}'] {
-            assert_eq!(PartitionKey::new(format!("a{character}b")), Err(KeyError::Forbidden(character)));
+            assert_eq!(
+                PartitionKey::new(format!("a{character}b")),
+                Err(KeyError::Forbidden(character))
+            );
         }
         assert!(PartitionKey::new("\u{a0}").is_ok());
     }
 
     #[test]
     fn upper_case_sorts_first_and_surrogates_before_the_private_area() {
-        let mut keys = ["b", "B", "bB", "", "\u{e000}", "\u{10000}", "a"].map(|key| RowKey::new(key).unwrap());
+        let mut keys =
+            ["b", "B", "bB", "", "\u{e000}", "\u{10000}", "a"].map(|key| RowKey::new(key).unwrap());
         keys.sort();
         let sorted: Vec<&str> = keys.iter().map(RowKey::as_str).collect();
         assert_eq!(sorted, ["", "B", "a", "b", "bB", "\u{10000}", "\u{e000}"]);
@@ -198,7 +215,11 @@ mod tests {
         for character in '\0'..='\u{2ff}' {
             let first = character.to_string().as_bytes()[0];
             assert!(begins_forbidden(first) || !is_forbidden(character), "{character:?}");
-            assert_eq!(RowKey::new(format!("a{character}")).is_err(), is_forbidden(character), "{character:?}");
+            assert_eq!(
+                RowKey::new(format!("a{character}")).is_err(),
+                is_forbidden(character),
+                "{character:?}"
+            );
         }
     }
 

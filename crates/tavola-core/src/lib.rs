@@ -1,9 +1,11 @@
 //! The domain of the Table service as pure values and functions.
 //!
-//! Deliberately absent: IO, async, clocks, randomness, wire formats and disk formats. The current time is always an
-//! argument. What an operation means is decided here, once ([`transaction::decide`]); stores and sockets carry it out.
+//! Deliberately absent: IO, async, clocks, randomness, wire formats and disk formats. The current
+//! time is always an argument. What an operation means is decided here, once
+//! ([`transaction::decide`]); stores and sockets carry it out.
 //!
-//! Reading order: names and keys, values, entities, operations, then the filter language, then requests and replies.
+//! Reading order: names and keys, values, entities, operations, then the filter language, then
+//! requests and replies.
 
 pub mod account;
 pub mod cors;

@@ -1,4 +1,5 @@
-//! Every limit of the service, each with the rule that it comes from. Relations between them are proved at compile time.
+//! Every limit of the service, each with the rule that it comes from. Relations between them are
+//! proved at compile time.
 
 /// PartitionKey and RowKey: 1 KiB each, counted as UTF-16.
 pub const KEY_UTF16_UNITS_MAX: usize = 512;
@@ -33,16 +34,19 @@ pub const PAGE_ENTITIES_MAX: usize = 1000;
 /// A query runs at most this long, then it returns what it has and a continuation.
 pub const PAGE_SECONDS_MAX: u64 = 5;
 
-/// Encoded bytes of the rows of one page. Ours: it bounds the memory of a reply (the service's own figure is not published).
+/// Encoded bytes of the rows of one page. Ours: it bounds the memory of a reply (the service's own
+/// figure is not published).
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Names in one `$select`.
 pub const SELECT_NAMES_MAX: usize = 255;
 
-/// Nesting of a `$filter`. Ours: the parser recurses, and a socket must not choose our stack's depth.
+/// Nesting of a `$filter`. Ours: the parser recurses, and a socket must not choose our stack's
+/// depth.
 pub const FILTER_DEPTH_MAX: usize = 96;
 
-/// Comparisons in one `$filter`. The service documents 15 and is known to take more; this bounds the work per row.
+/// Comparisons in one `$filter`. The service documents 15 and is known to take more; this bounds
+/// the work per row.
 pub const FILTER_COMPARISONS_MAX: usize = 500;
 
 /// Key ranges of one query plan. Beyond it a plan falls back to the range that covers them all.

@@ -1,4 +1,5 @@
-//! The six operations on one entity, as four: an upsert is a replace or merge without a precondition.
+//! The six operations on one entity, as four: an upsert is a replace or merge without a
+//! precondition.
 
 use crate::entity::{Properties, check_entity_bytes};
 use crate::etag::{ETag, Timestamp};
@@ -90,8 +91,8 @@ impl EntityOperation {
         }
     }
 
-    /// True if what the operation does depends on the row as it stands. What replaces a row whatever it is need not be shown
-    /// any.
+    /// True if what the operation does depends on the row as it stands. What replaces a row
+    /// whatever it is need not be shown any.
     #[must_use]
     pub fn depends_on_row(&self) -> bool {
         !matches!(self, Self::Replace(_, Precondition::None))

@@ -3,7 +3,8 @@
 use crate::limits::POLICY_ID_CHARS_MAX;
 use crate::time::DateTime;
 
-/// What a table's owner keeps in the service so that shared access signatures can refer to it, and be revoked.
+/// What a table's owner keeps in the service so that shared access signatures can refer to it, and
+/// be revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPolicy {
     /// The name a signature refers to.

@@ -9,7 +9,8 @@ use crate::key::{EntityKey, PartitionKey, RowKey};
 pub enum Cut {
     /// Before the first entity of the table.
     Start,
-    /// Before this key, whether or not such an entity exists. With an empty RowKey: before the partition.
+    /// Before this key, whether or not such an entity exists. With an empty RowKey: before the
+    /// partition.
     Before(EntityKey),
     /// After this key, whether or not such an entity exists.
     After(EntityKey),
@@ -38,7 +39,8 @@ impl Cut {
         }
     }
 
-    /// The cut as a tuple whose order is the order of cuts: table edge, partition, partition edge, row, row edge.
+    /// The cut as a tuple whose order is the order of cuts: table edge, partition, partition edge,
+    /// row, row edge.
     fn rank(&self) -> (u8, Option<&PartitionKey>, u8, Option<&RowKey>, u8) {
         match self {
             Self::Start => (0, None, 0, None, 0),
@@ -84,7 +86,10 @@ impl KeyRange {
     /// One partition.
     #[must_use]
     pub fn partition(partition_key: PartitionKey) -> Self {
-        Self { start: Cut::before_partition(partition_key.clone()), end: Cut::AfterPartition(partition_key) }
+        Self {
+            start: Cut::before_partition(partition_key.clone()),
+            end: Cut::AfterPartition(partition_key),
+        }
     }
 
     /// True if the entity at `key` lies inside.
@@ -172,12 +177,20 @@ mod tests {
 
     #[test]
     fn a_range_lies_in_one_partition_or_not() {
-        let sole = |start: Cut, end: Cut| KeyRange { start, end }.sole_partition().map(|key| key.as_str().to_owned());
+        let sole = |start: Cut, end: Cut| {
+            KeyRange { start, end }.sole_partition().map(|key| key.as_str().to_owned())
+        };
         let a = Some("a".to_owned());
         assert_eq!(sole(Cut::Before(key("a", "b")), Cut::After(key("a", "b"))), a);
         assert_eq!(sole(Cut::After(key("a", "b")), Cut::Before(key("a", "c"))), a);
-        assert_eq!(sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("a"))), a);
-        assert_eq!(sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("b"))), None);
+        assert_eq!(
+            sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("a"))),
+            a
+        );
+        assert_eq!(
+            sole(Cut::before_partition(partition("a")), Cut::AfterPartition(partition("b"))),
+            None
+        );
         assert_eq!(sole(Cut::Before(key("a", "b")), Cut::Before(key("b", "b"))), None);
         assert_eq!(sole(Cut::Start, Cut::AfterPartition(partition(""))), None);
         assert_eq!(KeyRange::ALL.sole_partition(), None);

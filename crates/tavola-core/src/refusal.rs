@@ -1,4 +1,5 @@
-//! Refusals: proper answers of the domain, as opposed to trouble. The wire gives each its status, code and text.
+//! Refusals: proper answers of the domain, as opposed to trouble. The wire gives each its status,
+//! code and text.
 
 /// Why the service says no.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +75,8 @@ pub enum Refusal {
         /// The literal.
         literal: String,
     },
-    /// A filter that parses and that the service does not take: `null`, two properties, too deep, too long.
+    /// A filter that parses and that the service does not take: `null`, two properties, too deep,
+    /// too long.
     FilterInvalid,
     /// A function or arithmetic in a filter.
     FilterNotImplemented,

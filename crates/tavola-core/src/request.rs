@@ -10,7 +10,8 @@ use crate::refusal::Refusal;
 use crate::table::TableName;
 use crate::transaction::EntityGroupTransaction;
 
-/// One request. How the answer is to be written (metadata level, echo of content, URLs) is the wire's matter.
+/// One request. How the answer is to be written (metadata level, echo of content, URLs) is the
+/// wire's matter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableRequest {
     /// Create a table.
@@ -45,8 +46,9 @@ pub enum TableRequest {
     Misaddressed(TableName, Misaddressed),
 }
 
-/// What a client asks for whose endpoint names the table already, so that its paths go on behind the table. None of it
-/// can be done; the service looks for the table before it says why, and clients tell their users by that.
+/// What a client asks for whose endpoint names the table already, so that its paths go on behind
+/// the table. None of it can be done; the service looks for the table before it says why, and
+/// clients tell their users by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misaddressed {
     /// `POST /T/Tables`: understood as the insert of an entity that has no keys.
@@ -157,7 +159,8 @@ pub struct EntityQuery {
     pub from: Option<Continuation>,
 }
 
-/// The first entity of the next page. Complete in itself: it survives restarts, and no server keeps anything for it.
+/// The first entity of the next page. Complete in itself: it survives restarts, and no server keeps
+/// anything for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Continuation {
     /// The partition to go on in.

@@ -57,8 +57,8 @@ impl fmt::Display for TableName {
     }
 }
 
-/// One incarnation of one table. Never given out twice: a table dropped and created again has another id, so that a
-/// late write cannot reach the new one.
+/// One incarnation of one table. Never given out twice: a table dropped and created again has
+/// another id, so that a late write cannot reach the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(u64);
 

@@ -4,8 +4,9 @@ use std::fmt;
 
 /// Unicode text by its bytes, which are UTF-8: whoever makes one has checked them.
 ///
-/// Safe code cannot take that word for it, so reading the text as a `str` checks it again. Most readers need no `str`: an
-/// answer is put together from bytes, and the order of texts is an order of their bytes.
+/// Safe code cannot take that word for it, so reading the text as a `str` checks it again. Most
+/// readers need no `str`: an answer is put together from bytes, and the order of texts is an order
+/// of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Text<'a>(&'a [u8]);
 
@@ -76,7 +77,12 @@ mod tests {
         for text in ["", "plain", "é", "a 😀 behind more than sixteen bytes of ASCII"] {
             assert_eq!(Text::from_utf8(text.as_bytes()).map(Text::as_str), Some(text));
         }
-        for bytes in [&[0xff][..], &[0xed, 0xa0, 0x80], &[b'a', 0xc3], b"more than sixteen bytes of ASCII\x80"] {
+        for bytes in [
+            &[0xff][..],
+            &[0xed, 0xa0, 0x80],
+            &[b'a', 0xc3],
+            b"more than sixteen bytes of ASCII\x80",
+        ] {
             assert_eq!(Text::from_utf8(bytes), None, "{bytes:02x?}");
         }
     }

@@ -1,4 +1,5 @@
-//! Points in time as the service counts them: ticks of 100 ns from 1601 to the end of 9999, always UTC.
+//! Points in time as the service counts them: ticks of 100 ns from 1601 to the end of 9999, always
+//! UTC.
 
 use std::fmt;
 
@@ -25,7 +26,8 @@ pub enum DateTimeError {
     /// Not a date at all.
     #[error("not a date and time")]
     Malformed,
-    /// A date before 1601 or after 9999; printed as the service prints it in its refusal, `MM/dd/yyyy HH:mm:ss`.
+    /// A date before 1601 or after 9999; printed as the service prints it in its refusal,
+    /// `MM/dd/yyyy HH:mm:ss`.
     #[error("{0} is out of range")]
     OutOfRange(String),
 }
@@ -48,12 +50,14 @@ impl DateTime {
         self.0
     }
 
-    /// The time `since_epoch` after 1970-01-01, cut to a tick; a clock beyond 9999 reads as the end of 9999.
+    /// The time `since_epoch` after 1970-01-01, cut to a tick; a clock beyond 9999 reads as the end
+    /// of 9999.
     #[must_use]
     pub fn from_unix(since_epoch: std::time::Duration) -> Self {
         let seconds = UNIX_EPOCH_SECONDS.saturating_add(since_epoch.as_secs());
-        let ticks =
-            seconds.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(since_epoch.subsec_nanos()) / 100);
+        let ticks = seconds
+            .saturating_mul(TICKS_PER_SECOND)
+            .saturating_add(u64::from(since_epoch.subsec_nanos()) / 100);
         Self(ticks.min(Self::MAX.0))
     }
 
@@ -63,8 +67,8 @@ impl DateTime {
         (self.0 / TICKS_PER_SECOND) as i64 - UNIX_EPOCH_SECONDS as i64
     }
 
-    /// Reads ISO 8601: a date, optionally a time with up to seven fraction digits (more are cut), optionally a zone.
-    /// No zone means UTC.
+    /// Reads ISO 8601: a date, optionally a time with up to seven fraction digits (more are cut),
+    /// optionally a zone. No zone means UTC.
     ///
     /// # Errors
     /// If the text is malformed or the time is outside the service's range.
@@ -87,7 +91,8 @@ impl DateTime {
     fn split(self) -> (String, u64) {
         let seconds = (self.0 / TICKS_PER_SECOND) as i64;
         let (day, second) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
-        let date = Date::from_julian_day(EPOCH_JULIAN_DAY + day as i32).expect("a DateTime lies between 1601 and 9999");
+        let date = Date::from_julian_day(EPOCH_JULIAN_DAY + day as i32)
+            .expect("a DateTime lies between 1601 and 9999");
         let text = format!(
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
             date.year(),
@@ -167,7 +172,9 @@ impl Reader<'_> {
     fn digits(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
-        digits.iter().try_fold(0, |value, &digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))
+        digits.iter().try_fold(0, |value, &digit| {
+            digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
+        })
     }
 
     fn expect(&mut self, byte: u8) -> Option<()> {
@@ -247,9 +254,16 @@ mod tests {
             ("2024-02-29T23:30:00-01:00", "2024-03-01T00:30:00Z"),
             ("2024-02-29T23:30:00.5", "2024-02-29T23:30:00.5Z"),
         ] {
-            assert_eq!(DateTime::parse(text).map(|at| at.to_string()), Ok(trimmed.to_owned()), "{text}");
+            assert_eq!(
+                DateTime::parse(text).map(|at| at.to_string()),
+                Ok(trimmed.to_owned()),
+                "{text}"
+            );
         }
-        assert_eq!(DateTime::parse("2020-07-23T16:43:14Z").unwrap().to_text_full(), "2020-07-23T16:43:14.0000000Z");
+        assert_eq!(
+            DateTime::parse("2020-07-23T16:43:14Z").unwrap().to_text_full(),
+            "2020-07-23T16:43:14.0000000Z"
+        );
         assert_eq!(DateTime::MIN.to_string(), "1601-01-01T00:00:00Z");
         assert_eq!(DateTime::MAX.to_string(), "9999-12-31T23:59:59.9999999Z");
     }
@@ -275,7 +289,10 @@ mod tests {
             DateTime::parse("0001-01-01T00:00:00Z"),
             Err(DateTimeError::OutOfRange("01/01/0001 00:00:00".into()))
         );
-        assert!(matches!(DateTime::parse("1600-12-31T23:59:59.9999999Z"), Err(DateTimeError::OutOfRange(_))));
+        assert!(matches!(
+            DateTime::parse("1600-12-31T23:59:59.9999999Z"),
+            Err(DateTimeError::OutOfRange(_))
+        ));
     }
 
     #[test]

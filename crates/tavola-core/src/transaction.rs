@@ -11,12 +11,13 @@ use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::operation::EntityOperation;
 use crate::refusal::Refusal;
 
-/// Up to 100 operations on different entities of one partition, all or nothing. Every write of the service is one; a
-/// single insert is a group of one.
+/// Up to 100 operations on different entities of one partition, all or nothing. Every write of the
+/// service is one; a single insert is a group of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntityGroupTransaction {
     partition_key: PartitionKey,
-    /// Shared: a store may keep a transaction while whoever asked waits, and neither should copy its entities.
+    /// Shared: a store may keep a transaction while whoever asked waits, and neither should copy
+    /// its entities.
     operations: Arc<Vec<EntityOperation>>,
 }
 
@@ -65,7 +66,11 @@ impl EntityGroupTransaction {
 
     fn check_rows_differ(&self) -> Result<(), FailedOperation> {
         let mut seen = HashSet::with_capacity(self.operations.len());
-        match self.operations.iter().position(|operation| !seen.insert(operation.row_key().as_str())) {
+        match self
+            .operations
+            .iter()
+            .position(|operation| !seen.insert(operation.row_key().as_str()))
+        {
             Some(index) => Err(FailedOperation { index, refusal: Refusal::DuplicateRow }),
             None => Ok(()),
         }
@@ -124,8 +129,9 @@ impl Change<'_> {
     }
 }
 
-/// Decides what `operation` does to a row that stands at `current`. Pure: a store that loses a race reads again and
-/// calls it again. `version` must be above every version that the partition has seen.
+/// Decides what `operation` does to a row that stands at `current`. Pure: a store that loses a race
+/// reads again and calls it again. `version` must be above every version that the partition has
+/// seen.
 ///
 /// # Errors
 /// The domain's refusal; then nothing of the transaction may be written.
@@ -136,7 +142,10 @@ pub fn decide<'a>(
     version: Timestamp,
 ) -> Result<Change<'a>, Refusal> {
     let standing = current.map(EntityView::timestamp);
-    assert!(standing.is_none_or(|standing| standing < version), "a new version follows every version of its partition");
+    assert!(
+        standing.is_none_or(|standing| standing < version),
+        "a new version follows every version of its partition"
+    );
     let put = |properties| Ok(Change::Put { properties, timestamp: version });
     match operation {
         EntityOperation::Insert(_) if current.is_some() => Err(Refusal::EntityAlreadyExists),
@@ -151,7 +160,10 @@ pub fn decide<'a>(
                 return put(Cow::Borrowed(new.properties()));
             };
             let merged = Properties::merged(current, new.properties())?;
-            check_entity_bytes(&EntityKey::new(partition_key.clone(), new.row_key().clone()), &merged)?;
+            check_entity_bytes(
+                &EntityKey::new(partition_key.clone(), new.row_key().clone()),
+                &merged,
+            )?;
             put(Cow::Owned(merged))
         }
         EntityOperation::Delete(_, wanted) => {
@@ -180,8 +192,12 @@ mod tests {
     }
 
     fn new_entity(row: &str, property: &str) -> NewEntity {
-        let properties = Properties::new(vec![(PropertyName::new(property).unwrap(), EdmValue::Int32(1))]).unwrap();
-        NewEntity::new(EntityKey::new(partition("p"), RowKey::new(row).unwrap()), properties).unwrap().1
+        let properties =
+            Properties::new(vec![(PropertyName::new(property).unwrap(), EdmValue::Int32(1))])
+                .unwrap();
+        NewEntity::new(EntityKey::new(partition("p"), RowKey::new(row).unwrap()), properties)
+            .unwrap()
+            .1
     }
 
     fn version(number: u64) -> Timestamp {
@@ -191,7 +207,9 @@ mod tests {
     /// One line of the table below: what is stored, the operation, its `If-Match`, and the result.
     fn check(line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [stored, operation, if_match, expected] = words[..] else { panic!("four words: {line}") };
+        let [stored, operation, if_match, expected] = words[..] else {
+            panic!("four words: {line}")
+        };
         let wanted = match if_match {
             "-" => Precondition::None,
             "*" => Precondition::Exists,
@@ -250,9 +268,13 @@ mod tests {
 
     #[test]
     fn rules_of_a_group() {
-        let insert = |pk: &str, row: &str| (partition(pk), EntityOperation::Insert(new_entity(row, "a")));
-        let failed = |operations| EntityGroupTransaction::new(operations).map_err(|f| (f.index, f.refusal)).map(|_| ());
-        let rows = |count: usize| (0..count).map(|n| insert("p", &n.to_string())).collect::<Vec<_>>();
+        let insert =
+            |pk: &str, row: &str| (partition(pk), EntityOperation::Insert(new_entity(row, "a")));
+        let failed = |operations| {
+            EntityGroupTransaction::new(operations).map_err(|f| (f.index, f.refusal)).map(|_| ())
+        };
+        let rows =
+            |count: usize| (0..count).map(|n| insert("p", &n.to_string())).collect::<Vec<_>>();
         assert_eq!(failed(rows(100)), Ok(()));
         assert_eq!(failed(rows(101)), Err((99, Refusal::TooManyOperations)));
         assert_eq!(failed(vec![]), Err((0, Refusal::EmptyTransaction)));
@@ -272,6 +294,9 @@ mod tests {
         let stored = Entity { key: key.clone(), timestamp: version(1), properties: wide("a", 200) };
         let (_, new) = NewEntity::new(key, wide("b", 53)).unwrap();
         let merge = EntityOperation::Merge(new, Precondition::None);
-        assert_eq!(decide(&partition("p"), &merge, Some(&stored), version(2)), Err(Refusal::TooManyProperties));
+        assert_eq!(
+            decide(&partition("p"), &merge, Some(&stored), version(2)),
+            Err(Refusal::TooManyProperties)
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! An open that is refused leaves the data folder as it was, to the byte.
 //!
-//! What can be found out without writing is found out first: who may write here, whether the disk has room for it, and
-//! whether the engine can read everything, which it is asked for in a mode that writes nothing. Only then may the engine
-//! write. And if it fails after all, what it left is taken back.
+//! What can be found out without writing is found out first: who may write here, whether the disk
+//! has room for it, and whether the engine can read everything, which it is asked for in a mode
+//! that writes nothing. Only then may the engine write. And if it fails after all, what it left is
+//! taken back.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,7 +25,8 @@ const CURRENT: &str = "CURRENT";
 const INFO_LOG: &str = "LOG";
 const INFO_LOG_OLD_PREFIX: &str = "LOG.old.";
 
-/// Refuses a folder in which this process may not do what an open needs, and names the first file that is in the way.
+/// Refuses a folder in which this process may not do what an open needs, and names the first file
+/// that is in the way.
 pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
     let (read, write) = (Access::READ_OK, Access::READ_OK | Access::WRITE_OK);
     for path in [folder, engine_path] {
@@ -36,7 +38,8 @@ pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), Open
     }
     for name in names(engine_path)? {
         let path = engine_path.join(&name);
-        let is_written = name == "LOCK" || path.extension().is_some_and(|extension| extension == "log");
+        let is_written =
+            name == "LOCK" || path.extension().is_some_and(|extension| extension == "log");
         if is_written { may(&path, write, "write")? } else { may(&path, read, "read")? }
     }
     Ok(())
@@ -45,12 +48,14 @@ pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), Open
 /// An open writes a few small files, beside what it makes of the logs.
 const OPEN_BYTES: u64 = 1024 * 1024;
 
-/// Refuses a disk on which an open would fail half-way. The engine reserves room for a log beyond its end, and gives that of
-/// a server that was killed back before it needs any.
+/// Refuses a disk on which an open would fail half-way. The engine reserves room for a log beyond
+/// its end, and gives that of a server that was killed back before it needs any.
 pub(crate) fn check_room(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
     let Ok(status) = rustix::fs::statvfs(engine_path) else { return Ok(()) };
     let (mut free, mut needed) = (status.f_bavail.saturating_mul(status.f_frsize), OPEN_BYTES);
-    for (_, log) in numbered(engine_path, "log").map_err(OpenError::io("read the folder", engine_path))? {
+    for (_, log) in
+        numbered(engine_path, "log").map_err(OpenError::io("read the folder", engine_path))?
+    {
         let Ok(log) = fs::metadata(&log) else { continue };
         needed = needed.saturating_add(log.len());
         free = free.saturating_add((log.blocks() * BLOCK_BYTES).saturating_sub(log.len()));
@@ -69,7 +74,9 @@ const BLOCK_BYTES: u64 = 512;
 pub(crate) fn check_readable(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
     may(folder, Access::READ_OK | Access::EXEC_OK, "look into")?;
     may(engine_path, Access::READ_OK | Access::EXEC_OK, "look into")?;
-    names(engine_path)?.iter().try_for_each(|name| may(&engine_path.join(name), Access::READ_OK, "read"))
+    names(engine_path)?
+        .iter()
+        .try_for_each(|name| may(&engine_path.join(name), Access::READ_OK, "read"))
 }
 
 fn may(path: &Path, wanted: Access, action: &'static str) -> Result<(), OpenError> {
@@ -106,7 +113,12 @@ impl Attempt {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(OpenError::io("read", &current)(error)),
         };
-        Ok(Self { engine_path: engine_path.to_owned(), names: names(engine_path)?, current, torn: None })
+        Ok(Self {
+            engine_path: engine_path.to_owned(),
+            names: names(engine_path)?,
+            current,
+            torn: None,
+        })
     }
 
     /// Cuts off the torn end of the record of files, and remembers it.
@@ -184,23 +196,43 @@ mod tests {
     fn everything_that_a_failed_open_did_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for (name, text) in [("CURRENT", "MANIFEST-1\n"), ("MANIFEST-1", "one"), ("LOG", "old"), ("7.log", "writes")] {
+        for (name, text) in [
+            ("CURRENT", "MANIFEST-1\n"),
+            ("MANIFEST-1", "one"),
+            ("LOG", "old"),
+            ("7.log", "writes"),
+        ] {
             fs::write(path(name), text).unwrap();
         }
         let attempt = Attempt::begin(folder.path()).unwrap();
         fs::rename(path("LOG"), path("LOG.old.17")).unwrap();
-        for (name, text) in [("LOG", "new"), ("MANIFEST-2", "two"), ("CURRENT", "MANIFEST-2\n"), ("8.sst", "rows")] {
+        for (name, text) in
+            [("LOG", "new"), ("MANIFEST-2", "two"), ("CURRENT", "MANIFEST-2\n"), ("8.sst", "rows")]
+        {
             fs::write(path(name), text).unwrap();
         }
         attempt.take_back();
         let mut left: Vec<(String, String)> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap())
-            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+            .map(|entry| {
+                (
+                    entry.file_name().into_string().unwrap(),
+                    fs::read_to_string(entry.path()).unwrap(),
+                )
+            })
             .collect();
         left.sort();
         let left: Vec<_> = left.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        assert_eq!(left, [("7.log", "writes"), ("CURRENT", "MANIFEST-1\n"), ("LOG", "old"), ("MANIFEST-1", "one")]);
+        assert_eq!(
+            left,
+            [
+                ("7.log", "writes"),
+                ("CURRENT", "MANIFEST-1\n"),
+                ("LOG", "old"),
+                ("MANIFEST-1", "one")
+            ]
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A table file of which a block was found damaged while the store serves.
 //!
-//! The engine stops taking writes for good when a compaction meets such a block, and nothing that can be asked of it in
-//! this process ends that: its severity for a damaged block in a compaction is "unrecoverable". But it only meets the
-//! block if it compacts. So from the moment on at which a damaged file is known, by a read or by a compaction, nothing is
-//! compacted any more: the file is left alone, and writes are taken. A note in the data folder keeps that over a restart.
+//! The engine stops taking writes for good when a compaction meets such a block, and nothing that
+//! can be asked of it in this process ends that: its severity for a damaged block in a compaction
+//! is "unrecoverable". But it only meets the block if it compacts. So from the moment on at which a
+//! damaged file is known, by a read or by a compaction, nothing is compacted any more: the file is
+//! left alone, and writes are taken. A note in the data folder keeps that over a restart.
 
 use std::fs;
 use std::io::{self, Write};
@@ -33,7 +34,8 @@ impl Damage {
     /// From an error of the engine, if it names a table file.
     fn of(message: &str) -> Option<Self> {
         let (before, _) = message.split_once(".sst")?;
-        let digits = before.len() - before.trim_end_matches(|character: char| character.is_ascii_digit()).len();
+        let digits = before.len()
+            - before.trim_end_matches(|character: char| character.is_ascii_digit()).len();
         let file = format!("{}.sst", &before[before.len() - digits..]);
         (digits > 0).then(|| Self { file, what: message.replace(['\n', '\r'], " ") })
     }
@@ -56,8 +58,8 @@ pub(crate) struct DamageNote {
 }
 
 impl DamageNote {
-    /// Reads the note of a folder. One about a file that is gone, or sound again, says nothing any more; `forget_old` removes
-    /// it.
+    /// Reads the note of a folder. One about a file that is gone, or sound again, says nothing any
+    /// more; `forget_old` removes it.
     pub(crate) fn read(folder: &Path, engine_path: &Path) -> Result<Self, OpenError> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {
@@ -65,7 +67,8 @@ impl DamageNote {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(OpenError::io("read", &path)(error)),
         };
-        let known = Damage::parse(&text).filter(|damage| is_damaged(&engine_path.join(&damage.file)));
+        let known =
+            Damage::parse(&text).filter(|damage| is_damaged(&engine_path.join(&damage.file)));
         Ok(Self { folder: folder.to_owned(), known: RwLock::new(known) })
     }
 
@@ -125,7 +128,8 @@ fn is_damaged(path: &Path) -> bool {
         return false;
     }
     Structure::read(path).map_or(true, |structure| {
-        !structure.flaws.is_empty() || structure.data.iter().any(|block| structure.entries_of(block).is_err())
+        !structure.flaws.is_empty()
+            || structure.data.iter().any(|block| structure.entries_of(block).is_err())
     })
 }
 
@@ -152,7 +156,11 @@ mod tests {
         std::fs::create_dir(&engine).unwrap();
         std::fs::write(engine.join("000012.sst"), "not a table file").unwrap();
         let note = DamageNote::read(folder.path(), &engine).unwrap();
-        assert!(!note.is_there() && note.add("it is bad: store/000012.sst") && !note.add("and store/000013.sst"));
+        assert!(
+            !note.is_there()
+                && note.add("it is bad: store/000012.sst")
+                && !note.add("and store/000013.sst")
+        );
         let after = DamageNote::read(folder.path(), &engine).unwrap();
         assert_eq!(after.advice(), note.advice());
         let advice = after.advice().unwrap();

@@ -1,9 +1,10 @@
 //! How much room the disk has, and what may still be written.
 //!
-//! An engine that meets the end of the disk in the middle of a write leaves that write's outcome unknown. So the last
-//! bytes are kept in reserve: below them writes are refused before the engine hears of them, which is clean, costs the
-//! reads nothing, and ends by itself when there is room (docs/decisions/005-a-full-disk.md). Half of the reserve is for
-//! what makes room; the rest is the engine's, which must be able to bring its memory to disk.
+//! An engine that meets the end of the disk in the middle of a write leaves that write's outcome
+//! unknown. So the last bytes are kept in reserve: below them writes are refused before the engine
+//! hears of them, which is clean, costs the reads nothing, and ends by itself when there is room
+//! (docs/decisions/005-a-full-disk.md). Half of the reserve is for what makes room; the rest is the
+//! engine's, which must be able to bring its memory to disk.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use crate::options::Options;
 pub(crate) enum Room {
     /// Everything.
     Enough,
-    /// Only what makes room: deletions, and the small rows of system tables that the drop of a table needs.
+    /// Only what makes room: deletions, and the small rows of system tables that the drop of a
+    /// table needs.
     OnlyToShrink,
     /// Nothing.
     Nothing,
@@ -36,19 +38,22 @@ impl DiskSpace {
     }
 
     pub(crate) fn room(&self) -> Room {
-        // A file system that cannot say gets the benefit of the doubt: the engine will meet its end.
+        // A file system that cannot say gets the benefit of the doubt: the engine will meet its
+        // end.
         self.free_bytes().map_or(Room::Enough, |free_bytes| room(free_bytes, self.reserve_bytes))
     }
 
     /// True if there is enough for an engine that met the end of the disk to recover.
     pub(crate) fn is_enough_for_engine(&self) -> bool {
-        self.free_bytes().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.max(self.engine_bytes))
+        self.free_bytes()
+            .is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.max(self.engine_bytes))
     }
 
     /// The state in words for people.
     pub(crate) fn describe(&self) -> String {
         const MIB: u64 = 1024 * 1024;
-        let (free, reserve) = (self.free_bytes().unwrap_or(0) / MIB, self.reserve_bytes.div_ceil(MIB));
+        let (free, reserve) =
+            (self.free_bytes().unwrap_or(0) / MIB, self.reserve_bytes.div_ceil(MIB));
         format!(
             "the disk of {} is full: {free} MiB are free and {reserve} MiB are kept in reserve (store.reserve_mb). Make \
              room; writes are taken again as soon as there is some",
@@ -85,19 +90,28 @@ mod tests {
 
     #[test]
     fn half_of_the_reserve_is_for_making_room() {
-        for (free_bytes, expected) in
-            [(101, Room::Enough), (100, Room::Enough), (99, Room::OnlyToShrink), (50, Room::OnlyToShrink)]
-        {
+        for (free_bytes, expected) in [
+            (101, Room::Enough),
+            (100, Room::Enough),
+            (99, Room::OnlyToShrink),
+            (50, Room::OnlyToShrink),
+        ] {
             assert_eq!(room(free_bytes, 100), expected, "{free_bytes}");
         }
         assert_eq!((room(49, 100), room(0, 100)), (Room::Nothing, Room::Nothing));
-        assert_eq!(room(0, 0), Room::Enough, "without a reserve nothing is refused before the engine does");
+        assert_eq!(
+            room(0, 0),
+            Room::Enough,
+            "without a reserve nothing is refused before the engine does"
+        );
     }
 
     #[test]
     fn asks_the_file_system() {
         let folder = tempfile::tempdir().unwrap();
-        let space = |reserve_bytes| DiskSpace::new(folder.path(), &Options { reserve_bytes, ..Options::default() });
+        let space = |reserve_bytes| {
+            DiskSpace::new(folder.path(), &Options { reserve_bytes, ..Options::default() })
+        };
         assert_eq!(space(1).room(), Room::Enough);
         let greedy = space(u64::MAX);
         assert_eq!(greedy.room(), Room::Nothing);

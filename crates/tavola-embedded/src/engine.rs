@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rocksdb::{Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, WriteOptions, properties};
+use rocksdb::{
+    Cache, DB, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, WriteOptions, properties,
+};
 use tavola_core::Timestamp;
 use tavola_store::StoreError;
 
@@ -22,7 +24,8 @@ use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
 use crate::private_files::make_private;
 use crate::row_cache::RowCache;
 
-/// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little endian.
+/// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little
+/// endian.
 const LAST_VERSION_KEY: &[u8] = b"\0\0\0\0\0\0\0\0last-version";
 const LAST_VERSION_FORMAT: u8 = 1;
 
@@ -45,7 +48,8 @@ pub(crate) fn last_version_from(value: &[u8]) -> Option<Timestamp> {
 
 /// The open engine.
 pub(crate) struct Engine {
-    // Before the folder: fields are dropped in order, and the lock must outlive the engine's threads.
+    // Before the folder: fields are dropped in order, and the lock must outlive the engine's
+    // threads.
     pub(crate) db: DB,
     cache: Cache,
     cached: ReadOptions,
@@ -80,8 +84,22 @@ impl Engine {
         let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        let (manner, rows) = (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
-        Ok(Self { db, cache, cached, anywhere, synced, space, mark, synced_to, manner, rows, damage, _folder: folder })
+        let (manner, rows) =
+            (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
+        Ok(Self {
+            db,
+            cache,
+            cached,
+            anywhere,
+            synced,
+            space,
+            mark,
+            synced_to,
+            manner,
+            rows,
+            damage,
+            _folder: folder,
+        })
     }
 
     /// Reads every row of a folder without changing anything in it.
@@ -91,7 +109,11 @@ impl Engine {
         row: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), rocksdb::Error> {
         let options = Options::default();
-        let db = DB::open_for_read_only(&options.engine(&options.cache(), false, logs), engine_path, false)?;
+        let db = DB::open_for_read_only(
+            &options.engine(&options.cache(), false, logs),
+            engine_path,
+            false,
+        )?;
         let mut read = read_anywhere();
         read.fill_cache(false);
         let mut iterator = db.raw_iterator_opt(read);
@@ -105,7 +127,8 @@ impl Engine {
 
     /// The highest version that was ever given out.
     pub(crate) fn last_version(&self, folder: &Path) -> Result<Timestamp, OpenError> {
-        last_version_of(&self.db).map_err(|what| OpenError::Damaged { folder: folder.to_owned(), what })
+        last_version_of(&self.db)
+            .map_err(|what| OpenError::Damaged { folder: folder.to_owned(), what })
     }
 
     /// Which file is damaged and what to do, if that is known.
@@ -113,7 +136,8 @@ impl Engine {
         self.damage.advice()
     }
 
-    /// True if nothing may be compacted: a compaction would meet damage, and the engine would stop taking writes.
+    /// True if nothing may be compacted: a compaction would meet damage, and the engine would stop
+    /// taking writes.
     pub(crate) fn must_not_compact(&self) -> bool {
         self.damage.is_there()
     }
@@ -142,7 +166,10 @@ impl Engine {
         if error.kind() != ErrorKind::Corruption || !self.damage.add(error.as_ref()) {
             return;
         }
-        tracing::error!(advice = self.damage.advice(), "a table file is damaged; from now on nothing is compacted");
+        tracing::error!(
+            advice = self.damage.advice(),
+            "a table file is damaged; from now on nothing is compacted"
+        );
         if let Err(error) = self.db.set_options(&[("disable_auto_compactions", "true")]) {
             tracing::error!(%error, "compactions cannot be stopped");
         }
@@ -153,17 +180,24 @@ impl Engine {
         self.db.get_pinned_opt(key, &self.cached).map_err(|error| self.read_error(error))
     }
 
-    /// A value from wherever it is. May wait for the disk while others wait for us, of which note is taken.
+    /// A value from wherever it is. May wait for the disk while others wait for us, of which note
+    /// is taken.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.manner.watch(|| self.db.get_pinned_opt(key, &self.anywhere)).map_err(|error| self.store_error(error))
+        self.manner
+            .watch(|| self.db.get_pinned_opt(key, &self.anywhere))
+            .map_err(|error| self.store_error(error))
     }
 
     /// The same on a thread that may wait.
-    pub(crate) fn get_patiently(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+    pub(crate) fn get_patiently(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
         self.db.get_pinned_opt(key, &self.anywhere).map_err(|error| self.store_error(error))
     }
 
-    /// Calls `row` with each key and value from `start` up to `end`, until it returns false. May wait for the disk.
+    /// Calls `row` with each key and value from `start` up to `end`, until it returns false. May
+    /// wait for the disk.
     ///
     /// The rows are those of one moment: an iterator of the engine is a snapshot.
     ///
@@ -269,7 +303,8 @@ impl std::fmt::Debug for Engine {
 /// Why a read that others wait behind gave nothing.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// It would take longer than was allowed: the disk must be asked, or many deleted rows lie on the way.
+    /// It would take longer than was allowed: the disk must be asked, or many deleted rows lie on
+    /// the way.
     TakesLonger,
     Failed(StoreError),
 }
@@ -284,7 +319,9 @@ impl From<StoreError> for ReadError {
 impl From<ReadError> for StoreError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::TakesLonger => Self::Unavailable { reason: "a read was not finished".to_owned(), source: None },
+            ReadError::TakesLonger => {
+                Self::Unavailable { reason: "a read was not finished".to_owned(), source: None }
+            }
             ReadError::Failed(error) => error,
         }
     }
@@ -298,17 +335,20 @@ pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
     }
 }
 
-/// The engine tells a full disk from other trouble only in words. It recovers from this one by itself.
+/// The engine tells a full disk from other trouble only in words. It recovers from this one by
+/// itself.
 fn is_no_space(error: &rocksdb::Error) -> bool {
-    error.kind() == ErrorKind::IOError && error.as_ref().starts_with("IO error: No space left on device")
+    error.kind() == ErrorKind::IOError
+        && error.as_ref().starts_with("IO error: No space left on device")
 }
 
 /// The highest version that was ever given out; or what is wrong with its record.
 pub(crate) fn last_version_of(db: &DB) -> Result<Timestamp, String> {
     match db.get_pinned(LAST_VERSION_KEY) {
         Ok(None) => Ok(Timestamp::MIN),
-        Ok(Some(value)) => last_version_from(&value)
-            .ok_or_else(|| "the record of the last version is not one that this software writes".to_owned()),
+        Ok(Some(value)) => last_version_from(&value).ok_or_else(|| {
+            "the record of the last version is not one that this software writes".to_owned()
+        }),
         Err(error) => Err(error.into_string()),
     }
 }

@@ -163,7 +163,9 @@ fn advice(error: &io::Error) -> String {
                  as its owner"
             )
         }
-        io::ErrorKind::ReadOnlyFilesystem => ". The file system is mounted read-only: mount it for writing".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => {
+            ". The file system is mounted read-only: mount it for writing".to_owned()
+        }
         _ => String::new(),
     }
 }

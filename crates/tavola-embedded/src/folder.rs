@@ -31,8 +31,8 @@ const IGNORED: [&str; 2] = ["lost+found", MARKER_UNFINISHED];
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
-    /// Holds the lock; the system releases it with the process, however that ends. Without its marker there is nothing
-    /// to lock, and no server can have the folder either.
+    /// Holds the lock; the system releases it with the process, however that ends. Without its
+    /// marker there is nothing to lock, and no server can have the folder either.
     _lock: Option<File>,
     /// What this open made, outermost first.
     made: Vec<PathBuf>,
@@ -74,13 +74,16 @@ impl DataFolder {
         remove(&self.made);
     }
 
-    /// Takes a folder that exists, and leaves it as it is. What is wrong with its marker is reported.
+    /// Takes a folder that exists, and leaves it as it is. What is wrong with its marker is
+    /// reported.
     pub(crate) fn existing(path: &Path, report: &mut Report) -> Result<Self, OpenError> {
         let marker = path.join(MARKER);
         let engine = path.join(ENGINE_FOLDER);
         match fs::metadata(&engine) {
             Ok(engine) if engine.is_dir() => {}
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Err(OpenError::io("look into", &engine)(error));
             }
             _ => return Err(OpenError::Missing { folder: path.to_owned() }),
@@ -118,8 +121,11 @@ impl DataFolder {
 
 /// Makes a folder with those above it, and adds those that it made.
 fn make_folder(path: &Path, made: &mut Vec<PathBuf>) -> Result<(), OpenError> {
-    let missing: Vec<PathBuf> =
-        path.ancestors().take_while(|above| *above != Path::new("") && !above.exists()).map(Path::to_owned).collect();
+    let missing: Vec<PathBuf> = path
+        .ancestors()
+        .take_while(|above| *above != Path::new("") && !above.exists())
+        .map(Path::to_owned)
+        .collect();
     made.extend(missing.into_iter().rev());
     create_folder(path)
 }
@@ -127,7 +133,8 @@ fn make_folder(path: &Path, made: &mut Vec<PathBuf>) -> Result<(), OpenError> {
 /// Takes back what was made: files, and folders that are empty.
 fn remove(made: &[PathBuf]) {
     for path in made.iter().rev() {
-        let _is_gone_or_in_use = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        let _is_gone_or_in_use =
+            if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
     }
 }
 
@@ -161,7 +168,9 @@ fn write_marker(path: &Path) -> Result<(), OpenError> {
 }
 
 pub(crate) fn sync_folder(path: &Path) -> Result<(), OpenError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(OpenError::io("sync the folder", path))
+    File::open(path)
+        .and_then(|folder| folder.sync_all())
+        .map_err(OpenError::io("sync the folder", path))
 }
 
 fn lock(folder: &Path, marker: &Path) -> Result<File, OpenError> {
@@ -169,16 +178,20 @@ fn lock(folder: &Path, marker: &Path) -> Result<File, OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: folder.to_owned() }),
-        // Some network file systems have no locks; the engine's own lock file stands behind this one.
+        // Some network file systems have no locks; the engine's own lock file stands behind this
+        // one.
         Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(file),
-        Err(TryLockError::Error(source)) => Err(OpenError::Io { action: "lock", path: marker.to_owned(), source }),
+        Err(TryLockError::Error(source)) => {
+            Err(OpenError::Io { action: "lock", path: marker.to_owned(), source })
+        }
     }
 }
 
 fn check_format(folder: &Path, marker: &Path) -> Result<(), OpenError> {
     let bytes = fs::read(marker).map_err(OpenError::io("read", marker))?;
     let text = String::from_utf8_lossy(&bytes);
-    let version = text.lines().next().and_then(|line| line.strip_prefix(MARKER_PREFIX)?.parse().ok());
+    let version =
+        text.lines().next().and_then(|line| line.strip_prefix(MARKER_PREFIX)?.parse().ok());
     match version {
         Some(FORMAT_VERSION) => Ok(()),
         Some(found) if found > FORMAT_VERSION => {
@@ -186,7 +199,9 @@ fn check_format(folder: &Path, marker: &Path) -> Result<(), OpenError> {
         }
         _ => Err(OpenError::Damaged {
             folder: folder.to_owned(),
-            what: format!("its file {MARKER} does not begin with \"{MARKER_PREFIX}\" and a format number"),
+            what: format!(
+                "its file {MARKER} does not begin with \"{MARKER_PREFIX}\" and a format number"
+            ),
         }),
     }
 }

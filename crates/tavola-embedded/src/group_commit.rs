@@ -1,22 +1,24 @@
 //! One batch and one fsync for all who wait.
 //!
-//! Transactions wait in a queue. Two threads take turns as *leader*: the leader takes what waits, decides it, writes it
-//! as one batch with one sync, hands leadership on, and only then wakes those who waited, so that the disk is busy
-//! again while they are woken. Alone, a transaction waits for nothing but its own sync, and is not even handed over to
-//! these threads: who comes when nobody else does leads itself. Under load groups fill themselves while the disk works.
+//! Transactions wait in a queue. Two threads take turns as *leader*: the leader takes what waits,
+//! decides it, writes it as one batch with one sync, hands leadership on, and only then wakes those
+//! who waited, so that the disk is busy again while they are woken. Alone, a transaction waits for
+//! nothing but its own sync, and is not even handed over to these threads: who comes when nobody
+//! else does leads itself. Under load groups fill themselves while the disk works.
 //!
 //! Why the answers are right:
 //!
-//! - Only the leader writes, and the engine shows a write to readers after its sync (it writes the log, syncs it, then
-//!   fills the memtable). So whatever is read from the engine is durable, and a group that changes nothing needs no sync.
-//! - A transaction sees the changes of those before it in its group. They are not durable yet, but no answer of a
-//!   group leaves before its sync.
-//! - If the sync fails, nobody knows what is on disk: those who wrote get `UnknownOutcome`, and nothing more is
-//!   acknowledged until the store is opened again.
-//! - Only a full disk is a trouble that ends. The engine then stops by itself, and recovers by writing its memory to new
-//!   files and beginning a new log, so that nothing of the failed write remains in use. A write of ours that succeeds
-//!   proves that it has; until then nothing is acknowledged. An engine that fails to recover although there is room
-//!   must be opened again.
+//! - Only the leader writes, and the engine shows a write to readers after its sync (it writes the
+//!   log, syncs it, then fills the memtable). So whatever is read from the engine is durable, and a
+//!   group that changes nothing needs no sync.
+//! - A transaction sees the changes of those before it in its group. They are not durable yet, but
+//!   no answer of a group leaves before its sync.
+//! - If the sync fails, nobody knows what is on disk: those who wrote get `UnknownOutcome`, and
+//!   nothing more is acknowledged until the store is opened again.
+//! - Only a full disk is a trouble that ends. The engine then stops by itself, and recovers by
+//!   writing its memory to new files and beginning a new log, so that nothing of the failed write
+//!   remains in use. A write of ours that succeeds proves that it has; until then nothing is
+//!   acknowledged. An engine that fails to recover although there is room must be opened again.
 
 mod draft;
 mod import;
@@ -44,14 +46,16 @@ use crate::trouble::{Trouble, Troubles};
 
 /// Two: one leads while the other wakes.
 const THREADS: usize = 2;
-/// A group: large enough to keep a disk busy, small enough that its first transaction does not wait long.
+/// A group: large enough to keep a disk busy, small enough that its first transaction does not wait
+/// long.
 pub(crate) const GROUP: Bounds = Bounds { count_max: 1024, bytes_max: 8 * 1024 * 1024 };
 
-/// More answers than these take longer than it takes to wake the other thread, and somebody may come meanwhile.
+/// More answers than these take longer than it takes to wake the other thread, and somebody may
+/// come meanwhile.
 const ANSWERED_WHILE_LEADING_MAX: usize = 4;
 
-/// An engine that met the end of the disk looks for room every five seconds. One that has not recovered after this time
-/// with room met something worse on its way, and has given up.
+/// An engine that met the end of the disk looks for room every five seconds. One that has not
+/// recovered after this time with room met something worse on its way, and has given up.
 const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
 
 /// Between two questions to the engine about its own failures, unless somebody probes.
@@ -69,7 +73,8 @@ pub(crate) trait Journal: Send + Sync + 'static {
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError>;
     /// Which of these keys surely have no value, looked for together.
     fn absent(&self, keys: &[&[u8]]) -> Vec<bool>;
-    /// Writes the batch, atomically and durably. It changes these rows, and may erase others that nobody reads.
+    /// Writes the batch, atomically and durably. It changes these rows, and may erase others that
+    /// nobody reads.
     fn write(&self, batch: WriteBatch, changed: &Changed) -> Result<(), WriteError>;
     /// Writes that returned are answered next. Puts down how far they go.
     fn note_synced(&self);
@@ -149,8 +154,9 @@ impl Job {
         }
     }
 
-    /// The drop of a table takes its row out of the catalogue, puts in a smaller one, and gives back what the table took. Other
-    /// writes to system tables, such as the creation of a table, are writes like those of entities.
+    /// The drop of a table takes its row out of the catalogue, puts in a smaller one, and gives
+    /// back what the table took. Other writes to system tables, such as the creation of a table,
+    /// are writes like those of entities.
     fn makes_room(&self) -> bool {
         match self {
             Self::Commit(Commit { table, transaction, .. }) => {
@@ -211,7 +217,8 @@ struct Leader {
 }
 
 impl Leader {
-    /// A disk that had room a moment ago still has: the reserve is for far more than is written meanwhile.
+    /// A disk that had room a moment ago still has: the reserve is for far more than is written
+    /// meanwhile.
     fn room(&mut self, ask: impl FnOnce() -> Room) -> Room {
         if self.room_seen.is_some_and(|seen| seen.elapsed() < ROOM_INTERVAL) {
             return Room::Enough;
@@ -221,7 +228,8 @@ impl Leader {
         room
     }
 
-    /// The engine takes its great lock to tell how often it failed, so not every group asks; who probes wants to know.
+    /// The engine takes its great lock to tell how often it failed, so not every group asks; who
+    /// probes wants to know.
     fn is_to_ask(&mut self, is_probe: bool) -> bool {
         let is_due = self.errors_asked.is_none_or(|asked| asked.elapsed() > ERRORS_INTERVAL);
         if is_due || is_probe {
@@ -239,7 +247,10 @@ impl<J: Journal> GroupCommit<J> {
         last_version: Timestamp,
         options: &Options,
     ) -> std::io::Result<Self> {
-        let bounds = Bounds { count_max: options.queue_transactions_max, bytes_max: options.queue_bytes_max };
+        let bounds = Bounds {
+            count_max: options.queue_transactions_max,
+            bytes_max: options.queue_bytes_max,
+        };
         let shared = Arc::new(Shared {
             journal,
             counters,
@@ -265,7 +276,8 @@ impl<J: Journal> GroupCommit<J> {
         Ok(Self { shared, threads: Mutex::new(threads) })
     }
 
-    /// Carries out one transaction. Dropping the future withdraws nothing: what is in the queue is done.
+    /// Carries out one transaction. Dropping the future withdraws nothing: what is in the queue is
+    /// done.
     pub(crate) async fn commit(
         &self,
         table: TableId,
@@ -275,11 +287,25 @@ impl<J: Journal> GroupCommit<J> {
         self.refuse_if_broken()?;
         let (answer, verdict) = oneshot::channel();
         let bytes = transaction_bytes(&transaction);
-        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
+        let key = |operation: &EntityOperation| {
+            encode_key(table, transaction.partition_key(), operation.row_key())
+        };
         let keys = transaction.operations().iter().map(key).collect();
-        let job = Job::Commit(Commit { table, transaction, keys, is_absent: Vec::new(), now, bytes, answer });
+        let job = Job::Commit(Commit {
+            table,
+            transaction,
+            keys,
+            is_absent: Vec::new(),
+            now,
+            bytes,
+            answer,
+        });
         let queue = &self.shared.queue;
-        let brought = if can_step_aside() { queue.push_or_lead(job) } else { queue.push(job).map(|()| Brought::Waits) };
+        let brought = if can_step_aside() {
+            queue.push_or_lead(job)
+        } else {
+            queue.push(job).map(|()| Brought::Waits)
+        };
         match brought.map_err(|error| self.refused(error))? {
             Brought::Waits => {}
             Brought::Leads(turn, job) => self.shared.lead_in_place(turn, job),
@@ -292,11 +318,15 @@ impl<J: Journal> GroupCommit<J> {
     pub(crate) fn erase(&self, erasure: Erasure) -> Result<(), StoreError> {
         self.refuse_if_broken()?;
         let (answer, done) = oneshot::channel();
-        self.shared.queue.push_always(Job::Erase { erasure, answer }).map_err(|error| self.refused(error))?;
+        self.shared
+            .queue
+            .push_always(Job::Erase { erasure, answer })
+            .map_err(|error| self.refused(error))?;
         done.blocking_recv().unwrap_or(Err(StoreError::UnknownOutcome))
     }
 
-    /// Why writes are not taken, for people. What may have ended is looked at, so that asking again tells more.
+    /// Why writes are not taken, for people. What may have ended is looked at, so that asking again
+    /// tells more.
     pub(crate) fn health(&self) -> Result<(), String> {
         let shared = &self.shared;
         match shared.troubles.get() {
@@ -305,9 +335,12 @@ impl<J: Journal> GroupCommit<J> {
                 self.probe();
                 Err(reason)
             }
-            None if shared.journal.background_errors() > shared.background_errors_survived.load(Ordering::Relaxed) => {
+            None if shared.journal.background_errors()
+                > shared.background_errors_survived.load(Ordering::Relaxed) =>
+            {
                 self.probe();
-                Err("the storage engine failed in the background; trying whether it still writes".to_owned())
+                Err("the storage engine failed in the background; trying whether it still writes"
+                    .to_owned())
             }
             None if shared.journal.room() != Room::Enough => Err(shared.journal.describe_room()),
             None => Ok(()),
@@ -334,7 +367,8 @@ impl<J: Journal> GroupCommit<J> {
     /// Finishes what waits, takes nothing more, and ends the threads.
     pub(crate) fn close(&self) {
         self.shared.queue.close();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // Panics of the work were caught; there is nothing else that could be reported here.
             let _ = thread.join();
@@ -367,16 +401,17 @@ impl<J: Journal> Shared<J> {
             let decided = self.commit_whatever_happens(group);
             let is_quiet = decided.len() <= ANSWERED_WHILE_LEADING_MAX && self.queue.is_empty();
             let kept = is_quiet.then_some(turn);
-            // Before the answers: a log that loses any of these writes must not look like one that never had them.
+            // Before the answers: a log that loses any of these writes must not look like one that
+            // never had them.
             self.journal.note_synced();
             decided.into_iter().for_each(Decided::answer);
             drop(kept);
         }
     }
 
-    /// The turn of somebody who came alone, on its own thread: to hand a single transaction over to another thread and its
-    /// answer back takes longer than all else but the sync. The thread may serve sockets, so it lets another one do that
-    /// meanwhile.
+    /// The turn of somebody who came alone, on its own thread: to hand a single transaction over to
+    /// another thread and its answer back takes longer than all else but the sync. The thread may
+    /// serve sockets, so it lets another one do that meanwhile.
     fn lead_in_place(&self, turn: Turn<'_, Job>, job: Job) {
         tokio::task::block_in_place(|| {
             let decided = self.commit_whatever_happens(vec![job]);
@@ -400,9 +435,13 @@ impl<J: Journal> Shared<J> {
     fn commit_group(&self, leader: &mut Leader, mut group: Vec<Job>) -> Vec<Decided> {
         let is_probe = self.is_probing.swap(false, Ordering::Relaxed);
         if let Err(trouble) = self.recover(leader) {
-            return group.into_iter().map(|job| Decided::refuse(job, || trouble.refusal())).collect();
+            return group
+                .into_iter()
+                .map(|job| Decided::refuse(job, || trouble.refusal()))
+                .collect();
         }
-        let background_errors = leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
+        let background_errors =
+            leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
         look_for_inserts(&*self.journal, &mut group);
         let mut draft = Draft::new(&*self.journal, leader.last_version);
         let mut decided = self.decide(leader, &mut draft, group);
@@ -429,16 +468,23 @@ impl<J: Journal> Shared<J> {
     }
 
     /// Decides what the disk has room for, and refuses the rest.
-    fn decide(&self, leader: &mut Leader, draft: &mut Draft<'_, J>, group: Vec<Job>) -> Vec<Decided> {
+    fn decide(
+        &self,
+        leader: &mut Leader,
+        draft: &mut Draft<'_, J>,
+        group: Vec<Job>,
+    ) -> Vec<Decided> {
         let room = leader.room(|| self.journal.room());
-        // Not each time: near the border it comes and goes with every file that the engine tidies away.
+        // Not each time: near the border it comes and goes with every file that the engine tidies
+        // away.
         let is_said = leader.full_logged.is_some_and(|at| at.elapsed() < FULL_LOG_INTERVAL);
         if room != Room::Enough && !is_said {
             tracing::error!(reason = self.journal.describe_room(), "the store refuses writes");
             leader.full_logged = Some(Instant::now());
         }
         let full = || StoreError::Full { reason: self.journal.describe_room() };
-        let decide = |job: Job| if job.fits(room) { draft.add(job) } else { Decided::refuse(job, full) };
+        let decide =
+            |job: Job| if job.fits(room) { draft.add(job) } else { Decided::refuse(job, full) };
         group.into_iter().map(decide).collect()
     }
 
@@ -472,7 +518,9 @@ impl<J: Journal> Shared<J> {
         let has_given_up = leader.room_since.is_some_and(|since| since.elapsed() > ENGINE_RECOVERY);
         match error {
             WriteError::NoSpace(what) if has_given_up => {
-                self.troubles.broken(&format!("the disk has room again, and the engine did not recover: {what}"));
+                self.troubles.broken(&format!(
+                    "the disk has room again, and the engine did not recover: {what}"
+                ));
             }
             error => self.failed(error),
         }
@@ -514,9 +562,11 @@ impl Decided {
         Self { reply, writes: false }
     }
 
-    /// The group could not be written. Who wrote may find it on disk later; who only read may have read what is not.
+    /// The group could not be written. Who wrote may find it on disk later; who only read may have
+    /// read what is not.
     fn fail(&mut self) {
-        let error = || if self.writes { StoreError::UnknownOutcome } else { unavailable("a write failed") };
+        let error =
+            || if self.writes { StoreError::UnknownOutcome } else { unavailable("a write failed") };
         match &mut self.reply {
             Reply::Commit(_, verdict) if verdict.is_ok() => *verdict = Err(error()),
             Reply::Erase(_, done) => *done = Err(error()),
@@ -546,7 +596,8 @@ impl Decided {
 
 /// True on a thread whose other work another one can take over while it waits for the disk.
 fn can_step_aside() -> bool {
-    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 fn unavailable(reason: &str) -> StoreError {
@@ -567,14 +618,15 @@ fn transaction_bytes(transaction: &EntityGroupTransaction) -> usize {
     let properties = |properties: &Properties| properties.iter().map(property).sum::<usize>();
     let operation = |operation: &EntityOperation| {
         let payload = match operation {
-            EntityOperation::Insert(new) | EntityOperation::Replace(new, _) | EntityOperation::Merge(new, _) => {
-                properties(new.properties())
-            }
+            EntityOperation::Insert(new)
+            | EntityOperation::Replace(new, _)
+            | EntityOperation::Merge(new, _) => properties(new.properties()),
             EntityOperation::Delete(..) => 0,
         };
         128 + operation.row_key().as_str().len() + payload
     };
-    transaction.partition_key().as_str().len() + transaction.operations().iter().map(operation).sum::<usize>()
+    transaction.partition_key().as_str().len()
+        + transaction.operations().iter().map(operation).sum::<usize>()
 }
 
 impl<J> std::fmt::Debug for Shared<J> {

@@ -1,13 +1,16 @@
-//! Reads the engine's logs before the engine does, and tells a crash in the middle of a write from damage.
+//! Reads the engine's logs before the engine does, and tells a crash in the middle of a write from
+//! damage.
 //!
-//! No recovery mode of the engine draws that line where we need it (docs/decisions/001-recovery-of-the-log.md): the
-//! lenient ones silently drop acknowledged writes behind some flipped bytes, the strict one refuses a torn tail. But
-//! the line can be drawn, because we sync every write before the next begins: a crash can tear only the *last* record.
-//! So a flaw is a torn tail if no record begins behind it and it looks like bytes that never reached the disk;
-//! everything else is damage, and the folder is not opened.
+//! No recovery mode of the engine draws that line where we need it
+//! (docs/decisions/001-recovery-of-the-log.md): the lenient ones silently drop acknowledged writes
+//! behind some flipped bytes, the strict one refuses a torn tail. But the line can be drawn,
+//! because we sync every write before the next begins: a crash can tear only the *last* record. So
+//! a flaw is a torn tail if no record begins behind it and it looks like bytes that never reached
+//! the disk; everything else is damage, and the folder is not opened.
 //!
-//! How the records lie in a log is in `files::log`; a write's payload begins with its sequence number (8 bytes) and its
-//! count of changes (4 bytes), from which the next one's sequence number follows.
+//! How the records lie in a log is in `files::log`; a write's payload begins with its sequence
+//! number (8 bytes) and its count of changes (4 bytes), from which the next one's sequence number
+//! follows.
 
 use std::fs::File;
 use std::io;
@@ -49,8 +52,9 @@ pub(crate) struct Checked {
     pub(crate) torn_edit: Option<TornEdit>,
 }
 
-/// An edit of the record of files that never reached the disk whole, so that nothing relied on it. The engine takes one
-/// that is cut off for what it is, and one with sectors that were never written for damage; so it is cut off for it.
+/// An edit of the record of files that never reached the disk whole, so that nothing relied on it.
+/// The engine takes one that is cut off for what it is, and one with sectors that were never
+/// written for damage; so it is cut off for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TornEdit {
     path: PathBuf,
@@ -80,13 +84,18 @@ impl TornEdit {
     }
 }
 
-/// Checks the write-ahead logs and the record of files in an engine's folder. `synced` is the sequence number of the last
-/// write that is known to have been acknowledged, if one is.
+/// Checks the write-ahead logs and the record of files in an engine's folder. `synced` is the
+/// sequence number of the last write that is known to have been acknowledged, if one is.
 pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<Checked, LogError> {
     let (manifest, torn_edit) = check_manifest(folder)?;
     let logs = numbered(folder, "log").map_err(|error| LogError::Io(folder.to_owned(), error))?;
-    // The engine always has one; only a crash while it was created leaves none, and then there is no table file either.
-    if logs.is_empty() && !numbered(folder, "sst").map_err(|error| LogError::Io(folder.to_owned(), error))?.is_empty() {
+    // The engine always has one; only a crash while it was created leaves none, and then there is
+    // no table file either.
+    if logs.is_empty()
+        && !numbered(folder, "sst")
+            .map_err(|error| LogError::Io(folder.to_owned(), error))?
+            .is_empty()
+    {
         return Err(LogError::Damaged("there is no log".to_owned()));
     }
     let log_number = manifest.as_ref().map_or(0, |manifest| manifest.log_number);
@@ -99,26 +108,32 @@ pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<Checked, LogEr
     walk.verdict(synced).map(|logs| Checked { logs, torn_edit })
 }
 
-/// The file that names all others. Its records have no sequence numbers. Several may share a sync, so that a crash can tear
-/// one that whole ones follow: then everything from it on was never relied on, and what was is there if all files are that
-/// the rest names; the numbers of writes tell the same of the logs. `None` if it holds something that only the engine
-/// understands.
-pub(crate) fn check_manifest(folder: &Path) -> Result<(Option<Manifest>, Option<TornEdit>), LogError> {
+/// The file that names all others. Its records have no sequence numbers. Several may share a sync,
+/// so that a crash can tear one that whole ones follow: then everything from it on was never relied
+/// on, and what was is there if all files are that the rest names; the numbers of writes tell the
+/// same of the logs. `None` if it holds something that only the engine understands.
+pub(crate) fn check_manifest(
+    folder: &Path,
+) -> Result<(Option<Manifest>, Option<TornEdit>), LogError> {
     let current = folder.join("CURRENT");
     let name = manifest::current(folder).map_err(|error| LogError::Io(current, error))?;
     let path = match &name {
         Ok(name) if folder.join(name).exists() => folder.join(name),
         Ok(name) | Err(name) => {
             let name: String = name.trim_end().chars().take(40).collect();
-            return Err(LogError::Damaged(format!("its file CURRENT names {name:?}, which is not there")));
+            return Err(LogError::Damaged(format!(
+                "its file CURRENT names {name:?}, which is not there"
+            )));
         }
     };
     let mut walk = Walk::new(Kind::Files);
     walk.file(&path)?;
-    let torn_edit = walk.flaw.as_ref().map(|flaw| TornEdit { path: path.clone(), offset: flaw.record });
+    let torn_edit =
+        walk.flaw.as_ref().map(|flaw| TornEdit { path: path.clone(), offset: flaw.record });
     let followed = walk.followed.take();
     walk.verdict(None)?;
-    let (manifest, _flaws) = Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
+    let (manifest, _flaws) =
+        Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
     let understood = manifest.edits == manifest.records;
     if let Some(followed) = followed
         && !(understood && manifest.records > 0 && has_all_files(folder, &manifest)?)
@@ -126,7 +141,10 @@ pub(crate) fn check_manifest(folder: &Path) -> Result<(Option<Manifest>, Option<
         return Err(followed);
     }
     if manifest.records == 0 {
-        return Err(LogError::Damaged(format!("its file {} holds no record of files", name_of(&path))));
+        return Err(LogError::Damaged(format!(
+            "its file {} holds no record of files",
+            name_of(&path)
+        )));
     }
     Ok((Some(manifest).filter(|_| understood), torn_edit))
 }
@@ -156,8 +174,8 @@ struct Flaw {
 /// A record that has begun.
 struct Open {
     start: u64,
-    /// Its first bytes, as many as its sequence number and count take. The first fragment may hold fewer, at the end of a
-    /// block.
+    /// Its first bytes, as many as its sequence number and count take. The first fragment may hold
+    /// fewer, at the end of a block.
     head: Vec<u8>,
     /// The sequence number of the next write, once the head is whole.
     after: Option<u64>,
@@ -184,7 +202,16 @@ impl Walk {
     fn new(kind: Kind) -> Self {
         let (open, sequence_next, flushed, flaw) = (None, None, None, None);
         let (recovered_before, followed) = (false, None);
-        Self { kind, file: String::new(), open, sequence_next, flushed, flaw, recovered_before, followed }
+        Self {
+            kind,
+            file: String::new(),
+            open,
+            sequence_next,
+            flushed,
+            flaw,
+            recovered_before,
+            followed,
+        }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), LogError> {
@@ -210,7 +237,11 @@ impl Walk {
                 if let Some(Open { start, .. }) = open {
                     self.found(start, start, "a record has no end", false);
                 }
-                self.go_on(Open { start: offset, head: Vec::new(), after: None }, payload, kind == WHOLE)
+                self.go_on(
+                    Open { start: offset, head: Vec::new(), after: None },
+                    payload,
+                    kind == WHOLE,
+                )
             }
             // Without its first fragment it belongs to the record at the flaw.
             (MIDDLE | LAST, None) => {
@@ -241,9 +272,10 @@ impl Walk {
         Ok(())
     }
 
-    /// A record behind a flaw means that the flaw was once whole, unless the numbering goes on as if there had been
-    /// nothing: then the engine has recovered from that torn tail before, and could not yet remove the old log. Without a
-    /// flaw the numbering goes on too, or a whole write is missing.
+    /// A record behind a flaw means that the flaw was once whole, unless the numbering goes on as
+    /// if there had been nothing: then the engine has recovered from that torn tail before, and
+    /// could not yet remove the old log. Without a flaw the numbering goes on too, or a whole write
+    /// is missing.
     fn record_begins(&mut self, payload: &[u8], offset: u64) -> Result<Option<u64>, LogError> {
         let (first, after) = sequence(payload).filter(|_| self.kind == Kind::Writes).unzip();
         let goes_on = first.and_then(|first| match (self.sequence_next, self.flushed) {
@@ -251,7 +283,8 @@ impl Walk {
             (None, Some(flushed)) => Some(first <= flushed.saturating_add(1)),
             (None, None) => None,
         });
-        // A number that comes again is not one that is missing: after a failed write the engine uses it once more.
+        // A number that comes again is not one that is missing: after a failed write the engine
+        // uses it once more.
         let is_gap = goes_on == Some(false) && self.flushed.is_some() && first > self.sequence_next;
         match self.flaw.take() {
             Some(flaw) if self.kind == Kind::Files && flaw.unwritten => {
@@ -265,7 +298,13 @@ impl Walk {
             Some(_) => self.recovered_before = true,
             None if is_gap => {
                 let what = "writes before this one are missing";
-                let flaw = Flaw { file: self.file.clone(), offset, record: offset, what, unwritten: false };
+                let flaw = Flaw {
+                    file: self.file.clone(),
+                    offset,
+                    record: offset,
+                    what,
+                    unwritten: false,
+                };
                 return Err(LogError::Damaged(flaw.to_string()));
             }
             None => {}
@@ -275,7 +314,13 @@ impl Walk {
 
     fn found(&mut self, offset: u64, record: u64, what: &'static str, unwritten: bool) {
         let file = &self.file;
-        self.flaw.get_or_insert_with(|| Flaw { file: file.clone(), offset, record, what, unwritten });
+        self.flaw.get_or_insert_with(|| Flaw {
+            file: file.clone(),
+            offset,
+            record,
+            what,
+            unwritten,
+        });
     }
 
     fn verdict(self, synced: Option<u64>) -> Result<LogState, LogError> {

@@ -1,11 +1,12 @@
 //! Whether a read that may need the disk is done where it is asked.
 //!
-//! Handing a read over to a thread that may wait costs several times what the read itself does when the system has the
-//! file in its memory, which is the usual case. But a thread that serves sockets must not wait for a disk, and nobody tells
-//! beforehand which of the two it will be. So reads are done in place on trial: what they take beyond the time of a memory
-//! is a debt, which a quarter of the time that passes pays off. When it grows too large, reads are handed over for a while;
-//! for twice as long each time that the trial fails again soon. A slow disk so costs the threads of sockets a few
-//! hundredths of a second in ten.
+//! Handing a read over to a thread that may wait costs several times what the read itself does when
+//! the system has the file in its memory, which is the usual case. But a thread that serves sockets
+//! must not wait for a disk, and nobody tells beforehand which of the two it will be. So reads are
+//! done in place on trial: what they take beyond the time of a memory is a debt, which a quarter of
+//! the time that passes pays off. When it grows too large, reads are handed over for a while; for
+//! twice as long each time that the trial fails again soon. A slow disk so costs the threads of
+//! sockets a few hundredths of a second in ten.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -44,7 +45,12 @@ struct Trial {
 
 impl Manner {
     pub(crate) fn new(is_tried: bool) -> Self {
-        Self { is_tried, opened: Instant::now(), pause_end: AtomicU64::new(0), trial: Mutex::default() }
+        Self {
+            is_tried,
+            opened: Instant::now(),
+            pause_end: AtomicU64::new(0),
+            trial: Mutex::default(),
+        }
     }
 
     /// True if reads are done in place.
@@ -87,7 +93,8 @@ impl Trial {
             return None;
         }
         let was_good = now.saturating_sub(self.began) >= GOOD;
-        self.pause = if was_good { PAUSE_MIN } else { (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX) };
+        self.pause =
+            if was_good { PAUSE_MIN } else { (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX) };
         self.debt = Duration::ZERO;
         self.began = now + self.pause;
         Some(self.pause)
@@ -104,7 +111,11 @@ mod tests {
     fn a_few_slow_reads_are_forgiven() {
         let mut trial = Trial::default();
         for second in 0..100 {
-            assert_eq!(trial.slow(40 * MS, second * 1000 * MS), None, "each is paid off before the next");
+            assert_eq!(
+                trial.slow(40 * MS, second * 1000 * MS),
+                None,
+                "each is paid off before the next"
+            );
         }
         assert_eq!(trial.slow(40 * MS, 99_010 * MS), Some(PAUSE_MIN), "two at once are too many");
     }

@@ -1,15 +1,18 @@
 //! How far writes were acknowledged, in a file beside the engine's.
 //!
-//! A log that was cut at the end of a record looks like one that never was longer, and the writes that are missing were
-//! acknowledged. Only something outside the log can tell. So after each sync of the log the sequence number of its last
-//! write is put into `SYNCED`, in place and without a sync of its own, and only then are the writes answered.
+//! A log that was cut at the end of a record looks like one that never was longer, and the writes
+//! that are missing were acknowledged. Only something outside the log can tell. So after each sync
+//! of the log the sequence number of its last write is put into `SYNCED`, in place and without a
+//! sync of its own, and only then are the writes answered.
 //!
-//! It is never ahead of the log, because it is written after the sync, whatever the disk does with it later. So a log that
-//! ends before it has lost something; that is never a false alarm. It may lag behind by what the system had not yet
-//! written when the power failed; a lost tail of that size stays unseen.
+//! It is never ahead of the log, because it is written after the sync, whatever the disk does with
+//! it later. So a log that ends before it has lost something; that is never a false alarm. It may
+//! lag behind by what the system had not yet written when the power failed; a lost tail of that
+//! size stays unseen.
 //!
-//! There are two lines, written in turn: a disk that fails in the middle of one, or a bit that changes in it, leaves the
-//! other. Which of the two was the newer one is then not known; the whole one is true, and is what counts.
+//! There are two lines, written in turn: a disk that fails in the middle of one, or a bit that
+//! changes in it, leaves the other. Which of the two was the newer one is then not known; the whole
+//! one is true, and is what counts.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -44,7 +47,8 @@ pub(crate) struct Mark {
 struct State {
     /// What the file says.
     sequence: u64,
-    /// The line that is written next. One that could not be written stays next, so that the other one stays whole.
+    /// The line that is written next. One that could not be written stays next, so that the other
+    /// one stays whole.
     next: usize,
     /// It could not be written once; that is said once.
     failed: bool,
@@ -54,7 +58,8 @@ const NUMBER_DIGITS: usize = 20;
 const CHECKSUM_DIGITS: usize = 8;
 const LINE_BYTES: usize = PREFIX.len() + NUMBER_DIGITS + 1 + CHECKSUM_DIGITS + 1;
 
-/// A line is always as long, so that it is changed in place. Put together by hand: one is written for every group.
+/// A line is always as long, so that it is changed in place. Put together by hand: one is written
+/// for every group.
 fn line(sequence: u64) -> [u8; LINE_BYTES] {
     let mut line = [b' '; LINE_BYTES];
     line[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
@@ -78,7 +83,8 @@ fn parse(text: &[u8]) -> Option<u64> {
     (text == line(number)).then_some(number)
 }
 
-/// The numbers of the two lines; `None` is a line that is not whole. No numbers at all if it is not such a file.
+/// The numbers of the two lines; `None` is a line that is not whole. No numbers at all if it is not
+/// such a file.
 fn lines(text: &[u8]) -> Option<[Option<u64>; 2]> {
     let (first, second) = text.split_at_checked(LINE_BYTES)?;
     let numbers = [parse(first), parse(second)];
@@ -94,8 +100,8 @@ fn acknowledged(numbers: [Option<u64>; 2]) -> u64 {
     }
 }
 
-/// The sequence number up to which writes are known to have been acknowledged; `None` in a folder of a version that did not
-/// write it.
+/// The sequence number up to which writes are known to have been acknowledged; `None` in a folder
+/// of a version that did not write it.
 pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
     let path = folder.join(NAME);
     match fs::read(&path) {
@@ -112,11 +118,13 @@ pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
 
 /// True if one of the two lines of the file is not whole.
 pub(crate) fn has_bad_line(folder: &Path) -> bool {
-    fs::read(folder.join(NAME)).is_ok_and(|text| lines(&text).is_some_and(|numbers| numbers.contains(&None)))
+    fs::read(folder.join(NAME))
+        .is_ok_and(|text| lines(&text).is_some_and(|numbers| numbers.contains(&None)))
 }
 
 impl Mark {
-    /// Opens the file of a folder whose last write has this sequence number; it is made if it is missing.
+    /// Opens the file of a folder whose last write has this sequence number; it is made if it is
+    /// missing.
     pub(crate) fn open(folder: &Path, sequence: u64) -> Result<Self, OpenError> {
         let path = folder.join(NAME);
         if !path.try_exists().map_err(OpenError::io("look for", &path))? {
@@ -134,7 +142,8 @@ impl Mark {
         Ok(mark)
     }
 
-    /// Writes up to this sequence number are on disk, and are answered next. An older number is true as well.
+    /// Writes up to this sequence number are on disk, and are answered next. An older number is
+    /// true as well.
     pub(crate) fn advance(&self, sequence: u64) {
         let mut state = self.lock();
         if sequence > state.sequence {
@@ -237,7 +246,8 @@ mod tests {
         assert_eq!(read(folder.path()).unwrap(), Some(199));
     }
 
-    /// A disk that fails in the middle of a line, or a bit that changes in it, must not make a sound folder look damaged.
+    /// A disk that fails in the middle of a line, or a bit that changes in it, must not make a
+    /// sound folder look damaged.
     #[test]
     fn a_bad_line_leaves_the_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,7 +262,11 @@ mod tests {
                 assert_eq!(read(folder.path()).unwrap(), Some(whole));
                 assert!(has_bad_line(folder.path()));
                 Mark::open(folder.path(), whole + 5).unwrap();
-                assert_eq!(read(folder.path()).unwrap(), Some(whole + 5), "the bad line is written anew");
+                assert_eq!(
+                    read(folder.path()).unwrap(),
+                    Some(whole + 5),
+                    "the bad line is written anew"
+                );
                 assert!(!has_bad_line(folder.path()));
                 assert_eq!(lines(&fs::read(&file).unwrap()).unwrap()[1 - bad_line], Some(whole));
             }

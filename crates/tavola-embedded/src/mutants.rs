@@ -1,8 +1,9 @@
-//! Defects on purpose, each a mistake that a store like this one could have. The history checker of the test kit must
-//! report every one of them, which shows that its silence about the real store means something.
+//! Defects on purpose, each a mistake that a store like this one could have. The history checker of
+//! the test kit must report every one of them, which shows that its silence about the real store
+//! means something.
 //!
-//! Compiled only with the feature `mutants`, which nothing turns on but `cargo xtask torture`; chosen by the variable
-//! `TAVOLA_MUTANT`. Without the variable such a build is the real store.
+//! Compiled only with the feature `mutants`, which nothing turns on but `cargo xtask torture`;
+//! chosen by the variable `TAVOLA_MUTANT`. Without the variable such a build is the real store.
 
 #[cfg(not(debug_assertions))]
 compile_error!("the feature `mutants` is for tests: no release build may have it");
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use rocksdb::{Options, WriteOptions};
 use tavola_core::{
-    DateTime, EntityGroupTransaction, EntityOperation, FailedOperation, Precondition, TableId, Timestamp,
+    DateTime, EntityGroupTransaction, EntityOperation, FailedOperation, Precondition, TableId,
+    Timestamp,
 };
 use tavola_store::decision::decide_all;
 use tavola_store::keys::encode_key;
@@ -28,7 +30,8 @@ const BETWEEN_HALVES: Duration = Duration::from_millis(2);
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// Writes are acknowledged when they stand in memory; the sync comes with the next group. Only a kill shows it.
+    /// Writes are acknowledged when they stand in memory; the sync comes with the next group. Only
+    /// a kill shows it.
     AckBeforeSync,
     /// `If-Match` is checked on rows that were read before the commit. Only a race shows it.
     EtagOutsideCommit,
@@ -55,7 +58,10 @@ pub(crate) fn log_in_memory(options: &mut Options) {
 }
 
 /// A write that is on disk only after the next one.
-pub(crate) fn write_late(engine: &Engine, batch: rocksdb::WriteBatch) -> Result<(), rocksdb::Error> {
+pub(crate) fn write_late(
+    engine: &Engine,
+    batch: rocksdb::WriteBatch,
+) -> Result<(), rocksdb::Error> {
     engine.db.flush_wal(true)?;
     let mut unsynced = WriteOptions::default();
     unsynced.set_sync(false);
@@ -76,7 +82,9 @@ pub(crate) fn check_early(
     })?;
     Ok(decided.and_then(|_| {
         let operations = transaction.operations().iter().cloned();
-        EntityGroupTransaction::new(operations.map(|one| (partition_key.clone(), unconditional(one))).collect())
+        EntityGroupTransaction::new(
+            operations.map(|one| (partition_key.clone(), unconditional(one))).collect(),
+        )
     }))
 }
 
@@ -84,7 +92,9 @@ fn unconditional(operation: EntityOperation) -> EntityOperation {
     match operation {
         EntityOperation::Replace(new, _) => EntityOperation::Replace(new, Precondition::None),
         EntityOperation::Merge(new, _) => EntityOperation::Merge(new, Precondition::None),
-        EntityOperation::Delete(row_key, _) => EntityOperation::Delete(row_key, Precondition::Exists),
+        EntityOperation::Delete(row_key, _) => {
+            EntityOperation::Delete(row_key, Precondition::Exists)
+        }
         insert @ EntityOperation::Insert(_) => insert,
     }
 }

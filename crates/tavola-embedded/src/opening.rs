@@ -1,4 +1,5 @@
-//! Opening the engine on a data folder: first everything that can be found out without writing, then the engine itself.
+//! Opening the engine on a data folder: first everything that can be found out without writing,
+//! then the engine itself.
 
 use std::path::Path;
 
@@ -40,7 +41,9 @@ pub(crate) fn open_db(folder: &DataFolder, options: &Options) -> Result<Opened, 
         let cache = options.cache();
         let mut engine_options = options.engine(&cache, new, logs);
         engine_options.set_disable_auto_compactions(damage.is_there());
-        DB::open(&engine_options, &engine_path).map(|db| (db, cache)).map_err(|error| refused(folder, error))
+        DB::open(&engine_options, &engine_path)
+            .map(|db| (db, cache))
+            .map_err(|error| refused(folder, error))
     };
     match open() {
         Ok((db, cache)) => {
@@ -56,8 +59,8 @@ pub(crate) fn open_db(folder: &DataFolder, options: &Options) -> Result<Opened, 
     }
 }
 
-/// The highest version that a data folder has given out, read without changing anything; `None` if it has given out none, or if
-/// only the next start can tell.
+/// The highest version that a data folder has given out, read without changing anything; `None` if
+/// it has given out none, or if only the next start can tell.
 ///
 /// # Errors
 /// If the folder is not there, in use, or damaged.
@@ -77,8 +80,14 @@ pub fn last_version(path: &Path) -> Result<Option<Timestamp>, OpenError> {
     Ok(Some(last).filter(|last| *last > Timestamp::MIN))
 }
 
-/// Asks the engine to open everything without writing anything: what it refuses then, it would refuse half-way otherwise.
-fn try_read_only(folder: &DataFolder, engine_path: &Path, logs: LogState, options: &Options) -> Result<(), OpenError> {
+/// Asks the engine to open everything without writing anything: what it refuses then, it would
+/// refuse half-way otherwise.
+fn try_read_only(
+    folder: &DataFolder,
+    engine_path: &Path,
+    logs: LogState,
+    options: &Options,
+) -> Result<(), OpenError> {
     let db = open_read_only(folder, engine_path, logs, options)?;
     let last = last_version_of(&db).map_err(|what| folder.damaged(what))?;
     if options.versions_max.is_some_and(|max| last > max) {
@@ -88,29 +97,41 @@ fn try_read_only(folder: &DataFolder, engine_path: &Path, logs: LogState, option
     match db.get_pinned(encode_address(address)).map_err(|error| refused(folder, error))? {
         None => Ok(()),
         Some(value) => {
-            let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
-            let row = Row::new(partition_key, row_key, &value).map_err(|error| folder.damaged(error.to_string()))?;
+            let (partition_key, row_key) =
+                (address.key.partition_key.as_str(), address.key.row_key.as_str());
+            let row = Row::new(partition_key, row_key, &value)
+                .map_err(|error| folder.damaged(error.to_string()))?;
             Err(OpenError::RefusedRow { folder: folder.path().to_owned(), row: Box::new(row) })
         }
     }
 }
 
-fn open_read_only(folder: &DataFolder, engine_path: &Path, logs: LogState, options: &Options) -> Result<DB, OpenError> {
+fn open_read_only(
+    folder: &DataFolder,
+    engine_path: &Path,
+    logs: LogState,
+    options: &Options,
+) -> Result<DB, OpenError> {
     let engine_options = options.engine(&options.cache(), false, logs);
-    DB::open_for_read_only(&engine_options, engine_path, false).map_err(|error| refused(folder, error))
+    DB::open_for_read_only(&engine_options, engine_path, false)
+        .map_err(|error| refused(folder, error))
 }
 
-/// True if the engine has never been here. Without its file CURRENT it would begin anew on top of what is there.
+/// True if the engine has never been here. Without its file CURRENT it would begin anew on top of
+/// what is there.
 fn is_new(folder: &DataFolder, engine_path: &Path) -> Result<bool, OpenError> {
     let current = engine_path.join("CURRENT");
     if current.try_exists().map_err(OpenError::io("look for", &current))? {
         return Ok(false);
     }
-    for entry in std::fs::read_dir(engine_path).map_err(OpenError::io("read the folder", engine_path))? {
+    for entry in
+        std::fs::read_dir(engine_path).map_err(OpenError::io("read the folder", engine_path))?
+    {
         let path = entry.map_err(OpenError::io("read the folder", engine_path))?.path();
         // A crash while the engine was created leaves no log and no table file.
         if path.extension().is_some_and(|extension| extension == "log" || extension == "sst") {
-            return Err(folder.damaged("the engine's file CURRENT is missing, and files with data are there"));
+            return Err(folder
+                .damaged("the engine's file CURRENT is missing, and files with data are there"));
         }
     }
     Ok(true)
@@ -123,7 +144,11 @@ fn mark_error(folder: &DataFolder, error: MarkError) -> OpenError {
     }
 }
 
-fn check_logs(folder: &DataFolder, engine_path: &Path, synced: Option<u64>) -> Result<Checked, OpenError> {
+fn check_logs(
+    folder: &DataFolder,
+    engine_path: &Path,
+    synced: Option<u64>,
+) -> Result<Checked, OpenError> {
     log_check::check(engine_path, synced).map_err(|error| match error {
         LogError::Damaged(what) => folder.damaged(what),
         LogError::Io(path, source) => OpenError::io("read", &path)(source),
@@ -146,7 +171,8 @@ fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {
     // The engine calls everything damage that keeps it from looking at a table file.
     let few_descriptors = message.contains("Too many open files");
     let is_gone = message.contains("No such file or directory");
-    let locked = kind == ErrorKind::IOError && message.contains("lock ") && message.contains("/LOCK");
+    let locked =
+        kind == ErrorKind::IOError && message.contains("lock ") && message.contains("/LOCK");
     match kind {
         _ if is_full(&message) => OpenError::DiskFull { folder: folder.path().to_owned(), message },
         _ if few_descriptors => OpenError::EngineIo { folder: folder.path().to_owned(), message },
@@ -158,7 +184,8 @@ fn refused(folder: &DataFolder, error: rocksdb::Error) -> OpenError {
     }
 }
 
-/// The engine's checksums were compiled for these instructions; without them it would die at its first write.
+/// The engine's checksums were compiled for these instructions; without them it would die at its
+/// first write.
 pub(crate) fn check_processor() -> Result<(), OpenError> {
     let mut missing: Vec<&str> = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -172,7 +199,11 @@ pub(crate) fn check_processor() -> Result<(), OpenError> {
         missing.extend((!std::arch::is_aarch64_feature_detected!("pmull")).then_some("PMULL"));
     }
     let missing = std::mem::take(&mut missing);
-    if missing.is_empty() { Ok(()) } else { Err(OpenError::MissingCpuFeatures { missing: missing.join(", ") }) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(OpenError::MissingCpuFeatures { missing: missing.join(", ") })
+    }
 }
 
 /// Wherever and however a file system says it: of an open nothing recovers by itself.

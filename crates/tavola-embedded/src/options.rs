@@ -1,9 +1,9 @@
-//! How the engine is set up. Every option that bounds memory or disk, or decides about durability, is explicit here
-//! with its reason, so that a new default of the engine changes nothing.
+//! How the engine is set up. Every option that bounds memory or disk, or decides about durability,
+//! is explicit here with its reason, so that a new default of the engine changes nothing.
 
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel, ReadOptions, ReadTier,
-    WriteBufferManager, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
+    ReadOptions, ReadTier, WriteBufferManager, WriteOptions,
 };
 use tavola_core::{EntityAddress, Timestamp};
 
@@ -14,24 +14,28 @@ use crate::mutants::{self, Mutant};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// One that takes writes while one other is flushed; then writers wait. A third would only hide a disk that is too slow.
+/// One that takes writes while one other is flushed; then writers wait. A third would only hide a
+/// disk that is too slow.
 const MEMTABLES_MAX: i32 = 2;
 /// Of a memtable's bytes: with rows of some hundred bytes about 16 bits for each.
 const MEMTABLE_FILTER_RATIO: f64 = 0.01;
 /// Memtables grow by blocks of this size. The engine's 1 MiB would be paid by an empty store.
 const ARENA_BLOCK_BYTES: usize = 256 * KIB;
-/// Bounds the disk that logs take and the time of a recovery: each memtable has one log, with room for its overhead.
-/// The engine reserves a memtable's worth of disk with the first write to a log, and gives it back on close.
+/// Bounds the disk that logs take and the time of a recovery: each memtable has one log, with room
+/// for its overhead. The engine reserves a memtable's worth of disk with the first write to a log,
+/// and gives it back on close.
 const LOGS_MEMTABLES_MAX: u64 = 2 * MEMTABLES_MAX as u64;
 /// Files of a level. A file is deleted whole only if one table fills it, so they must not be huge.
 const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
 /// The first sorted level holds what four flushes bring, which is when they are merged into it.
 const FIRST_LEVEL_MEMTABLES: u64 = 4;
-/// About ten to twenty common entities per block: small enough for point reads, large enough for LZ4 and for the index.
+/// About ten to twenty common entities per block: small enough for point reads, large enough for
+/// LZ4 and for the index.
 const BLOCK_BYTES: usize = 4 * KIB;
 /// Each block has its own table of how often which byte occurs, which must pay.
 const ZSTD_BLOCK_BYTES: usize = 16 * KIB;
-/// The level that costs writers least. Higher ones found next to nothing more in texts of an entity's size.
+/// The level that costs writers least. Higher ones found next to nothing more in texts of an
+/// entity's size.
 const ZSTD_LEVEL: i32 = 1;
 /// One in a hundred lookups of an absent key reads a block in vain.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
@@ -44,17 +48,20 @@ const MANIFEST_BYTES: usize = 16 * MIB;
 const MANIFEST_RESERVED_BYTES: usize = 64 * KIB;
 /// One flush and one compaction at a time: the machine has other work.
 const BACKGROUND_JOBS: i32 = 2;
-/// A file with a stretch of so many deletions among so many entries is compacted soon: scans would walk over them.
+/// A file with a stretch of so many deletions among so many entries is compacted soon: scans would
+/// walk over them.
 const DELETIONS_WINDOW: usize = 4096;
 const DELETIONS_IN_WINDOW: usize = 2048;
 
-/// How entities are packed on disk. A folder may hold files of both: what is chosen is how new ones are written.
+/// How entities are packed on disk. A folder may hold files of both: what is chosen is how new ones
+/// are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// Finds what repeats. Costs readers next to nothing.
     #[default]
     Lz4,
-    /// Also writes frequent bytes in fewer bits: less space, and more time of each read that the caches do not answer.
+    /// Also writes frequent bytes in fewer bits: less space, and more time of each read that the
+    /// caches do not answer.
     Zstd,
 }
 
@@ -68,7 +75,8 @@ impl Compression {
 
     /// All levels alike: of a store that fits into a few memtables most is not in the last one.
     fn set_in(self, options: &mut rocksdb::Options) {
-        // A dictionary of a file would be one more thing without which none of its blocks can be rescued.
+        // A dictionary of a file would be one more thing without which none of its blocks can be
+        // rescued.
         const NO_DICTIONARY: i32 = 0;
         const USUAL_WINDOW: i32 = -14;
         const USUAL_STRATEGY: i32 = 0;
@@ -76,7 +84,12 @@ impl Compression {
             Self::Lz4 => options.set_compression_type(DBCompressionType::Lz4),
             Self::Zstd => {
                 options.set_compression_type(DBCompressionType::Zstd);
-                options.set_compression_options(USUAL_WINDOW, ZSTD_LEVEL, USUAL_STRATEGY, NO_DICTIONARY);
+                options.set_compression_options(
+                    USUAL_WINDOW,
+                    ZSTD_LEVEL,
+                    USUAL_STRATEGY,
+                    NO_DICTIONARY,
+                );
             }
         }
     }
@@ -85,25 +98,27 @@ impl Compression {
 /// What an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bytes that caches have at least, which they take by use: a half for rows that were asked for, the other for
-    /// uncompressed blocks with their indexes and filters, which also have what memtables leave of their own bytes.
+    /// Bytes that caches have at least, which they take by use: a half for rows that were asked
+    /// for, the other for uncompressed blocks with their indexes and filters, which also have what
+    /// memtables leave of their own bytes.
     pub cache_bytes: usize,
     /// How new files are packed.
     pub compression: Compression,
-    /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger ones mean fewer, larger
-    /// files and less rewriting; it fills only by writes.
+    /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger
+    /// ones mean fewer, larger files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
-    /// Free bytes of the disk below which writes are refused; half of them are for what makes room. The engine must be
-    /// able to bring two memtables to disk with the other half.
+    /// Free bytes of the disk below which writes are refused; half of them are for what makes room.
+    /// The engine must be able to bring two memtables to disk with the other half.
     pub reserve_bytes: u64,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,
-    /// Do point reads where they are asked as long as files are in the system's memory, instead of on threads that may wait.
+    /// Do point reads where they are asked as long as files are in the system's memory, instead of
+    /// on threads that may wait.
     pub reads_in_place: bool,
     /// Scans that run at the same time, each on a thread of its own; others wait.
     pub scans_max: usize,
-    /// A folder that has given out higher versions than this is not opened: new ones would be above them, and the clock
-    /// that gave them was wrong.
+    /// A folder that has given out higher versions than this is not opened: new ones would be above
+    /// them, and the clock that gave them was wrong.
     pub versions_max: Option<Timestamp>,
     /// A folder that has this row is not opened: whoever gives it knows what it means.
     pub refused_row: Option<EntityAddress>,
@@ -150,8 +165,8 @@ impl Options {
         let bytes = self.memtable_bytes as u64;
         options.set_write_buffer_size(self.memtable_bytes);
         options.set_max_write_buffer_number(MEMTABLES_MAX);
-        // Memtables take their bytes from the cache and give them back: there are full ones only under many writes, and a
-        // server that mostly reads has the memory for blocks.
+        // Memtables take their bytes from the cache and give them back: there are full ones only
+        // under many writes, and a server that mostly reads has the memory for blocks.
         const STALLS_WRITERS: bool = false;
         let in_cache = WriteBufferManager::new_write_buffer_manager_with_cache(
             self.memtables_bytes() as usize,
@@ -160,11 +175,13 @@ impl Options {
         );
         options.set_write_buffer_manager(&in_cache);
         options.set_arena_block_size(ARENA_BLOCK_BYTES.min(self.memtable_bytes / 8));
-        // Almost every key that is looked for is not in the memtable: reads of older rows, and the check of an insert that
-        // its row does not exist. A filter tells so without a walk over its list.
+        // Almost every key that is looked for is not in the memtable: reads of older rows, and the
+        // check of an insert that its row does not exist. A filter tells so without a walk over its
+        // list.
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
-        // Flushed memtables are dropped at once; only the engine's own transactions would want them.
+        // Flushed memtables are dropped at once; only the engine's own transactions would want
+        // them.
         options.set_max_write_buffer_size_to_maintain(0);
         options.set_max_total_wal_size(bytes * LOGS_MEMTABLES_MAX);
         options.set_target_file_size_base(FILE_BYTES_MAX.min(bytes));
@@ -181,8 +198,9 @@ impl Options {
         self.cache_bytes / 2
     }
 
-    /// The cache, shared by blocks, indexes, filters and memtables. A point read looks into it three times; this kind takes no lock
-    /// for that, and made cached point reads a third cheaper than the engine's default kind.
+    /// The cache, shared by blocks, indexes, filters and memtables. A point read looks into it
+    /// three times; this kind takes no lock for that, and made cached point reads a third cheaper
+    /// than the engine's default kind.
     pub(crate) fn cache(&self) -> Cache {
         const ENTRY_BYTES_UNKNOWN: usize = 0;
         let bytes = self.cache_bytes - self.row_cache_bytes() + self.memtables_bytes() as usize;
@@ -191,8 +209,9 @@ impl Options {
 }
 
 fn durability(options: &mut rocksdb::Options, logs: LogState) {
-    // `log_check` has read the logs and found them whole, or torn at the end by a crash. Whole ones must replay whole;
-    // of a torn one everything before the tear. See docs/decisions/001-recovery-of-the-log.md.
+    // `log_check` has read the logs and found them whole, or torn at the end by a crash. Whole ones
+    // must replay whole; of a torn one everything before the tear. See
+    // docs/decisions/001-recovery-of-the-log.md.
     options.set_wal_recovery_mode(match logs {
         LogState::Whole => DBRecoveryMode::AbsoluteConsistency,
         LogState::TornTail => DBRecoveryMode::PointInTime,
@@ -208,7 +227,8 @@ fn durability(options: &mut rocksdb::Options, logs: LogState) {
         mutants::log_in_memory(options);
     }
     options.set_paranoid_checks(true);
-    // The order log, sync, memtable is what makes unsynced writes invisible; these two would change it.
+    // The order log, sync, memtable is what makes unsynced writes invisible; these two would change
+    // it.
     options.set_enable_pipelined_write(false);
     options.set_unordered_write(false);
     // fdatasync: the length of a file is synced by it, times of access are not and need not be.
@@ -226,7 +246,8 @@ fn memory_and_disk(options: &mut rocksdb::Options) {
     options.set_keep_log_file_num(INFO_LOG_FILES);
     options.set_max_log_file_size(INFO_LOG_BYTES);
     options.set_log_level(LogLevel::Warn);
-    // Counting and dumping of the engine's own statistics cost memory and writes; we count ourselves.
+    // Counting and dumping of the engine's own statistics cost memory and writes; we count
+    // ourselves.
     options.set_stats_dump_period_sec(0);
     options.set_stats_persist_period_sec(0);
 }
@@ -239,8 +260,8 @@ fn files(options: &mut rocksdb::Options, cache: &Cache, compression: Compression
     blocks.set_format_version(6);
     blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
     blocks.set_whole_key_filtering(true);
-    // In the cache, so that one number bounds all memory for reading; in small partitions, because whole ones pushed
-    // each other out of a small cache and made point reads ten times slower.
+    // In the cache, so that one number bounds all memory for reading; in small partitions, because
+    // whole ones pushed each other out of a small cache and made point reads ten times slower.
     blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     blocks.set_partition_filters(true);
     blocks.set_cache_index_and_filter_blocks(true);
@@ -256,7 +277,8 @@ fn files(options: &mut rocksdb::Options, cache: &Cache, compression: Compression
 fn background(options: &mut rocksdb::Options) {
     options.set_max_background_jobs(BACKGROUND_JOBS);
     options.set_max_subcompactions(1);
-    // Hand written pages to the disk as they come, so that the fsync of a commit does not wait behind a flush.
+    // Hand written pages to the disk as they come, so that the fsync of a commit does not wait
+    // behind a flush.
     options.set_bytes_per_sync(MIB as u64);
     options.set_max_file_opening_threads(2);
 }
@@ -276,13 +298,14 @@ pub(crate) fn read_anywhere() -> ReadOptions {
     options
 }
 
-/// Of a walk over many rows, so much is read from a file at once. Each block for itself is a system call, and a page of a
-/// thousand rows has a hundred of them.
+/// Of a walk over many rows, so much is read from a file at once. Each block for itself is a system
+/// call, and a page of a thousand rows has a hundred of them.
 const READ_AHEAD_BYTES_MAX: usize = 256 * KIB;
 /// Below this one or two blocks are all that is needed.
 const READ_AHEAD_BYTES_MIN: usize = 16 * KIB;
 
-/// Deleted rows that a walk steps over while others wait behind it. Each costs less than a microsecond.
+/// Deleted rows that a walk steps over while others wait behind it. Each costs less than a
+/// microsecond.
 const STEPPED_OVER_MAX: u64 = 100;
 
 /// How a walk reads.
@@ -290,16 +313,18 @@ const STEPPED_OVER_MAX: u64 = 100;
 pub(crate) struct Walk {
     /// What it will read, about.
     pub(crate) bytes: usize,
-    /// Blocks that it reads are kept in the cache. Who walks over many partitions comes once, and would push out what others
-    /// come for again and again.
+    /// Blocks that it reads are kept in the cache. Who walks over many partitions comes once, and
+    /// would push out what others come for again and again.
     pub(crate) fills_cache: bool,
-    /// It gives up, and says `Incomplete`, where more deleted rows than these lie one after the other on its way.
+    /// It gives up, and says `Incomplete`, where more deleted rows than these lie one after the
+    /// other on its way.
     pub(crate) steps_over_max: Option<u64>,
 }
 
 impl Walk {
     /// Over everything, once.
-    pub(crate) const WHOLE: Self = Self { bytes: usize::MAX, fills_cache: false, steps_over_max: None };
+    pub(crate) const WHOLE: Self =
+        Self { bytes: usize::MAX, fills_cache: false, steps_over_max: None };
 
     /// The same with others waiting behind it.
     pub(crate) fn nearby(self) -> Self {

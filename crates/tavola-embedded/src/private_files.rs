@@ -1,7 +1,8 @@
-//! The files of a data folder are their owner's alone, and none of them is a link: whoever put one there would have us write
-//! to a file of their choice.
+//! The files of a data folder are their owner's alone, and none of them is a link: whoever put one
+//! there would have us write to a file of their choice.
 //!
-//! The engine makes files of its own, by the process's umask; that of `tavola` leaves others nothing.
+//! The engine makes files of its own, by the process's umask; that of `tavola` leaves others
+//! nothing.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -19,7 +20,11 @@ const OTHERS: u32 = 0o077;
 
 /// Creates a folder, and those above it that are missing.
 pub(crate) fn create_folder(path: &Path) -> Result<(), OpenError> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(OpenError::io("create the folder", path))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(path)
+        .map_err(OpenError::io("create the folder", path))
 }
 
 /// Creates a file in place of what is there.
@@ -37,12 +42,16 @@ pub(crate) fn open_for_writing(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(no_link).open(path)
 }
 
-/// The first link in a data folder, or in a folder of it. The folder itself may be one: its owner chose its name.
+/// The first link in a data folder, or in a folder of it. The folder itself may be one: its owner
+/// chose its name.
 ///
 /// # Errors
 /// If the folder cannot be read.
 pub fn find_link(folder: &Path) -> io::Result<Option<PathBuf>> {
-    Ok(content(folder)?.into_iter().find(|(_, metadata)| metadata.is_symlink()).map(|(path, _)| path))
+    Ok(content(folder)?
+        .into_iter()
+        .find(|(_, metadata)| metadata.is_symlink())
+        .map(|(path, _)| path))
 }
 
 /// What others than the owner can use of a data folder, each with its mode.
@@ -64,20 +73,24 @@ pub(crate) fn refuse_links(folder: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Takes from others what an earlier version, or whoever made the folder, left them. A folder of somebody else's whose modes
-/// cannot be changed is used all the same.
+/// Takes from others what an earlier version, or whoever made the folder, left them. A folder of
+/// somebody else's whose modes cannot be changed is used all the same.
 pub(crate) fn make_private(folder: &Path) -> Result<(), OpenError> {
     let unreadable = || OpenError::io("read the folder", folder);
     let open = open_to_others(folder).map_err(unreadable())?;
-    let failed =
-        open.iter().filter_map(|(path, mode)| close_to_others(path, *mode).err()).fold(None, |_, error| Some(error));
-    let remaining = if open.is_empty() { 0 } else { open_to_others(folder).map_err(unreadable())?.len() };
+    let failed = open
+        .iter()
+        .filter_map(|(path, mode)| close_to_others(path, *mode).err())
+        .fold(None, |_, error| Some(error));
+    let remaining =
+        if open.is_empty() { 0 } else { open_to_others(folder).map_err(unreadable())?.len() };
     let (folder, closed) = (folder.display(), open.len().saturating_sub(remaining));
     if closed > 0 {
         tracing::warn!(%folder, files = closed, "others could use files of the data folder; now only their owner can");
     }
     if remaining > 0 {
-        let error = failed.map_or_else(|| "the file system keeps no modes".to_owned(), |error| error.to_string());
+        let error = failed
+            .map_or_else(|| "the file system keeps no modes".to_owned(), |error| error.to_string());
         tracing::warn!(%folder, files = remaining, error, "others can use files of the data folder; `chmod -R go= ` it");
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! The queue of those who wait for the disk: bounded, and drained in groups.
 //!
-//! Who drains it has the *turn*. There is one, so that groups are carried out one after another; whoever comes to the queue
-//! while nobody has it and nobody waits may take it with what it brings.
+//! Who drains it has the *turn*. There is one, so that groups are carried out one after another;
+//! whoever comes to the queue while nobody has it and nobody waits may take it with what it brings.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// After so many turns of one thing whoever comes next probably comes alone too. With fewer, 64 writers that happened to come
-/// one after the other got into each other's way.
+/// After so many turns of one thing whoever comes next probably comes alone too. With fewer, 64
+/// writers that happened to come one after the other got into each other's way.
 const ALONE_MIN: u32 = 16;
 
 /// What a queue asks of the things in it.
@@ -84,14 +84,16 @@ impl<T: Weighed> Queue<T> {
         Self { state: Mutex::new(state), filled: Condvar::new(), bounds, group }
     }
 
-    /// Takes `item` in if there is room. An empty queue takes anything, so that nothing is too large for ever.
+    /// Takes `item` in if there is room. An empty queue takes anything, so that nothing is too
+    /// large for ever.
     pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
         let state = self.lock();
         self.take_in_if_room(state, item)
     }
 
-    /// The same, but if nobody waits and nobody has the turn, and everybody came alone lately, it is the caller's. Under load
-    /// a turn of one thing would only delay those who come right after it.
+    /// The same, but if nobody waits and nobody has the turn, and everybody came alone lately, it
+    /// is the caller's. Under load a turn of one thing would only delay those who come right after
+    /// it.
     pub(crate) fn push_or_lead(&self, item: T) -> Result<Brought<'_, T>, QueueError> {
         let mut state = self.lock();
         let is_free = state.waiting.is_empty() && !state.is_taken && !state.closed;
@@ -132,14 +134,19 @@ impl<T: Weighed> Queue<T> {
         Ok(())
     }
 
-    /// Waits for work and the turn, and takes as much as one group may hold; `None` once the queue is closed and empty.
+    /// Waits for work and the turn, and takes as much as one group may hold; `None` once the queue
+    /// is closed and empty.
     pub(crate) fn take_turn(&self) -> Option<(Turn<'_, T>, Vec<T>)> {
-        let is_early = |state: &mut State<T>| if state.waiting.is_empty() { !state.closed } else { state.is_taken };
-        let mut state = self.filled.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
+        let is_early = |state: &mut State<T>| {
+            if state.waiting.is_empty() { !state.closed } else { state.is_taken }
+        };
+        let mut state =
+            self.filled.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
         let mut group = Vec::with_capacity(state.waiting.len().min(self.group.count_max));
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {
-            let fits = group.len() < self.group.count_max && bytes + next.bytes() <= self.group.bytes_max;
+            let fits =
+                group.len() < self.group.count_max && bytes + next.bytes() <= self.group.bytes_max;
             if !fits && !group.is_empty() {
                 break;
             }
@@ -216,7 +223,9 @@ mod tests {
         let queue = queue();
         assert!(leads(&queue));
         assert!(leads(&queue), "the turn has ended");
-        let Ok(Brought::Leads(turn, 7)) = queue.push_or_lead(7) else { panic!("nobody else is there") };
+        let Ok(Brought::Leads(turn, 7)) = queue.push_or_lead(7) else {
+            panic!("nobody else is there")
+        };
         assert!(!leads(&queue), "somebody has the turn");
         drop(turn);
         assert!(!leads(&queue), "somebody waits");
@@ -230,11 +239,14 @@ mod tests {
         assert!(matches!(queue.push_or_lead(1), Err(QueueError::Closed)));
     }
 
-    /// Nobody is woken for what comes while somebody has the turn, so the end of the turn must wake somebody.
+    /// Nobody is woken for what comes while somebody has the turn, so the end of the turn must wake
+    /// somebody.
     #[test]
     fn the_end_of_a_turn_wakes_who_takes_the_rest() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else { panic!("nobody else is there") };
+        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
+            panic!("nobody else is there")
+        };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| taken(&queue));
             queue.push(2).unwrap();
@@ -247,7 +259,9 @@ mod tests {
     #[test]
     fn all_who_wait_hear_of_the_closing() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else { panic!("nobody else is there") };
+        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
+            panic!("nobody else is there")
+        };
         std::thread::scope(|scope| {
             let waiting = [0; 3].map(|_| scope.spawn(|| taken(&queue)));
             queue.push(2).unwrap();

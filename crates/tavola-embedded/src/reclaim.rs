@@ -10,8 +10,8 @@ use crate::group_commit::{Erasure, GroupCommit};
 use crate::options::Walk;
 use crate::scans::Scans;
 
-/// Up to so many rows are deleted one by one: every deleted range is looked at by every later read of its files, so
-/// that many small dropped tables would slow all others down.
+/// Up to so many rows are deleted one by one: every deleted range is looked at by every later read
+/// of its files, so that many small dropped tables would slow all others down.
 const ROWS_ONE_BY_ONE_MAX: usize = 10_000;
 /// Rows of one batch; others get their turn between.
 const ROWS_PER_BATCH: usize = 1000;
@@ -27,7 +27,9 @@ pub(crate) fn purge(
     let keys = few_keys(engine, &start, &end)?;
     let is_small = keys.is_some();
     match keys {
-        Some(keys) => keys.chunks(ROWS_PER_BATCH).try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec())))?,
+        Some(keys) => keys
+            .chunks(ROWS_PER_BATCH)
+            .try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec())))?,
         None => commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?,
     }
     engine.rows.forget(&start, &end);
@@ -44,10 +46,17 @@ fn few_keys(engine: &Engine, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<
     Ok((keys.len() <= ROWS_ONE_BY_ONE_MAX).then_some(keys))
 }
 
-/// The rows are gone already, by a mark that covers their range and is newer than all of them. Files that hold nothing
-/// else are now deleted at once; what remains shares files with other tables and goes when those are rewritten.
-fn give_files_back(engine: &Engine, scans: &Scans, start: &[u8], end: &[u8]) -> Result<(), StoreError> {
-    // Deleting files ignores snapshots. A scan that began before keeps the files it reads from, and their space.
+/// The rows are gone already, by a mark that covers their range and is newer than all of them.
+/// Files that hold nothing else are now deleted at once; what remains shares files with other
+/// tables and goes when those are rewritten.
+fn give_files_back(
+    engine: &Engine,
+    scans: &Scans,
+    start: &[u8],
+    end: &[u8],
+) -> Result<(), StoreError> {
+    // Deleting files ignores snapshots. A scan that began before keeps the files it reads from, and
+    // their space.
     scans.wait_for_running();
     engine.db.delete_file_in_range(start, end).map_err(|error| engine.store_error(error))?;
     if engine.must_not_compact() {

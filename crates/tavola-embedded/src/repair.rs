@@ -1,7 +1,8 @@
 //! Saves what can be read of a damaged folder into a new one. The damaged one is left as it is.
 //!
-//! The new folder has another name until it is complete. Rows come in the order of keys and reach the disk in that order,
-//! so that a repair which was interrupted, however, goes on behind the last row that is there.
+//! The new folder has another name until it is complete. Rows come in the order of keys and reach
+//! the disk in that order, so that a repair which was interrupted, however, goes on behind the last
+//! row that is there.
 
 use std::fs;
 use std::io;
@@ -51,12 +52,16 @@ impl Room {
     /// The room for what this report says can be saved.
     #[must_use]
     pub fn for_saving(report: &Report, into: &Path) -> Self {
-        // Rows are packed as they were, and of the old versions that the damaged folder may hold none is kept. What
-        // cannot be packed takes as much as it is, and a little for its index and filter.
+        // Rows are packed as they were, and of the old versions that the damaged folder may hold
+        // none is kept. What cannot be packed takes as much as it is, and a little for its index
+        // and filter.
         let rows = report.row_bytes.saturating_add(report.row_bytes / 8).min(report.file_bytes);
         let needed = rows.saturating_add(rows / 8).saturating_add(ENGINE_BYTES);
         let there = folder_bytes(&unfinished_name(into));
-        Self { needed: needed.saturating_sub(there), free: existing_parent(into).and_then(free_bytes) }
+        Self {
+            needed: needed.saturating_sub(there),
+            free: existing_parent(into).and_then(free_bytes),
+        }
     }
 
     /// False if the disk would be full before the repair has ended.
@@ -66,9 +71,10 @@ impl Room {
     }
 }
 
-/// Copies every sound row of the folder at `from` into a new store at `into`, which must not exist or be empty. The new
-/// folder appears under its name only when it is complete; `amend` gets it before. If it fails or is interrupted, the next
-/// call goes on where this one ended, as long as the damaged folder is the same.
+/// Copies every sound row of the folder at `from` into a new store at `into`, which must not exist
+/// or be empty. The new folder appears under its name only when it is complete; `amend` gets it
+/// before. If it fails or is interrupted, the next call goes on where this one ended, as long as
+/// the damaged folder is the same.
 ///
 /// # Errors
 /// If the damaged folder cannot be looked at, or the new one cannot be written.
@@ -81,7 +87,12 @@ pub fn salvage(
 ) -> Result<Salvaged, OpenError> {
     refuse_occupied(into)?;
     let unfinished = unfinished_name(into);
-    let options = Options { compression, memtable_bytes: MEMTABLE_BYTES, reserve_bytes: 0, ..Options::default() };
+    let options = Options {
+        compression,
+        memtable_bytes: MEMTABLE_BYTES,
+        reserve_bytes: 0,
+        ..Options::default()
+    };
     let source = source_text(from)?;
     let engine = begin(&unfinished, &source, &options)?;
     let salvaged = copy_rows(from, &unfinished, &engine, progress)?;
@@ -135,17 +146,20 @@ fn begin(unfinished: &Path, source: &str, options: &Options) -> Result<Engine, O
     Ok(engine)
 }
 
-/// The files of a folder with their sizes and times: what is made from them goes on only if they are the same.
+/// The files of a folder with their sizes and times: what is made from them goes on only if they
+/// are the same.
 fn source_text(from: &Path) -> Result<String, OpenError> {
     let path = fs::canonicalize(from).map_err(OpenError::io("find", from))?;
-    let mut lines = vec![format!("tavola {}", env!("CARGO_PKG_VERSION")), path.display().to_string()];
+    let mut lines =
+        vec![format!("tavola {}", env!("CARGO_PKG_VERSION")), path.display().to_string()];
     for folder in [path.clone(), path.join("store")] {
         let failed = || OpenError::io("read the folder", &folder);
         for entry in fs::read_dir(&folder).map_err(failed())? {
             let entry = entry.map_err(failed())?;
             let file = entry.metadata().map_err(OpenError::io("look at", &entry.path()))?;
             if file.is_file() {
-                let modified = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                let modified =
+                    file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
                 lines.push(format!("{} {} {modified:?}", entry.path().display(), file.len()));
             }
         }
@@ -154,9 +168,19 @@ fn source_text(from: &Path) -> Result<String, OpenError> {
     Ok(lines.join("\n"))
 }
 
-fn copy_rows(from: &Path, to: &Path, engine: &Engine, progress: &mut dyn Progress) -> Result<Salvaged, OpenError> {
-    let mut copy =
-        Copy { engine, behind: last_key(engine), rows_before: 0, batch: WriteBatch::default(), failed: None };
+fn copy_rows(
+    from: &Path,
+    to: &Path,
+    engine: &Engine,
+    progress: &mut dyn Progress,
+) -> Result<Salvaged, OpenError> {
+    let mut copy = Copy {
+        engine,
+        behind: last_key(engine),
+        rows_before: 0,
+        batch: WriteBatch::default(),
+        failed: None,
+    };
     let (report, version) = view_rows(from, progress, &mut |key, value| copy.put(key, value))?;
     copy.finish(version);
     match copy.failed {
@@ -219,7 +243,12 @@ impl Copy<'_> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
         if self.failed.is_none() {
-            self.failed = self.engine.db.write_opt(batch, &options).err().map(|error| store_error(error).to_string());
+            self.failed = self
+                .engine
+                .db
+                .write_opt(batch, &options)
+                .err()
+                .map(|error| store_error(error).to_string());
         }
     }
 
@@ -242,5 +271,7 @@ fn folder_bytes(folder: &Path) -> u64 {
 
 fn existing_parent(path: &Path) -> Option<&Path> {
     let here = Path::new(".");
-    path.ancestors().map(|parent| if parent == Path::new("") { here } else { parent }).find(|parent| parent.exists())
+    path.ancestors()
+        .map(|parent| if parent == Path::new("") { here } else { parent })
+        .find(|parent| parent.exists())
 }

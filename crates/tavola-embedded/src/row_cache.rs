@@ -1,16 +1,19 @@
-//! Rows that were asked for lately, ready to be handed out: no index, no filter and no block is looked at for them.
+//! Rows that were asked for lately, ready to be handed out: no index, no filter and no block is
+//! looked at for them.
 //!
 //! Why nobody is shown an old row:
 //!
-//! - Whoever is about to write says so for the row's stripe, and takes the row out. Until it has written, nobody puts rows of
-//!   that stripe in.
-//! - Whoever did not find a row leaves a placeholder before it reads, and the row takes the placeholder's place. A writer
-//!   takes placeholders out too, and a row whose placeholder is gone is not put in.
+//! - Whoever is about to write says so for the row's stripe, and takes the row out. Until it has
+//!   written, nobody puts rows of that stripe in.
+//! - Whoever did not find a row leaves a placeholder before it reads, and the row takes the
+//!   placeholder's place. A writer takes placeholders out too, and a row whose placeholder is gone
+//!   is not put in.
 //!
-//! So a row that is put in was read after the last write of it had been carried out, or before the next one began to be.
+//! So a row that is put in was read after the last write of it had been carried out, or before the
+//! next one began to be.
 //!
-//! Once the cache is full, a row is put in when it is asked for the second time within a while: to put in what nobody asks
-//! for again would cost a reader more than it could ever give back.
+//! Once the cache is full, a row is put in when it is asked for the second time within a while: to
+//! put in what nobody asks for again would cost a reader more than it could ever give back.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -23,7 +26,8 @@ use tavola_store::Row;
 
 /// More than a usual group has rows, so that a write keeps few other rows out.
 const STRIPES: usize = 4096;
-/// What a row costs beside its bytes: its place in the table and in the list of rows, and the rounding of two allocations.
+/// What a row costs beside its bytes: its place in the table and in the list of rows, and the
+/// rounding of two allocations.
 const ROW_OVERHEAD_BYTES: u64 = 160;
 /// Only decides how many keys are remembered that are not here.
 const ROW_BYTES_USUAL: u64 = 512;
@@ -78,10 +82,17 @@ impl RowCache {
     /// A cache of so many bytes; it takes them by use.
     pub(crate) fn new(bytes: usize) -> Self {
         let (bytes, hasher) = (bytes as u64, DefaultHashBuilder::default());
-        let (rows_usual, is_full) = ((bytes / (ROW_BYTES_USUAL + ROW_OVERHEAD_BYTES)) as usize, Fullness::default());
+        let (rows_usual, is_full) =
+            ((bytes / (ROW_BYTES_USUAL + ROW_OVERHEAD_BYTES)) as usize, Fullness::default());
         let rows = Cache::with(rows_usual, bytes, Weight, hasher.clone(), is_full.clone());
         let asked = (0..rows_usual.next_power_of_two()).map(|_| AtomicU16::new(0)).collect();
-        Self { rows, hasher, is_full, asked, writes: (0..STRIPES).map(|_| AtomicU32::new(0)).collect() }
+        Self {
+            rows,
+            hasher,
+            is_full,
+            asked,
+            writes: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// The row under these key bytes, if it is here.
@@ -90,7 +101,11 @@ impl RowCache {
     }
 
     /// What `read` finds, which is kept unless somebody writes it meanwhile.
-    pub(crate) fn fill<E>(&self, key: &[u8], read: impl FnOnce() -> Result<Option<Row>, E>) -> Result<Option<Row>, E> {
+    pub(crate) fn fill<E>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce() -> Result<Option<Row>, E>,
+    ) -> Result<Option<Row>, E> {
         const DO_NOT_WAIT: Option<Duration> = Some(Duration::ZERO);
         let hash = self.hasher.hash_one(key);
         if self.is_full.0.load(Ordering::Relaxed) && !self.was_asked_for(hash) {
@@ -104,7 +119,8 @@ impl RowCache {
             GuardResult::Guard(placeholder) => {
                 let row = read()?;
                 if let Some(row) = &row {
-                    // A writer has come meanwhile: what was read may be old, and belongs to this reader alone.
+                    // A writer has come meanwhile: what was read may be old, and belongs to this
+                    // reader alone.
                     let _not_kept = placeholder.insert(row.clone());
                 }
                 Ok(row)
@@ -113,7 +129,10 @@ impl RowCache {
     }
 
     /// Takes rows out that are about to be written.
-    pub(crate) fn writing<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Vec<u8>>) -> Writing<'_> {
+    pub(crate) fn writing<'a>(
+        &self,
+        keys: impl ExactSizeIterator<Item = &'a Vec<u8>>,
+    ) -> Writing<'_> {
         let mut writing = Writing { stripes: Vec::with_capacity(keys.len()) };
         for key in keys {
             let stripe = self.stripe(self.hasher.hash_one(key.as_slice()));
@@ -124,7 +143,8 @@ impl RowCache {
         writing
     }
 
-    /// Takes the rows of a range out. For a range that nobody reads any more: a row that is being read stays.
+    /// Takes the rows of a range out. For a range that nobody reads any more: a row that is being
+    /// read stays.
     pub(crate) fn forget(&self, start: &[u8], end: &[u8]) {
         self.rows.retain(|key, _| !(start..end).contains(&key.as_slice()));
         self.is_full.0.store(false, Ordering::Relaxed);
@@ -164,7 +184,12 @@ mod tests {
 
     fn row(version: u64) -> Row {
         let (partition_key, row_key) = (PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
-        Row::encode(&partition_key, &row_key, &Properties::default(), Timestamp::from_ticks(version).unwrap())
+        Row::encode(
+            &partition_key,
+            &row_key,
+            &Properties::default(),
+            Timestamp::from_ticks(version).unwrap(),
+        )
     }
 
     type Found = Result<Option<Row>, Infallible>;
@@ -202,7 +227,11 @@ mod tests {
         cache.fill(KEY, || found(Some(row(1)))).unwrap();
         let writing = cache.writing(keys().iter());
         assert_eq!(cache.get(KEY), None);
-        assert_eq!(cache.fill(KEY, || found(Some(row(1)))).unwrap(), Some(row(1)), "read, and not kept");
+        assert_eq!(
+            cache.fill(KEY, || found(Some(row(1)))).unwrap(),
+            Some(row(1)),
+            "read, and not kept"
+        );
         assert_eq!(cache.get(KEY), None);
         drop(writing);
         cache.fill(KEY, || found(Some(row(2)))).unwrap();
@@ -249,8 +278,11 @@ mod tests {
                 scope.spawn(|| {
                     let mut last = Timestamp::MIN;
                     while acknowledged.load(Ordering::SeqCst) < VERSIONS {
-                        let least = Timestamp::from_ticks(acknowledged.load(Ordering::SeqCst)).unwrap().max(last);
-                        let seen = cache.get(KEY).or_else(|| cache.fill(KEY, read).unwrap()).unwrap();
+                        let least = Timestamp::from_ticks(acknowledged.load(Ordering::SeqCst))
+                            .unwrap()
+                            .max(last);
+                        let seen =
+                            cache.get(KEY).or_else(|| cache.fill(KEY, read).unwrap()).unwrap();
                         last = tavola_core::EntityView::timestamp(&seen);
                         assert!(last >= least, "{last:?} after {least:?}");
                     }

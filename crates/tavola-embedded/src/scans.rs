@@ -1,4 +1,5 @@
-//! Which scans are running: how many may, and whether those that began before some moment have ended.
+//! Which scans are running: how many may, and whether those that began before some moment have
+//! ended.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,8 @@ impl Scans {
     /// Waits for its turn. The order of waiting is the order of coming.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<RunningScan, StoreError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|closed| StoreError::unavailable("the store is closed", closed))?;
+        let permit =
+            permit.map_err(|closed| StoreError::unavailable("the store is closed", closed))?;
         let mut running = self.lock();
         let number = running.next;
         running.next += 1;
@@ -46,11 +48,13 @@ impl Scans {
         Ok(RunningScan { scans: Arc::clone(self), number, _permit: permit })
     }
 
-    /// Blocks until every scan that runs now has ended. Scans are bounded in what they read, so this ends.
+    /// Blocks until every scan that runs now has ended. Scans are bounded in what they read, so
+    /// this ends.
     pub(crate) fn wait_for_running(&self) {
         let running = self.lock();
         let now = running.next;
-        let older = |running: &mut Running| running.numbers.first().is_some_and(|&oldest| oldest < now);
+        let older =
+            |running: &mut Running| running.numbers.first().is_some_and(|&oldest| oldest < now);
         drop(self.ended.wait_while(running, older).unwrap_or_else(PoisonError::into_inner));
     }
 

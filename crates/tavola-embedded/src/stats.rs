@@ -23,9 +23,11 @@ pub struct Stats {
     pub group_sizes: [u64; GROUP_SIZE_BUCKETS],
     /// Point reads that the memory answered.
     pub gets_cached: u64,
-    /// Point reads that had to ask the disk, or the system's memory of it, on a thread that may wait.
+    /// Point reads that had to ask the disk, or the system's memory of it, on a thread that may
+    /// wait.
     pub gets_from_disk: u64,
-    /// Point reads that were done in place, because the system answered fast from its memory or the thread may wait.
+    /// Point reads that were done in place, because the system answered fast from its memory or the
+    /// thread may wait.
     pub gets_in_place: u64,
     /// Scans of a few rows that were done in place.
     pub scans_in_place: u64,

@@ -1,8 +1,9 @@
 //! The four methods on the engine, and where each of them runs.
 //!
-//! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes on there as long as
-//! files are in the system's memory (`manner`), and moves to a thread that may wait otherwise. A scan of a few rows does the
-//! same; others move unless they are on such a thread already. Commits wait for the group commit's threads.
+//! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes
+//! on there as long as files are in the system's memory (`manner`), and moves to a thread that may
+//! wait otherwise. A scan of a few rows does the same; others move unless they are on such a thread
+//! already. Commits wait for the group commit's threads.
 
 use std::fmt;
 use std::path::Path;
@@ -37,17 +38,20 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the data folder at `path`, which is created if it does not exist. Blocks for the time of a recovery.
+    /// Opens the data folder at `path`, which is created if it does not exist. Blocks for the time
+    /// of a recovery.
     ///
     /// # Errors
-    /// If the folder is in use, not ours, of a newer format, or damaged. Then nothing in it was changed.
+    /// If the folder is in use, not ours, of a newer format, or damaged. Then nothing in it was
+    /// changed.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let engine = Arc::new(Engine::open(path, &options)?);
         let last_version = engine.last_version(path)?;
         let counters = Arc::new(Counters::default());
-        let commits = GroupCommit::start(Arc::clone(&engine), Arc::clone(&counters), last_version, &options)
-            .map_err(OpenError::io("start threads for", path))?;
+        let commits =
+            GroupCommit::start(Arc::clone(&engine), Arc::clone(&counters), last_version, &options)
+                .map_err(OpenError::io("start threads for", path))?;
         Ok(Self {
             commits: Arc::new(commits),
             engine,
@@ -57,7 +61,8 @@ impl EmbeddedStore {
         })
     }
 
-    /// Whether writes are taken. Asking also looks whether the engine has recovered from a full disk.
+    /// Whether writes are taken. Asking also looks whether the engine has recovered from a full
+    /// disk.
     ///
     /// # Errors
     /// The reason why not, for people.
@@ -83,24 +88,32 @@ impl EmbeddedStore {
         }
     }
 
-    /// Brings the rows of a transaction into memory, each caller for itself: the leader of the group commit, for whom all
-    /// others wait, then need not wait for the disk to read them.
-    async fn warm(&self, table: TableId, transaction: &EntityGroupTransaction) -> Result<(), StoreError> {
+    /// Brings the rows of a transaction into memory, each caller for itself: the leader of the
+    /// group commit, for whom all others wait, then need not wait for the disk to read them.
+    async fn warm(
+        &self,
+        table: TableId,
+        transaction: &EntityGroupTransaction,
+    ) -> Result<(), StoreError> {
         if self.engine.manner.is_in_place() {
             return Ok(());
         }
-        let key = |operation: &EntityOperation| encode_key(table, transaction.partition_key(), operation.row_key());
-        let is_cold = |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::TakesLonger));
+        let key = |operation: &EntityOperation| {
+            encode_key(table, transaction.partition_key(), operation.row_key())
+        };
+        let is_cold =
+            |key: &Vec<u8>| matches!(self.engine.get_cached(key), Err(ReadError::TakesLonger));
         let cold: Vec<Vec<u8>> = transaction.operations().iter().map(key).filter(is_cold).collect();
         if cold.is_empty() {
             return Ok(());
         }
         let engine = Arc::clone(&self.engine);
-        blocking(move || cold.iter().try_for_each(|key| engine.get_patiently(key).map(|_| ()))).await
+        blocking(move || cold.iter().try_for_each(|key| engine.get_patiently(key).map(|_| ())))
+            .await
     }
 
-    /// Finishes what waits, refuses further commits, and leaves nothing for the next open to recover. Blocks. Reads are
-    /// served until the store is dropped.
+    /// Finishes what waits, refuses further commits, and leaves nothing for the next open to
+    /// recover. Blocks. Reads are served until the store is dropped.
     ///
     /// # Errors
     /// If the engine cannot write its files; what was acknowledged is safe in its log all the same.
@@ -124,7 +137,8 @@ impl Store for EmbeddedStore {
             let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
             return self.engine.rows.fill(&key, read);
         }
-        let read = || Ok(self.engine.get_cached(&key)?.map(|value| row(address, &value)).transpose()?);
+        let read =
+            || Ok(self.engine.get_cached(&key)?.map(|value| row(address, &value)).transpose()?);
         match self.engine.rows.fill(&key, read) {
             Ok(row) => {
                 count(&self.counters.gets_cached, 1);
@@ -135,7 +149,9 @@ impl Store for EmbeddedStore {
                 count(&self.counters.gets_from_disk, 1);
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
                 blocking(move || {
-                    let read = || engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose();
+                    let read = || {
+                        engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose()
+                    };
                     engine.rows.fill(&key, read)
                 })
                 .await
@@ -149,7 +165,11 @@ impl Store for EmbeddedStore {
             return Ok(page(&self.engine, &self.counters, scan, walk(scan))?);
         }
         if scan.is_short() && self.engine.manner.is_in_place() {
-            match self.engine.manner.watch(|| page(&self.engine, &self.counters, scan, walk(scan).nearby())) {
+            match self
+                .engine
+                .manner
+                .watch(|| page(&self.engine, &self.counters, scan, walk(scan).nearby()))
+            {
                 Err(ReadError::TakesLonger) => {}
                 Ok(page) => {
                     count(&self.counters.scans_in_place, 1);
@@ -158,7 +178,8 @@ impl Store for EmbeddedStore {
                 Err(ReadError::Failed(error)) => return Err(error),
             }
         }
-        let (engine, counters, scan) = (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
+        let (engine, counters, scan) =
+            (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
         blocking(move || {
             // Ended when the work is, not when whoever asked has gone.
             let _running = running;
@@ -186,7 +207,8 @@ impl Store for EmbeddedStore {
 
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {
         let _one_at_a_time = self.purges.lock().await;
-        let (engine, commits, scans) = (Arc::clone(&self.engine), Arc::clone(&self.commits), Arc::clone(&self.scans));
+        let (engine, commits, scans) =
+            (Arc::clone(&self.engine), Arc::clone(&self.commits), Arc::clone(&self.scans));
         blocking(move || reclaim::purge(&engine, &commits, &scans, table)).await
     }
 }
@@ -209,7 +231,12 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
 }
 
 /// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
-fn page(engine: &Engine, counters: &Counters, scan: &Scan, walk: Walk) -> Result<ScanPage, ReadError> {
+fn page(
+    engine: &Engine,
+    counters: &Counters,
+    scan: &Scan,
+    walk: Walk,
+) -> Result<ScanPage, ReadError> {
     let start = encode_cut(scan.table, &scan.range.start);
     let end = encode_cut(scan.table, &scan.range.end);
     let mut page = PageBuilder::new(scan);
@@ -233,9 +260,14 @@ fn page(engine: &Engine, counters: &Counters, scan: &Scan, walk: Walk) -> Result
 /// A row is a few hundred bytes; of a scan that leaves rows out nobody knows how many it will read.
 fn walk(scan: &Scan) -> Walk {
     const ROW_BYTES_USUAL: usize = 400;
-    let rows = if scan.residual.is_some() { scan.read_max } else { scan.rows_max.min(scan.read_max) };
+    let rows =
+        if scan.residual.is_some() { scan.read_max } else { scan.rows_max.min(scan.read_max) };
     let fills_cache = scan.range.sole_partition().is_some();
-    Walk { bytes: rows.saturating_mul(ROW_BYTES_USUAL).min(scan.bytes_max), fills_cache, steps_over_max: None }
+    Walk {
+        bytes: rows.saturating_mul(ROW_BYTES_USUAL).min(scan.bytes_max),
+        fills_cache,
+        steps_over_max: None,
+    }
 }
 
 /// Runs work that may wait for the disk on a thread that may wait.
@@ -243,5 +275,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|ended| Err(StoreError::unavailable("a read of the store was cut short", ended)))
+    done.unwrap_or_else(|ended| {
+        Err(StoreError::unavailable("a read of the store was cut short", ended))
+    })
 }

@@ -17,7 +17,9 @@ impl Trouble {
     /// What a writer is told; nothing of his was written.
     pub(crate) fn refusal(&self) -> StoreError {
         match self {
-            Self::Broken(reason) => StoreError::Unavailable { reason: reason.clone(), source: None },
+            Self::Broken(reason) => {
+                StoreError::Unavailable { reason: reason.clone(), source: None }
+            }
             Self::Full(reason) => StoreError::Full { reason: reason.clone() },
         }
     }
@@ -39,8 +41,8 @@ impl Troubles {
         self.begin(Trouble::Broken(reason));
     }
 
-    /// The engine's severity of a damaged block that a compaction meets: it takes no more writes. Opened again, it does, and
-    /// does not compact (`damage`).
+    /// The engine's severity of a damaged block that a compaction meets: it takes no more writes.
+    /// Opened again, it does, and does not compact (`damage`).
     pub(crate) fn stopped_by_damage(&self, damage: &str) {
         let reason = format!(
             "{damage}. A compaction met it, after which the storage engine takes no more writes until the server is started \
@@ -52,8 +54,9 @@ impl Troubles {
 
     /// Nothing is acknowledged until the engine has recovered.
     pub(crate) fn full(&self, what: &str) {
-        let reason =
-            format!("the disk is full: {what}. Make room; writes are taken again when the engine has recovered");
+        let reason = format!(
+            "the disk is full: {what}. Make room; writes are taken again when the engine has recovered"
+        );
         if self.get().is_none() {
             tracing::error!(reason, "the store stops taking writes until there is room");
         }
@@ -69,7 +72,8 @@ impl Troubles {
     /// The first reason is the one to tell, unless a worse one comes.
     fn begin(&self, trouble: Trouble) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let is_worse = matches!((&*current, &trouble), (Some(Trouble::Full(_)), Trouble::Broken(_)));
+        let is_worse =
+            matches!((&*current, &trouble), (Some(Trouble::Full(_)), Trouble::Broken(_)));
         if current.is_none() || is_worse {
             *current = Some(trouble);
         }

@@ -1,6 +1,8 @@
-//! The engine alone, for benchmarks: the same options, the same grouping of writes, and nothing of a table service.
+//! The engine alone, for benchmarks: the same options, the same grouping of writes, and nothing of
+//! a table service.
 //!
-//! It takes rows as bytes. What it reaches is what a service on this engine could reach if it cost nothing.
+//! It takes rows as bytes. What it reaches is what a service on this engine could reach if it cost
+//! nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,8 +54,12 @@ impl Yardstick {
     /// # Errors
     /// If the folder is not empty or cannot be used.
     pub fn create(folder: &Path, options: &Options) -> Result<Self, String> {
-        let db = DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder).map_err(String::from)?;
-        let bounds = Bounds { count_max: options.queue_transactions_max, bytes_max: options.queue_bytes_max };
+        let db = DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder)
+            .map_err(String::from)?;
+        let bounds = Bounds {
+            count_max: options.queue_transactions_max,
+            bytes_max: options.queue_bytes_max,
+        };
         let queue = Queue::new(bounds, GROUP);
         let shared = Arc::new(Shared { db, synced: write_synced(), queue });
         let lead = |_| {
@@ -84,7 +90,8 @@ impl Yardstick {
         self.shared.db.write_opt(batch, &self.shared.synced).map_err(String::from)
     }
 
-    /// Walks over all rows from `start` up to `end`; how many there are, and a sum over their bytes.
+    /// Walks over all rows from `start` up to `end`; how many there are, and a sum over their
+    /// bytes.
     ///
     /// # Errors
     /// If the engine fails.
@@ -108,7 +115,10 @@ impl Shared {
         loop {
             let Some((turn, group)) = self.queue.take_turn() else { return };
             let mut batch = WriteBatch::default();
-            group.iter().flat_map(|waiting| &waiting.rows).for_each(|(key, value)| batch.put(key, value));
+            group
+                .iter()
+                .flat_map(|waiting| &waiting.rows)
+                .for_each(|(key, value)| batch.put(key, value));
             let written = self.db.write_opt(batch, &self.synced).map_err(String::from);
             drop(turn);
             // Whoever asked waits for it.
@@ -145,7 +155,9 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..20 {
                 let engine = &engine;
-                scope.spawn(move || engine.write_in_group(vec![row(number), row(number + 100)]).unwrap());
+                scope.spawn(move || {
+                    engine.write_in_group(vec![row(number), row(number + 100)]).unwrap()
+                });
             }
         });
         engine.write_alone(&[row(50)]).unwrap();

@@ -7,7 +7,9 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
+use common::{
+    copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
+};
 use tavola_core::{EdmValue, Precondition, TableId};
 use tavola_embedded::check::{Finding, Place, Progress, Report, Severity, Unit, check};
 use tavola_embedded::{Compression, EmbeddedStore, OpenError, Options};
@@ -35,8 +37,8 @@ fn damages(report: &Report) -> Vec<String> {
     damages.map(|finding| format!("{}: {}", finding.place, finding.what)).collect()
 }
 
-/// Table files on two levels, a log with writes that are in none of them, rows that were overwritten and deleted, and a
-/// dropped table large enough to be deleted as a range.
+/// Table files on two levels, a log with writes that are in none of them, rows that were
+/// overwritten and deleted, and a dropped table large enough to be deleted as a range.
 fn lived_in(folder: &Path) {
     lived_in_with(folder, &Options::default());
 }
@@ -68,7 +70,11 @@ fn put_large_table(store: &EmbeddedStore) {
         for batch in 0..101 {
             let row = |row| {
                 let bytes = EdmValue::Binary(vec![batch as u8 ^ row as u8; 40]);
-                replace(&format!("{batch:03}-{row:03}"), properties([("B", bytes)]), Precondition::None)
+                replace(
+                    &format!("{batch:03}-{row:03}"),
+                    properties([("B", bytes)]),
+                    Precondition::None,
+                )
             };
             let rows = (0..100).map(row).collect();
             store.commit(TableId::new(900), &group("p", rows), now()).await.unwrap().unwrap();
@@ -84,7 +90,8 @@ fn a_sound_folder_in_zstd() {
     let folder = TempDir::new().unwrap();
     let options = Options { compression: Compression::Zstd, ..Options::default() };
     lived_in_with(folder.path(), &options);
-    let is_zstd = |file: &PathBuf| fs::read(file).unwrap().windows(4).any(|bytes| bytes == ZSTD_MAGIC);
+    let is_zstd =
+        |file: &PathBuf| fs::read(file).unwrap().windows(4).any(|bytes| bytes == ZSTD_MAGIC);
     assert!(data_files(folder.path(), ".sst").iter().any(is_zstd), "files are packed with it");
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
@@ -100,7 +107,12 @@ fn a_sound_folder() {
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
     assert_eq!(found.rows_by_table.get(&TABLE), Some(&(550 - 20 + 20)));
-    assert_eq!(found.rows_by_table.len(), 1, "the dropped table is gone: {:?}", found.rows_by_table);
+    assert_eq!(
+        found.rows_by_table.len(),
+        1,
+        "the dropped table is gone: {:?}",
+        found.rows_by_table
+    );
     let (counts, tables) = (found.counts, data_files(folder.path(), ".sst"));
     assert!(tables.len() > 1, "{tables:?}");
     assert!(counts.blocks > tables.len() as u64 * 5 && counts.log_records > 40, "{counts:?}");
@@ -113,7 +125,8 @@ fn an_empty_store_is_sound() {
     assert_eq!(damages(&report(folder.path())), [""; 0]);
 }
 
-/// Every byte of a table file is under a checksum: blocks of rows, of the index, of the filter, properties, footer.
+/// Every byte of a table file is under a checksum: blocks of rows, of the index, of the filter,
+/// properties, footer.
 #[test]
 fn every_byte_of_a_small_table_file() {
     let folder = TempDir::new().unwrap();
@@ -141,7 +154,9 @@ fn flips_are_named(folder: &Path, file: &Path, places: impl Iterator<Item = usiz
     for at in places {
         flip(file, at);
         let found = report(folder);
-        let is_named = |finding: &Finding| finding.severity == Severity::Damage && is_in(&finding.place, &name, at);
+        let is_named = |finding: &Finding| {
+            finding.severity == Severity::Damage && is_in(&finding.place, &name, at)
+        };
         assert!(found.findings.iter().any(is_named), "byte {at} of {name}: {:?}", found.findings);
         flip(file, at);
     }
@@ -163,7 +178,10 @@ fn bytes_of_logs_and_of_the_record_of_files() {
         for at in (0..bytes - 200).step_by((bytes / 60).max(1)) {
             flip(&file, at);
             let found = damages(&report(folder.path())).join("\n");
-            assert!(found.contains(&name) && found.contains("at byte"), "byte {at} of {name}: {found}");
+            assert!(
+                found.contains(&name) && found.contains("at byte"),
+                "byte {at} of {name}: {found}"
+            );
             flip(&file, at);
         }
     }
@@ -180,10 +198,15 @@ fn a_lost_block_says_how_many_rows_and_between_which_keys() {
     let file = data_files(folder.path(), ".sst").pop().unwrap();
     flip(&file, 10_000);
     let found = report(folder.path());
-    let losses: Vec<_> = found.findings.iter().filter_map(|finding| finding.loss.as_ref()).collect();
+    let losses: Vec<_> =
+        found.findings.iter().filter_map(|finding| finding.loss.as_ref()).collect();
     let [loss] = losses[..] else { panic!("{:?}", found.findings) };
     let rows = loss.rows.unwrap();
-    assert!(rows > 10 && found.counts.rows == 3000 - rows, "{rows} of 3000 are lost, {} are there", found.counts.rows);
+    assert!(
+        rows > 10 && found.counts.rows == 3000 - rows,
+        "{rows} of 3000 are lost, {} are there",
+        found.counts.rows
+    );
     assert!(loss.keys.contains("keys above (table"), "{loss:?}");
 }
 
@@ -198,12 +221,28 @@ fn missing_and_foreign_files() {
         damages(&report(copy.path())).join("\n")
     };
     let table = |folder: &Path| data_files(folder, ".sst").pop().unwrap();
-    assert!(with(&|folder| fs::remove_file(table(folder)).unwrap()).contains("the file is missing"));
-    assert!(with(&|folder| fs::write(table(folder), [0; 4000]).unwrap()).contains("nothing in it can be read"));
-    assert!(with(&|folder| fs::remove_file(folder.join("store/CURRENT")).unwrap()).contains("CURRENT: it is missing"));
-    assert!(with(&|folder| fs::write(folder.join("store/CURRENT"), "x").unwrap()).contains("does not name"));
-    assert!(with(&|folder| fs::write(folder.join("TAVOLA"), [0xff, 0]).unwrap()).contains("TAVOLA"));
-    assert!(with(&|folder| fs::remove_file(folder.join("TAVOLA")).unwrap()).contains("TAVOLA: it is missing"));
+    assert!(
+        with(&|folder| fs::remove_file(table(folder)).unwrap()).contains("the file is missing")
+    );
+    assert!(
+        with(&|folder| fs::write(table(folder), [0; 4000]).unwrap())
+            .contains("nothing in it can be read")
+    );
+    assert!(
+        with(&|folder| fs::remove_file(folder.join("store/CURRENT")).unwrap())
+            .contains("CURRENT: it is missing")
+    );
+    assert!(
+        with(&|folder| fs::write(folder.join("store/CURRENT"), "x").unwrap())
+            .contains("does not name")
+    );
+    assert!(
+        with(&|folder| fs::write(folder.join("TAVOLA"), [0xff, 0]).unwrap()).contains("TAVOLA")
+    );
+    assert!(
+        with(&|folder| fs::remove_file(folder.join("TAVOLA")).unwrap())
+            .contains("TAVOLA: it is missing")
+    );
     let swapped = with(&|folder| {
         let tables = data_files(folder, ".sst");
         fs::copy(&tables[0], &tables[1]).unwrap();
@@ -221,7 +260,11 @@ fn garbage_in_the_file_of_options_is_a_note() {
     }
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
-    assert!(found.findings.iter().any(|finding| finding.what.contains("not the text")), "{:?}", found.findings);
+    assert!(
+        found.findings.iter().any(|finding| finding.what.contains("not the text")),
+        "{:?}",
+        found.findings
+    );
 }
 
 #[test]
@@ -236,11 +279,16 @@ fn a_torn_tail_is_a_note() {
     fs::remove_file(folder.path().join("SYNCED")).unwrap();
     let found = report(folder.path());
     assert_eq!(damages(&found), [""; 0]);
-    assert!(found.findings.iter().any(|finding| finding.what.contains("torn")), "{:?}", found.findings);
+    assert!(
+        found.findings.iter().any(|finding| finding.what.contains("torn")),
+        "{:?}",
+        found.findings
+    );
     assert_eq!(found.rows_by_table.get(&TABLE), Some(&549));
 }
 
-/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: nobody can say how many are lost.
+/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: nobody can say
+/// how many are lost.
 #[test]
 fn a_lost_end_is_not_counted_by_half_of_synced() {
     let folder = TempDir::new().unwrap();
@@ -265,7 +313,9 @@ fn a_lost_end_is_not_counted_by_half_of_synced() {
 #[test]
 fn who_cannot_be_checked() {
     let folder = TempDir::new().unwrap();
-    let refusal = |folder: &Path| check(folder, &mut Quiet, &mut |_, _| {}).expect_err("it cannot be checked");
+    let refusal = |folder: &Path| {
+        check(folder, &mut Quiet, &mut |_, _| {}).expect_err("it cannot be checked")
+    };
     assert!(matches!(refusal(folder.path()), OpenError::Missing { .. }));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made there");
     let store = EmbeddedStore::open(folder.path(), Options::default()).unwrap();
@@ -283,5 +333,8 @@ fn a_torn_edit_of_the_record_of_files_is_harmless() {
     common::tear_an_edit(folder.path());
     let report = check(folder.path(), &mut Quiet, &mut |_, _| {}).unwrap();
     assert!(!report.is_damaged(), "{report:?}");
-    assert!(report.findings.iter().any(|finding| finding.what.contains("torn by a crash")), "{report:?}");
+    assert!(
+        report.findings.iter().any(|finding| finding.what.contains("torn by a crash")),
+        "{report:?}"
+    );
 }

@@ -15,7 +15,8 @@ struct Temporary {
 
 fn fresh() -> Temporary {
     let folder = TempDir::new().expect("there is room for a folder");
-    let store = EmbeddedStore::open(folder.path().join("data"), Options::default()).expect("the folder is new");
+    let store = EmbeddedStore::open(folder.path().join("data"), Options::default())
+        .expect("the folder is new");
     Temporary { store, _folder: folder }
 }
 

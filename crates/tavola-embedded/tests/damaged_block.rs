@@ -19,7 +19,8 @@ const ROWS: i32 = 2000;
 
 /// Small memtables, so that files are written and merged all the time.
 fn open(folder: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(folder, Options { memtable_bytes: 64 * 1024, ..Options::default() }).unwrap()
+    EmbeddedStore::open(folder, Options { memtable_bytes: 64 * 1024, ..Options::default() })
+        .unwrap()
 }
 
 /// Writes all rows anew, with bytes that do not compress.
@@ -29,7 +30,8 @@ fn write_all(store: &EmbeddedStore, round: u64) -> Result<(), StoreError> {
         for row in (0..ROWS).step_by(50) {
             let write = |row: i32| {
                 let bytes = (0..400).map(|_| noise()).collect();
-                let values = properties([("N", EdmValue::Int32(row)), ("B", EdmValue::Binary(bytes))]);
+                let values =
+                    properties([("N", EdmValue::Int32(row)), ("B", EdmValue::Binary(bytes))]);
                 replace(&format!("{row:05}"), values, Precondition::None)
             };
             let writes = (row..row + 50).map(write).collect();
@@ -42,7 +44,8 @@ fn write_all(store: &EmbeddedStore, round: u64) -> Result<(), StoreError> {
 fn fastrand_like(seed: u64) -> impl FnMut() -> u8 {
     let mut state = seed;
     move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     }
 }
@@ -75,7 +78,8 @@ fn says_what_to_do(text: &str, folder: &Path, file: &Path) {
     }
 }
 
-/// It once stopped all writes for good, and the advice was a restart, after which it stopped them again.
+/// It once stopped all writes for good, and the advice was a restart, after which it stopped them
+/// again.
 #[test]
 fn a_compaction_that_meets_it_stops_writes_only_until_the_next_start() {
     let (folder, file) = damaged_folder();
@@ -95,7 +99,11 @@ fn a_compaction_that_meets_it_stops_writes_only_until_the_next_start() {
     drop(store);
     for round in 11..13 {
         let store = open(folder.path());
-        assert_eq!(store.warning().as_ref(), Some(&before), "the advice is the same after a restart");
+        assert_eq!(
+            store.warning().as_ref(),
+            Some(&before),
+            "the advice is the same after a restart"
+        );
         says_what_to_do(&before, folder.path(), &file);
         // Far more files than the engine lets pile up otherwise.
         for _ in 0..4 {

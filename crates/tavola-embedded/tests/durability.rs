@@ -10,7 +10,8 @@ use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
 use tavola_store::{Import, Row, Store, StoreError};
 use tavola_testkit::store_conformance::fixture::{
-    TABLE, at, delete, group, insert, key, number, partition, properties, replace, scan_all, written_at,
+    TABLE, at, delete, group, insert, key, number, partition, properties, replace, scan_all,
+    written_at,
 };
 use tempfile::TempDir;
 
@@ -18,7 +19,10 @@ fn refusal(folder: &Path) -> OpenError {
     let before = folder_hashes(folder);
     let error = EmbeddedStore::open(folder, Options::default()).expect_err("the folder is refused");
     assert_eq!(folder_hashes(folder), before, "a refused folder is left as it was: {error}");
-    assert!(error.to_string().contains(&*folder.to_string_lossy()), "the message names the folder: {error}");
+    assert!(
+        error.to_string().contains(&*folder.to_string_lossy()),
+        "the message names the folder: {error}"
+    );
     error
 }
 
@@ -39,7 +43,9 @@ fn everything_is_there_after_a_clean_close_and_after_none() {
 fn versions_go_on_after_a_restart_whatever_the_clock_says() {
     let folder = TempDir::new().unwrap();
     let write = |store: &EmbeddedStore, operation, ticks| {
-        let verdict = runtime().block_on(store.commit(TABLE, &group("p", vec![operation]), at(ticks))).unwrap();
+        let verdict = runtime()
+            .block_on(store.commit(TABLE, &group("p", vec![operation]), at(ticks)))
+            .unwrap();
         verdict.unwrap()
     };
     let store = open(folder.path());
@@ -51,7 +57,8 @@ fn versions_go_on_after_a_restart_whatever_the_clock_says() {
     assert!(written_at(&Ok(again)) > written_at(&Ok(first)));
 }
 
-/// Rows that were taken over stay, and versions go on above theirs, also if the process ends at once.
+/// Rows that were taken over stay, and versions go on above theirs, also if the process ends at
+/// once.
 #[test]
 fn rows_of_another_store_are_durable_with_their_versions() {
     let folder = TempDir::new().unwrap();
@@ -62,7 +69,9 @@ fn rows_of_another_store_are_durable_with_their_versions() {
     let store = open(folder.path());
     let rows = runtime().block_on(store.scan(&scan_all())).unwrap().rows;
     assert_eq!(rows, [brought]);
-    let next = runtime().block_on(store.commit(TABLE, &group("q", vec![insert("r", number(1))]), at(5))).unwrap();
+    let next = runtime()
+        .block_on(store.commit(TABLE, &group("q", vec![insert("r", number(1))]), at(5)))
+        .unwrap();
     assert!(written_at(&next) > at(5_000_000));
 }
 
@@ -79,14 +88,21 @@ fn a_log_torn_anywhere_opens_with_all_but_the_last_write() {
         let copy = TempDir::new().unwrap();
         common::copy_folder(folder.path(), copy.path());
         fs::write(the_log(copy.path()), &whole[..whole.len() - lost]).unwrap();
-        assert!(refusal(copy.path()).to_string().contains("SYNCED"), "it was acknowledged, so no crash tore it");
+        assert!(
+            refusal(copy.path()).to_string().contains("SYNCED"),
+            "it was acknowledged, so no crash tore it"
+        );
         // The crash came before the last write was acknowledged.
         fs::write(copy.path().join("SYNCED"), &mark).unwrap();
         let store = open(copy.path());
         assert_eq!(read_numbers(&store), (0..19).collect::<Vec<i32>>(), "{lost} bytes are lost");
         put_numbers(&store, 19..25);
         drop(store);
-        assert_eq!(read_numbers(&open(copy.path())), (0..25).collect::<Vec<i32>>(), "and goes on from there");
+        assert_eq!(
+            read_numbers(&open(copy.path())),
+            (0..25).collect::<Vec<i32>>(),
+            "and goes on from there"
+        );
     }
 }
 
@@ -97,7 +113,8 @@ fn a_tail_of_zeros_opens_with_all_but_the_last_write() {
     put_numbers(&store, 0..20);
     let before = fs::metadata(the_log(folder.path())).unwrap().len() as usize;
     let mark = fs::read(folder.path().join("SYNCED")).unwrap();
-    let large = properties([("N", EdmValue::Int32(20)), ("Bytes", EdmValue::Binary(vec![7; 50_000]))]);
+    let large =
+        properties([("N", EdmValue::Int32(20)), ("Bytes", EdmValue::Binary(vec![7; 50_000]))]);
     let last = group("p", vec![replace("00020", large, Precondition::None)]);
     runtime().block_on(store.commit(TABLE, &last, at(1))).unwrap().unwrap();
     drop(store);
@@ -116,7 +133,8 @@ fn a_flipped_byte_before_the_tail_is_refused() {
     put_numbers(&open(folder.path()), 0..20);
     let log = the_log(folder.path());
     let bytes = fs::metadata(&log).unwrap().len() as usize;
-    // The first header byte by byte, and places all over; the engine alone drops everything behind some of these.
+    // The first header byte by byte, and places all over; the engine alone drops everything behind
+    // some of these.
     for at in (0..7).chain((7..bytes - 150).step_by(41)) {
         flip(&log, at);
         let error = refusal(folder.path());
@@ -145,7 +163,8 @@ fn a_flipped_byte_in_the_record_of_files_is_refused() {
     assert_eq!(read_numbers(&open(folder.path())).len(), 30);
 }
 
-/// A flipped byte of a table file is an error at the latest when its rows are read; never a wrong or a missing row.
+/// A flipped byte of a table file is an error at the latest when its rows are read; never a wrong
+/// or a missing row.
 #[test]
 fn a_flipped_byte_in_a_table_file_is_never_a_wrong_answer() {
     let folder = TempDir::new().unwrap();
@@ -160,7 +179,10 @@ fn a_flipped_byte_in_a_table_file_is_never_a_wrong_answer() {
         flip(&file, at);
         match EmbeddedStore::open(folder.path(), Options::default()) {
             Err(error) => {
-                assert!(matches!(error, OpenError::Damaged { .. } | OpenError::Engine { .. }), "byte {at}: {error}");
+                assert!(
+                    matches!(error, OpenError::Damaged { .. } | OpenError::Engine { .. }),
+                    "byte {at}: {error}"
+                );
                 refused += 1;
             }
             Ok(store) => match common::try_read_numbers(&store) {
@@ -173,7 +195,10 @@ fn a_flipped_byte_in_a_table_file_is_never_a_wrong_answer() {
         }
         flip(&file, at);
     }
-    assert!(refused > 50, "{refused} of 60 flips were noticed; the others hit bytes that no read needs");
+    assert!(
+        refused > 50,
+        "{refused} of 60 flips were noticed; the others hit bytes that no read needs"
+    );
 }
 
 #[test]
@@ -201,7 +226,8 @@ fn a_second_opener_is_refused() {
     let folder = TempDir::new().unwrap();
     let first = open(folder.path());
     put_numbers(&first, 0..5);
-    let error = EmbeddedStore::open(folder.path(), Options::default()).expect_err("the folder is in use");
+    let error =
+        EmbeddedStore::open(folder.path(), Options::default()).expect_err("the folder is in use");
     assert!(matches!(error, OpenError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("in use by another process"), "{error}");
     put_numbers(&first, 5..10);
@@ -240,8 +266,9 @@ fn a_fresh_file_system_is_an_empty_folder() {
     assert_eq!(read_numbers(&open(folder.path())).len(), 5);
 }
 
-/// A log that was cut between two records once opened, without a word about the acknowledged writes that were behind the
-/// cut: to the engine and to our own reader of logs it looked like one that never was longer.
+/// A log that was cut between two records once opened, without a word about the acknowledged writes
+/// that were behind the cut: to the engine and to our own reader of logs it looked like one that
+/// never was longer.
 #[test]
 fn a_log_cut_between_records_is_noticed() {
     let folder = TempDir::new().unwrap();
@@ -272,7 +299,8 @@ fn record_end(log: &[u8], from: usize) -> usize {
     at
 }
 
-/// The record of files lost its last edit, in which a table file was added; the log that the file was made from is gone.
+/// The record of files lost its last edit, in which a table file was added; the log that the file
+/// was made from is gone.
 #[test]
 fn a_record_of_files_cut_between_records_is_noticed() {
     let folder = TempDir::new().unwrap();
@@ -286,14 +314,17 @@ fn a_record_of_files_cut_between_records_is_noticed() {
     while at < whole.len() {
         let copy = TempDir::new().unwrap();
         common::copy_folder(folder.path(), copy.path());
-        fs::write(copy.path().join("store").join(manifest.file_name().unwrap()), &whole[..at]).unwrap();
+        fs::write(copy.path().join("store").join(manifest.file_name().unwrap()), &whole[..at])
+            .unwrap();
         match EmbeddedStore::open(copy.path(), Options::default()) {
             Err(error) => {
                 assert!(matches!(error, OpenError::Damaged { .. }), "cut at {at}: {error}");
                 refused += 1;
             }
             // The last edits may say nothing about table files.
-            Ok(store) => assert_eq!(read_numbers(&store), (0..10).collect::<Vec<i32>>(), "cut at {at}"),
+            Ok(store) => {
+                assert_eq!(read_numbers(&store), (0..10).collect::<Vec<i32>>(), "cut at {at}")
+            }
         }
         at += 7 + usize::from(u16::from_le_bytes([whole[at + 4], whole[at + 5]]));
     }
@@ -321,8 +352,8 @@ fn a_folder_without_the_mark_opens() {
     assert!(refusal(folder.path()).to_string().contains("SYNCED"));
 }
 
-/// A folder was refused because a write seemed to be missing: the one before it began so near to the end of a block of the
-/// log that its sequence number lay in the next block.
+/// A folder was refused because a write seemed to be missing: the one before it began so near to
+/// the end of a block of the log that its sequence number lay in the next block.
 #[test]
 fn a_write_may_begin_at_the_end_of_a_block() {
     const BLOCK_BYTES: usize = 32 * 1024;
@@ -335,7 +366,10 @@ fn a_write_may_begin_at_the_end_of_a_block() {
     let store = open(folder.path());
     let mut rows = 0;
     let mut put = |characters: usize| {
-        let text = properties([("Text", EdmValue::String("x".repeat(characters))), ("N", EdmValue::Int32(rows))]);
+        let text = properties([
+            ("Text", EdmValue::String("x".repeat(characters))),
+            ("N", EdmValue::Int32(rows)),
+        ]);
         let write = replace(&format!("{rows:05}"), text, Precondition::None);
         runtime().block_on(store.commit(TABLE, &group("p", vec![write]), at(1))).unwrap().unwrap();
         rows += 1;
@@ -361,8 +395,9 @@ fn a_write_may_begin_at_the_end_of_a_block() {
     assert_eq!(read_numbers(&open(folder.path())), (0..rows).collect::<Vec<i32>>());
 }
 
-/// A loss of power left the record of files with an edit of which one sector was never written. Nothing relied on it, and
-/// we said so; but the engine took it for damage, and the server did not start.
+/// A loss of power left the record of files with an edit of which one sector was never written.
+/// Nothing relied on it, and we said so; but the engine took it for damage, and the server did not
+/// start.
 #[test]
 fn an_edit_of_the_record_of_files_torn_in_its_middle_opens() {
     let folder = TempDir::new().unwrap();
@@ -383,7 +418,9 @@ fn garbage_behind_the_last_record_never_hangs() {
         fs::write(&log, bytes).unwrap();
         match EmbeddedStore::open(folder.path(), Options::default()) {
             Ok(store) => assert_eq!(read_numbers(&store).len(), 20, "kind {kind}"),
-            Err(error) => assert!(matches!(error, OpenError::Damaged { .. }), "kind {kind}: {error}"),
+            Err(error) => {
+                assert!(matches!(error, OpenError::Damaged { .. }), "kind {kind}: {error}")
+            }
         }
     }
 }

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use common::{open, runtime};
 use tavola_core::{EntityAddress, EntityView};
 use tavola_store::Store;
-use tavola_testkit::store_conformance::fixture::{TABLE, group, insert, key, now, number, number_of};
+use tavola_testkit::store_conformance::fixture::{
+    TABLE, group, insert, key, now, number, number_of,
+};
 use tempfile::TempDir;
 
 const FOLDER: &str = "TAVOLA_TEST_VICTIM_FOLDER";
@@ -33,8 +35,10 @@ fn victim() {
             let (store, partition) = (Arc::clone(&store), format!("{round}-{writer}"));
             writers.spawn(async move {
                 for count in 0.. {
-                    let pair =
-                        vec![insert(&format!("{count}a"), number(count)), insert(&format!("{count}b"), number(count))];
+                    let pair = vec![
+                        insert(&format!("{count}a"), number(count)),
+                        insert(&format!("{count}b"), number(count)),
+                    ];
                     store.commit(TABLE, &group(&partition, pair), now()).await.unwrap().unwrap();
                     let mut out = std::io::stdout().lock();
                     writeln!(out, "acknowledged {partition} {count}").unwrap();
@@ -45,7 +49,8 @@ fn victim() {
     });
 }
 
-/// Runs the victim until it has acknowledged some writes, kills it, and returns all that it acknowledged.
+/// Runs the victim until it has acknowledged some writes, kills it, and returns all that it
+/// acknowledged.
 fn run_and_kill(folder: &std::path::Path, round: usize) -> Vec<(String, i32)> {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim", "--nocapture"])
@@ -61,7 +66,9 @@ fn run_and_kill(folder: &std::path::Path, round: usize) -> Vec<(String, i32)> {
     };
     let mut acknowledged = Vec::new();
     while acknowledged.len() < 50 + 37 * round {
-        acknowledged.extend(lines.next().expect("the victim writes until it is killed").ok().and_then(parse));
+        acknowledged.extend(
+            lines.next().expect("the victim writes until it is killed").ok().and_then(parse),
+        );
     }
     victim.kill().unwrap();
     victim.wait().unwrap();
@@ -83,8 +90,12 @@ fn what_was_acknowledged_survives_a_kill() {
             for (partition, count) in &acknowledged {
                 let mut versions = Vec::new();
                 for half in ["a", "b"] {
-                    let address = EntityAddress { table: TABLE, key: key(partition, &format!("{count}{half}")) };
-                    let row = store.get(&address).await.unwrap().expect("what was acknowledged is there");
+                    let address = EntityAddress {
+                        table: TABLE,
+                        key: key(partition, &format!("{count}{half}")),
+                    };
+                    let row =
+                        store.get(&address).await.unwrap().expect("what was acknowledged is there");
                     assert_eq!(number_of(&row), *count);
                     versions.push(row.timestamp());
                 }

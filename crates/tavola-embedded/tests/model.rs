@@ -5,7 +5,8 @@ use tavola_embedded::{EmbeddedStore, Options};
 use tavola_testkit::store_conformance::model;
 
 proptest! {
-    // Every case opens a folder several times and syncs every commit; many short histories are worth little here.
+    // Every case opens a folder several times and syncs every commit; many short histories are
+    // worth little here.
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]

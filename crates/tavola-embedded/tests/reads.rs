@@ -6,7 +6,9 @@ use common::{open, put_numbers, read_numbers, runtime};
 use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Scan, Store};
-use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, key, now, number_of, scan_all};
+use tavola_testkit::store_conformance::fixture::{
+    TABLE, delete, group, key, now, number_of, scan_all,
+};
 use tempfile::TempDir;
 
 fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
@@ -18,13 +20,18 @@ fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
 fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
     let folder = TempDir::new().unwrap();
     let open = |folder| {
-        EmbeddedStore::open(folder, Options { reads_in_place: false, ..Options::default() }).expect("the folder opens")
+        EmbeddedStore::open(folder, Options { reads_in_place: false, ..Options::default() })
+            .expect("the folder opens")
     };
     let store = open(folder.path());
     // Several blocks: the first one is read at every open, for the last version.
     put_numbers(&store, 0..1500);
     assert_eq!(get(&store, 1400), Some(1400));
-    assert_eq!((store.stats().gets_cached, store.stats().gets_from_disk), (1, 0), "fresh rows are in memory");
+    assert_eq!(
+        (store.stats().gets_cached, store.stats().gets_from_disk),
+        (1, 0),
+        "fresh rows are in memory"
+    );
     assert!(store.stats().row_cache_bytes > 0, "from now on it is kept");
     store.close().unwrap();
     drop(store);
@@ -42,7 +49,10 @@ fn a_cold_row_comes_from_the_disk_and_then_from_memory() {
 fn cold_rows_are_read_and_replaced() {
     for reads_in_place in [false, true] {
         let folder = TempDir::new().unwrap();
-        let open = || EmbeddedStore::open(folder.path(), Options { reads_in_place, ..Options::default() }).unwrap();
+        let open = || {
+            EmbeddedStore::open(folder.path(), Options { reads_in_place, ..Options::default() })
+                .unwrap()
+        };
         let store = open();
         put_numbers(&store, 0..200);
         store.close().unwrap();
@@ -55,7 +65,8 @@ fn cold_rows_are_read_and_replaced() {
     }
 }
 
-/// Those who wait behind a scan of a few rows must not wait until it has stepped over thousands that are gone.
+/// Those who wait behind a scan of a few rows must not wait until it has stepped over thousands
+/// that are gone.
 #[test]
 fn a_short_scan_is_done_in_place_unless_deleted_rows_are_in_its_way() {
     let folder = TempDir::new().unwrap();
@@ -63,7 +74,8 @@ fn a_short_scan_is_done_in_place_unless_deleted_rows_are_in_its_way() {
     put_numbers(&store, 0..1000);
     runtime().block_on(async {
         for rows in (0..500).collect::<Vec<i32>>().chunks(100) {
-            let gone = rows.iter().map(|row| delete(&format!("{row:05}"), Precondition::Exists)).collect();
+            let gone =
+                rows.iter().map(|row| delete(&format!("{row:05}"), Precondition::Exists)).collect();
             store.commit(TABLE, &group("p", gone), now()).await.unwrap().unwrap();
         }
     });

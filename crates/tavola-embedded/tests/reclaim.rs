@@ -6,7 +6,9 @@ use common::open;
 use tavola_core::{EdmValue, KeyRange, TableId};
 use tavola_embedded::EmbeddedStore;
 use tavola_store::{Scan, Store};
-use tavola_testkit::store_conformance::fixture::{group, insert, now, number, number_of, properties, scan_all};
+use tavola_testkit::store_conformance::fixture::{
+    group, insert, now, number, number_of, properties, scan_all,
+};
 use tempfile::TempDir;
 
 const DROPPED: TableId = TableId::new(700);
@@ -18,7 +20,9 @@ async fn fill(store: &EmbeddedStore, table: TableId, rows: usize) {
     for from in (0..rows).step_by(100) {
         let row = |row: usize| {
             let bytes = std::iter::repeat_with(|| {
-                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                noise = noise
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (noise >> 56) as u8
             });
             let bytes = bytes.take(400).collect();
@@ -28,12 +32,21 @@ async fn fill(store: &EmbeddedStore, table: TableId, rows: usize) {
             )
         };
         let inserts = (from..from + 100).map(row).collect();
-        store.commit(table, &group("p", inserts), now()).await.expect("it commits").expect("they are new");
+        store
+            .commit(table, &group("p", inserts), now())
+            .await
+            .expect("it commits")
+            .expect("they are new");
     }
 }
 
 async fn count(store: &EmbeddedStore, table: TableId) -> usize {
-    store.scan(&Scan { table, range: KeyRange::ALL, ..scan_all() }).await.expect("the store scans").rows.len()
+    store
+        .scan(&Scan { table, range: KeyRange::ALL, ..scan_all() })
+        .await
+        .expect("the store scans")
+        .rows
+        .len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,8 +69,14 @@ async fn a_large_table_gives_its_space_back() {
         for round in 0..50 {
             let transaction = group("q", vec![insert(&format!("{round}"), number(round))]);
             store.commit(NEIGHBOURS[0], &transaction, now()).await.unwrap().unwrap();
-            let page = store.scan(&Scan { table: NEIGHBOURS[1], rows_max: 10, ..scan_all() }).await.unwrap();
-            assert_eq!(page.rows.iter().map(number_of).collect::<Vec<i32>>(), (0..10).collect::<Vec<i32>>());
+            let page = store
+                .scan(&Scan { table: NEIGHBOURS[1], rows_max: 10, ..scan_all() })
+                .await
+                .unwrap();
+            assert_eq!(
+                page.rows.iter().map(number_of).collect::<Vec<i32>>(),
+                (0..10).collect::<Vec<i32>>()
+            );
         }
     };
     let (purged, ()) = tokio::join!(purge, serve);

@@ -1,4 +1,5 @@
-//! What `check` says about a damaged folder is true: rows that are not there are counted, whatever the damage hid.
+//! What `check` says about a damaged folder is true: rows that are not there are counted, whatever
+//! the damage hid.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -67,7 +68,8 @@ fn put_rows(store: &EmbeddedStore, numbers: std::ops::Range<i32>) {
     let numbers: Vec<i32> = numbers.collect();
     runtime().block_on(async {
         for numbers in numbers.chunks(100) {
-            let write = |value: &i32| replace(&format!("{value:05}"), number(*value), Precondition::None);
+            let write =
+                |value: &i32| replace(&format!("{value:05}"), number(*value), Precondition::None);
             let writes = numbers.iter().map(write).collect();
             store.commit(TABLE, &group("p", writes), now()).await.unwrap().unwrap();
         }
@@ -79,7 +81,11 @@ fn is_honest(folder: &Path, expected: &Rows, case: &str) -> (Rows, u64) {
     let (found, report) = read(folder);
     let lost = deviation(expected, &found);
     let said = report.rows_lost_max().unwrap_or_else(|| panic!("{case}: {:?}", report.findings));
-    assert!(lost <= said, "{case}: {lost} rows are lost, and it says at most {said}: {:?}", report.findings);
+    assert!(
+        lost <= said,
+        "{case}: {lost} rows are lost, and it says at most {said}: {:?}",
+        report.findings
+    );
     assert!(said <= 3 * ROWS as u64, "{case}: {said} is no help: {:?}", report.findings);
     (found, lost)
 }
@@ -89,7 +95,8 @@ fn the_table_file(folder: &Path) -> PathBuf {
     data_files(folder, ".sst").into_iter().max_by_key(largest).unwrap()
 }
 
-/// The story: 2 MB cut off the end of a file were "no row is lost", with 101 missing, 1,338 older and 400 deleted ones back.
+/// The story: 2 MB cut off the end of a file were "no row is lost", with 101 missing, 1,338 older
+/// and 400 deleted ones back.
 #[test]
 fn the_end_of_a_table_file_is_cut_zeroed_or_overwritten() {
     for (folder, expected) in folders() {
@@ -102,9 +109,12 @@ fn the_end_of_a_table_file_is_cut_zeroed_or_overwritten() {
             bytes[at..].fill(0);
             let zeroed = bytes.clone();
             bytes[at..].fill(0xa7);
-            for (how, bytes) in [("cut", &sound[..at]), ("zeroed", &zeroed[..]), ("overwritten", &bytes[..])] {
+            for (how, bytes) in
+                [("cut", &sound[..at]), ("zeroed", &zeroed[..]), ("overwritten", &bytes[..])]
+            {
                 fs::write(&file, bytes).unwrap();
-                let (_, lost) = is_honest(folder.path(), &expected, &format!("{how}, the last {tail} bytes"));
+                let (_, lost) =
+                    is_honest(folder.path(), &expected, &format!("{how}, the last {tail} bytes"));
                 assert!(lost >= lost_before, "{how} {tail}");
                 lost_before = lost;
             }
@@ -113,7 +123,8 @@ fn the_end_of_a_table_file_is_cut_zeroed_or_overwritten() {
     }
 }
 
-/// The story: a flipped bit of the footer and one of a block of rows dropped everything behind that block.
+/// The story: a flipped bit of the footer and one of a block of rows dropped everything behind that
+/// block.
 #[test]
 fn a_bit_of_what_leads_to_rows_and_a_bit_of_rows() {
     for (folder, expected) in folders() {
@@ -149,12 +160,17 @@ fn without_what_leads_to_them_all_rows_are_found() {
             fs::write(&file, bytes).unwrap();
             let (found, report) = read(folder.path());
             assert!(report.is_damaged(), "{behind}");
-            assert_eq!((deviation(&expected, &found), report.rows_lost_max()), (0, Some(0)), "{behind} from the end");
+            assert_eq!(
+                (deviation(&expected, &found), report.rows_lost_max()),
+                (0, Some(0)),
+                "{behind} from the end"
+            );
         }
     }
 }
 
-/// The story: a record of files that lost its last bytes made files look like garbage that held most of the rows.
+/// The story: a record of files that lost its last bytes made files look like garbage that held
+/// most of the rows.
 #[test]
 fn a_record_of_files_that_lost_its_end_hides_no_file() {
     let folder = TempDir::new().unwrap();
@@ -192,11 +208,14 @@ fn older_states_and_deleted_rows_are_counted() {
     let store = open();
     runtime().block_on(async {
         for chunk in 0..5 {
-            let deletes =
-                (0..100).map(|row| delete(&format!("{:05}", chunk * 200 + row), Precondition::None)).collect();
+            let deletes = (0..100)
+                .map(|row| delete(&format!("{:05}", chunk * 200 + row), Precondition::None))
+                .collect();
             store.commit(TABLE, &group("p", deletes), now()).await.unwrap().unwrap();
         }
-        let changes = (1300..1400).map(|row| replace(&format!("{row:05}"), number(-row), Precondition::None)).collect();
+        let changes = (1300..1400)
+            .map(|row| replace(&format!("{row:05}"), number(-row), Precondition::None))
+            .collect();
         store.commit(TABLE, &group("p", changes), now()).await.unwrap().unwrap();
     });
     close(store);

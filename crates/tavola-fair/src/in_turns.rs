@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 
 use crate::Turn;
 
-/// Runs `work` while it has a turn. Whenever the work pauses (it yielded, or waits for something) and another tenant has a
-/// better claim, the place is passed on, and the work goes on with the next one it gets.
+/// Runs `work` while it has a turn. Whenever the work pauses (it yielded, or waits for something)
+/// and another tenant has a better claim, the place is passed on, and the work goes on with the
+/// next one it gets.
 ///
 /// So work must yield now and then; how long others wait is the time between two of its pauses.
 pub struct InTurns<F> {
@@ -64,8 +65,8 @@ impl<F: Future> Future for InTurns<F> {
 }
 
 impl<F> InTurns<F> {
-    /// True if it waits now for another place, or got one at once: then the work must be polled again, because whatever
-    /// woke it meanwhile was not heard.
+    /// True if it waits now for another place, or got one at once: then the work must be polled
+    /// again, because whatever woke it meanwhile was not heard.
     fn pass_if_wanted(&mut self) -> bool {
         match std::mem::replace(&mut self.place, Place::None) {
             Place::Held(turn) if turn.is_wanted() => {
@@ -109,11 +110,13 @@ mod tests {
         let turns = Turns::new(4);
         let (greedy, polite) = (turns.line(1), turns.line(1));
         let (slow, quick) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let greed: Vec<_> =
-            (0..50).map(|_| tokio::spawn(work(Arc::clone(&greedy), 10_000, Arc::clone(&slow)))).collect();
+        let greed: Vec<_> = (0..50)
+            .map(|_| tokio::spawn(work(Arc::clone(&greedy), 10_000, Arc::clone(&slow))))
+            .collect();
         tokio::task::yield_now().await;
-        let courtesy: Vec<_> =
-            (0..4).map(|_| tokio::spawn(work(Arc::clone(&polite), 10, Arc::clone(&quick)))).collect();
+        let courtesy: Vec<_> = (0..4)
+            .map(|_| tokio::spawn(work(Arc::clone(&polite), 10, Arc::clone(&quick))))
+            .collect();
         for one in courtesy {
             one.await.unwrap();
         }

@@ -1,14 +1,17 @@
 //! Bounded resources shared out between tenants that do not trust each other.
 //!
-//! Two kinds of resource, one idea: a tenant may take what nobody needs, and never so much that another finds nothing.
+//! Two kinds of resource, one idea: a tenant may take what nobody needs, and never so much that
+//! another finds nothing.
 //!
-//! - [`Pool`]: an amount that is taken or refused at once (memory, requests in flight). How much a tenant may hold depends on
-//!   what is left, so a newcomer always finds room.
-//! - [`Turns`]: places that are waited for (queries, writes). A tenant that holds none is never kept waiting; a place that
-//!   becomes free goes to the tenant that holds the fewest for its weight. Long work passes its place on between two steps
-//!   ([`InTurns`]), so that nobody waits for the end of somebody else's work.
+//! - [`Pool`]: an amount that is taken or refused at once (memory, requests in flight). How much a
+//!   tenant may hold depends on what is left, so a newcomer always finds room.
+//! - [`Turns`]: places that are waited for (queries, writes). A tenant that holds none is never
+//!   kept waiting; a place that becomes free goes to the tenant that holds the fewest for its
+//!   weight. Long work passes its place on between two steps ([`InTurns`]), so that nobody waits
+//!   for the end of somebody else's work.
 //!
-//! This crate knows nothing of what is done with the resources, nor of the names of tenants: every service shares it.
+//! This crate knows nothing of what is done with the resources, nor of the names of tenants: every
+//! service shares it.
 
 mod in_turns;
 mod pool;

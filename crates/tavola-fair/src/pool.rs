@@ -1,12 +1,14 @@
 //! An amount that is taken or refused at once.
 //!
-//! Half of a pool is guaranteed: each tenant has a part of it by its weight that nobody else can take. The other half goes to
-//! whoever asks, by the dynamic threshold of shared-memory switches (Choudhury and Hahne): a tenant may hold at most
-//! [`EAGERNESS`] times what is still free of it. So one tenant alone gets nearly everything, several share evenly, and a
-//! newcomer always finds its guarantee, and mostly more.
+//! Half of a pool is guaranteed: each tenant has a part of it by its weight that nobody else can
+//! take. The other half goes to whoever asks, by the dynamic threshold of shared-memory switches
+//! (Choudhury and Hahne): a tenant may hold at most [`EAGERNESS`] times what is still free of it.
+//! So one tenant alone gets nearly everything, several share evenly, and a newcomer always finds
+//! its guarantee, and mostly more.
 //!
-//! Tenants by the thousand that come and go, such as connections, have another guarantee: what they take while they hold
-//! nothing is never refused. A connection has one request at a time in any case; the pool bounds what it has beyond that.
+//! Tenants by the thousand that come and go, such as connections, have another guarantee: what they
+//! take while they hold nothing is never refused. A connection has one request at a time in any
+//! case; the pool bounds what it has beyond that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,14 +45,20 @@ impl Pool {
         Self::with(Guarantee::Part(guaranteed), capacity - guaranteed)
     }
 
-    /// A pool of `capacity` units for many tenants that come and go, beside what each takes while it holds nothing.
+    /// A pool of `capacity` units for many tenants that come and go, beside what each takes while
+    /// it holds nothing.
     #[must_use]
     pub fn for_many(capacity: u64) -> Arc<Self> {
         Self::with(Guarantee::First, capacity)
     }
 
     fn with(guarantee: Guarantee, shared: u64) -> Arc<Self> {
-        Arc::new(Self { guarantee, shared, shared_used: AtomicU64::new(0), weights: AtomicU64::new(0) })
+        Arc::new(Self {
+            guarantee,
+            shared,
+            shared_used: AtomicU64::new(0),
+            weights: AtomicU64::new(0),
+        })
     }
 
     /// A new tenant. Whoever came in twice would have two shares: keep what you got.
@@ -113,7 +121,8 @@ impl Member {
             }
             Guarantee::Part(of_all) => self.part(of_all).saturating_sub(used).min(units),
         };
-        let before = self.guaranteed_used.fetch_update(Relaxed, Relaxed, |used| Some(used + left(used)));
+        let before =
+            self.guaranteed_used.fetch_update(Relaxed, Relaxed, |used| Some(used + left(used)));
         left(before.unwrap_or_else(|used| used))
     }
 
@@ -122,14 +131,15 @@ impl Member {
         of_all.saturating_mul(self.weight.load(Relaxed)) / weights
     }
 
-    /// Takes first and looks then: of two that come at the same moment both may be refused, never both served with the
-    /// last unit.
+    /// Takes first and looks then: of two that come at the same moment both may be refused, never
+    /// both served with the last unit.
     fn try_take_shared(&self, units: u64) -> bool {
         let all = self.pool.shared_used.fetch_add(units, Relaxed).saturating_add(units);
         let mine = self.shared_used.fetch_add(units, Relaxed).saturating_add(units);
         let free = self.pool.shared.saturating_sub(all);
         let eagerness = EAGERNESS * self.weight.load(Relaxed);
-        // The first thing is not held against what is left: of one unit nobody could ever take it otherwise.
+        // The first thing is not held against what is left: of one unit nobody could ever take it
+        // otherwise.
         let is_first = mine == units;
         let fits = all <= self.pool.shared && (is_first || mine <= free.saturating_mul(eagerness));
         if !fits {
@@ -275,7 +285,8 @@ mod tests {
     fn of_many_each_has_one_thing_and_together_no_more_than_the_pool() {
         let pool = Pool::for_many(1000);
         let members: Vec<_> = (0..500).map(|_| pool.member(1)).collect();
-        let held: Vec<_> = members.iter().map(|member| (member.try_take(30).unwrap(), take_all(member))).collect();
+        let held: Vec<_> =
+            members.iter().map(|member| (member.try_take(30).unwrap(), take_all(member))).collect();
         assert!(held.iter().map(|(_, more)| more.len()).sum::<usize>() <= 1000);
         assert!(pool.member(1).try_take(30).is_some());
     }

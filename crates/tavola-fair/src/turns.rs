@@ -1,13 +1,14 @@
 //! Places that are waited for.
 //!
-//! - A tenant that holds no place gets one at once, even beyond the capacity: nobody is starved, whatever others hold. So the
-//!   capacity is exceeded by at most one request for each tenant.
-//! - Beyond its first place a tenant takes what is free by the rule of [`crate::Pool`]: an eighth of what it then holds stays
-//!   free for others.
-//! - A place that becomes free goes to the waiting tenant that holds the least for its weight; inside a tenant work that was
-//!   begun goes first, then the order of coming.
+//! - A tenant that holds no place gets one at once, even beyond the capacity: nobody is starved,
+//!   whatever others hold. So the capacity is exceeded by at most one request for each tenant.
+//! - Beyond its first place a tenant takes what is free by the rule of [`crate::Pool`]: an eighth
+//!   of what it then holds stays free for others.
+//! - A place that becomes free goes to the waiting tenant that holds the least for its weight;
+//!   inside a tenant work that was begun goes first, then the order of coming.
 //!
-//! Work that was begun goes first because it holds memory: so no more of it is under way than the tenant has places.
+//! Work that was begun goes first because it holds memory: so no more of it is under way than the
+//! tenant has places.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -70,8 +71,12 @@ impl Turns {
     #[must_use]
     pub fn line(self: &Arc<Self>, weight: u32) -> Arc<Line> {
         let mut state = self.lock();
-        let line =
-            LineState { weight: u64::from(weight.max(1)), used: 0, begun: VecDeque::new(), fresh: VecDeque::new() };
+        let line = LineState {
+            weight: u64::from(weight.max(1)),
+            used: 0,
+            begun: VecDeque::new(),
+            fresh: VecDeque::new(),
+        };
         state.lines.push(line);
         let index = state.lines.len() - 1;
         drop(state);
@@ -113,17 +118,20 @@ impl State {
     /// The line that holds the least for its weight, if there is room for its next work.
     fn next_to_serve(&self, capacity: u64) -> Option<usize> {
         let waiting = self.lines.iter().enumerate().filter(|(_, line)| line.front().is_some());
-        let (index, line) = waiting.min_by(|(_, a), (_, b)| (a.used * b.weight).cmp(&(b.used * a.weight)))?;
+        let (index, line) =
+            waiting.min_by(|(_, a), (_, b)| (a.used * b.weight).cmp(&(b.used * a.weight)))?;
         let units = line.front()?.units;
         self.admits(capacity, line, units).then_some(index)
     }
 
     fn serve(&mut self, line: usize) {
         let line = &mut self.lines[line];
-        let Some(waiter) = line.begun.pop_front().or_else(|| line.fresh.pop_front()) else { return };
+        let Some(waiter) = line.begun.pop_front().or_else(|| line.fresh.pop_front()) else {
+            return;
+        };
         self.waiting -= 1;
-        // A waiter that gave up removes itself before it is gone, so that whoever is found here still listens, or has a
-        // guard that gives back what was granted in the last moment.
+        // A waiter that gave up removes itself before it is gone, so that whoever is found here
+        // still listens, or has a guard that gives back what was granted in the last moment.
         line.used += waiter.units;
         self.used += waiter.units;
         let _unheard = waiter.granted.send(());
@@ -154,8 +162,8 @@ impl Line {
         self.turns.lock().lines[self.index].weight = u64::from(weight.max(1));
     }
 
-    /// A place for work of so many units, waited for until `time` is over. A tenant that has less than its share by then is
-    /// not to blame for the wait, and is given many times as long.
+    /// A place for work of so many units, waited for until `time` is over. A tenant that has less
+    /// than its share by then is not to blame for the wait, and is given many times as long.
     ///
     /// # Errors
     /// [`Refused`] if it is over first.
@@ -176,13 +184,15 @@ impl Line {
         Err(Refused)
     }
 
-    /// True if so many units more would be beyond what it should hold, in proportion to all that hold or want something.
+    /// True if so many units more would be beyond what it should hold, in proportion to all that
+    /// hold or want something.
     fn has_its_share(&self, units: u64) -> bool {
         let state = self.turns.lock();
         let active = state.lines.iter().filter(|line| line.used > 0 || line.front().is_some());
         let weights: u64 = active.map(|line| line.weight).sum();
         let own = &state.lines[self.index];
-        // When all hold as much as `admits` lets them, an eighth of a part stays free beside their parts.
+        // When all hold as much as `admits` lets them, an eighth of a part stays free beside their
+        // parts.
         let share = self.turns.capacity * EAGERNESS * own.weight / (EAGERNESS * weights + 1);
         own.used + units > share
     }
@@ -201,7 +211,8 @@ impl Line {
     fn take_or_wait(self: &Arc<Self>, units: u64, kind: Kind) -> Result<Turn, Waiting> {
         let mut state = self.turns.lock();
         let line = &state.lines[self.index];
-        // Nobody overtakes work of its own tenant; that of others is served by `give_back` whenever there is room.
+        // Nobody overtakes work of its own tenant; that of others is served by `give_back` whenever
+        // there is room.
         let goes_first = match kind {
             Kind::Begun => line.begun.is_empty(),
             Kind::Fresh => line.front().is_none(),
@@ -219,7 +230,15 @@ impl Line {
         state.lines[self.index].queue(kind).push_back(Waiter { ticket, units, granted });
         drop(state);
         self.waits.fetch_add(1, Ordering::Relaxed);
-        Err(Waiting { line: Arc::clone(self), units, kind, ticket, since: Instant::now(), receiver, has_turn: false })
+        Err(Waiting {
+            line: Arc::clone(self),
+            units,
+            kind,
+            ticket,
+            since: Instant::now(),
+            receiver,
+            has_turn: false,
+        })
     }
 }
 
@@ -302,7 +321,9 @@ impl Turn {
         let rest = own.used.saturating_sub(self.units);
         state.lines.iter().enumerate().any(|(index, other)| {
             let wanted = other.front().map_or(0, |waiter| waiter.units);
-            wanted > 0 && index != self.line.index && (other.used + wanted) * own.weight <= rest * other.weight
+            wanted > 0
+                && index != self.line.index
+                && (other.used + wanted) * own.weight <= rest * other.weight
         })
     }
 
@@ -378,7 +399,10 @@ mod tests {
         drop(held.pop());
         let _second = second.await.unwrap().unwrap();
         assert_eq!(polite.stats().used, 2);
-        assert_eq!(greedy.stats().used + 2, 2 + held.len() as u64 + u64::from(more_greed.is_finished()));
+        assert_eq!(
+            greedy.stats().used + 2,
+            2 + held.len() as u64 + u64::from(more_greed.is_finished())
+        );
         drop(held);
         more_greed.await.unwrap().unwrap();
     }

@@ -1,4 +1,5 @@
-//! Single requests outside the measured rounds: making tables, reading counters, the first sign of life.
+//! Single requests outside the measured rounds: making tables, reading counters, the first sign of
+//! life.
 
 use std::fmt;
 use std::io::{Read, Write};

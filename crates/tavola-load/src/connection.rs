@@ -41,7 +41,8 @@ impl Connection {
         let stream = match &site.tls {
             None => Stream::Plain(stream),
             Some((config, name)) => {
-                let client = ClientConnection::new(Arc::clone(config), name.clone()).context(doing)?;
+                let client =
+                    ClientConnection::new(Arc::clone(config), name.clone()).context(doing)?;
                 Stream::Secure(Box::new(StreamOwned::new(client, stream)))
             }
         };
@@ -89,8 +90,8 @@ impl Connection {
 }
 
 impl Stream {
-    /// A short read has emptied a plain socket (epoll(7)), so asking once more would be a system call for nothing. Behind
-    /// TLS a read gives at most what one record holds.
+    /// A short read has emptied a plain socket (epoll(7)), so asking once more would be a system
+    /// call for nothing. Behind TLS a read gives at most what one record holds.
     fn is_emptied_by(&self, bytes: usize, room: usize) -> bool {
         matches!(self, Self::Plain(_)) && bytes < room
     }
@@ -99,7 +100,9 @@ impl Stream {
     fn push_out(&mut self) -> Result {
         let Self::Secure(stream) = self else { return Ok(()) };
         match stream.flush() {
-            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(Failure::new(format!("cannot send: {error}"))),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => {
+                Err(Failure::new(format!("cannot send: {error}")))
+            }
             _ => Ok(()),
         }
     }

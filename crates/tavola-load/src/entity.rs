@@ -35,7 +35,8 @@ pub enum Family {
     Wide,
 }
 
-/// Names an entity. All keys have the same length, so that a request can be made by writing over another.
+/// Names an entity. All keys have the same length, so that a request can be made by writing over
+/// another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     prefix: u8,
@@ -90,7 +91,8 @@ impl Default for EntityTemplate {
 
 impl EntityTemplate {
     pub fn new() -> Self {
-        let before_row = format!(r#"{{"PartitionKey":"x{}","RowKey":"#, "0".repeat(PARTITION_DIGITS));
+        let before_row =
+            format!(r#"{{"PartitionKey":"x{}","RowKey":"#, "0".repeat(PARTITION_DIGITS));
         let fixed = r#","Count":100000,"Active":true,"Price":19.99,"Total":"9007199254740993","Total@odata.type":"Edm.Int64","When":"2026-01-02T03:04:05.678Z","When@odata.type":"Edm.DateTime","Text":""#;
         let before_filler = format!(r#"{before_row}"r{}"{fixed}"#, "0".repeat(ROW_DIGITS));
         let filler_bytes = ENTITY_BYTES - before_filler.len() - 2;
@@ -119,7 +121,8 @@ impl EntityTemplate {
         text[self.filler_at..][..filler.len()].copy_from_slice(filler);
     }
 
-    /// A window of the random text: neighbours on disk must not look alike, or compression would flatter the store.
+    /// A window of the random text: neighbours on disk must not look alike, or compression would
+    /// flatter the store.
     pub fn text_of(&self, row: u64) -> &[u8] {
         let bytes = ENTITY_BYTES - self.filler_at - 2;
         let at = Random::new(row).below(FILLER_BYTES as u64) as usize;
@@ -159,7 +162,10 @@ mod tests {
         assert_eq!(entity["PartitionKey"], "p001234");
         assert_eq!(entity["RowKey"], "r001234567");
         assert_eq!(entity["Count"], 100_067, "which one of a hundred has");
-        assert_eq!(Family::Loaded.key(1_234_567).predicate(), "(PartitionKey='p001234',RowKey='r001234567')");
+        assert_eq!(
+            Family::Loaded.key(1_234_567).predicate(),
+            "(PartitionKey='p001234',RowKey='r001234567')"
+        );
     }
 
     #[test]

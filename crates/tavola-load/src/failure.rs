@@ -32,7 +32,10 @@ impl Failure {
             401 | 403 => error_code(reply.body).unwrap_or("without a code").to_owned(),
             _ => String::from_utf8_lossy(reply.body).chars().take(BODY_CHARS_SHOWN).collect(),
         };
-        Self { message: format!("status {status} instead of {expected}: {said}"), status: Some(status) }
+        Self {
+            message: format!("status {status} instead of {expected}: {said}"),
+            status: Some(status),
+        }
     }
 
     /// The status of the reply that was wrong, if it was that and nobody has added words since.
@@ -46,7 +49,9 @@ fn error_code(body: &[u8]) -> Option<&str> {
     const NAME: &[u8] = b"\"code\":\"";
     let rest = &body[memmem::find(body, NAME)? + NAME.len()..];
     let code = &rest[..memchr::memchr(b'"', rest)?];
-    std::str::from_utf8(code).ok().filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    std::str::from_utf8(code)
+        .ok()
+        .filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 impl fmt::Display for Failure {
@@ -88,17 +93,25 @@ mod tests {
 
     #[test]
     fn a_refused_key_shows_no_signature() {
-        let failure =
-            refused(403, r#"{"odata.error":{"code":"AuthenticationFailed","message":{"value":"'c2ln' is wrong"}}}"#);
+        let failure = refused(
+            403,
+            r#"{"odata.error":{"code":"AuthenticationFailed","message":{"value":"'c2ln' is wrong"}}}"#,
+        );
         assert_eq!(failure.to_string(), "status 403 instead of 204: AuthenticationFailed");
         assert_eq!(failure.status(), Some(403));
         assert_eq!(refused(401, "c2ln").to_string(), "status 401 instead of 204: without a code");
-        assert_eq!(refused(403, r#"{"code":"c2ln=+"}"#).to_string(), "status 403 instead of 204: without a code");
+        assert_eq!(
+            refused(403, r#"{"code":"c2ln=+"}"#).to_string(),
+            "status 403 instead of 204: without a code"
+        );
     }
 
     #[test]
     fn other_refusals_are_shown_as_they_are() {
         assert_eq!(refused(409, "there").to_string(), "status 409 instead of 204: there");
-        assert_eq!(refused(500, &"x".repeat(2_000)).to_string().len(), "status 500 instead of 204: ".len() + 500);
+        assert_eq!(
+            refused(500, &"x".repeat(2_000)).to_string().len(),
+            "status 500 instead of 204: ".len() + 500
+        );
     }
 }

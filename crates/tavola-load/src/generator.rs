@@ -1,7 +1,7 @@
 //! The load generator: one thread, one request open per connection.
 //!
-//! It shares the machine with the server, so it does as little as it can: per request one write, one read and a share of
-//! one poll. Its own CPU time is reported beside every figure.
+//! It shares the machine with the server, so it does as little as it can: per request one write,
+//! one read and a share of one poll. Its own CPU time is reported beside every figure.
 
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
@@ -12,8 +12,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use rustix::fd::OwnedFd;
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
 };
 
 use crate::connection::Connection;
@@ -31,8 +31,9 @@ const READ_BYTES: usize = 256 * 1024;
 pub enum Pace {
     /// Closed loop: a connection asks again as soon as it is answered.
     Closed,
-    /// Open loop: so many requests a second, whether or not earlier ones are answered. Latency is counted from when a
-    /// request was meant to be sent: a server that stalls must not slow those down who would tell of it.
+    /// Open loop: so many requests a second, whether or not earlier ones are answered. Latency is
+    /// counted from when a request was meant to be sent: a server that stalls must not slow those
+    /// down who would tell of it.
     PerSecond(f64),
 }
 
@@ -44,7 +45,8 @@ pub struct Load {
     pub pace: Pace,
 }
 
-/// What came of it. The time runs until the last reply: a server drains its queue at the rate at which it serves.
+/// What came of it. The time runs until the last reply: a server drains its queue at the rate at
+/// which it serves.
 #[derive(Debug)]
 pub struct Outcome {
     pub requests: u64,
@@ -52,7 +54,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// CPU time that the generator itself has used: near `elapsed`, it was the limit.
     pub generator_cpu: Duration,
-    /// Nanoseconds from the first byte written, or from when it should have been, to the last byte read.
+    /// Nanoseconds from the first byte written, or from when it should have been, to the last byte
+    /// read.
     pub latency: Histogram<u64>,
 }
 
@@ -60,7 +63,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If a connection fails, a reply is wrong or none comes.
-pub fn run(site: &Site, load: Load, source: &mut dyn Source, tick: &mut dyn FnMut(&Outcome)) -> Result<Outcome> {
+pub fn run(
+    site: &Site,
+    load: Load,
+    source: &mut dyn Source,
+    tick: &mut dyn FnMut(&Outcome),
+) -> Result<Outcome> {
     let mut poll = Poll::new().context(|| "cannot poll".into())?;
     let connections = (0..load.connections).map(|number| Connection::open(site, &poll, number));
     let mut connections = connections.collect::<Result<Vec<_>>>()?;
@@ -95,7 +103,9 @@ fn cpu_time() -> Duration {
 
 fn wait(poll: &mut Poll, events: &mut Events) -> Result {
     match poll.poll(events, Some(TICK)) {
-        Err(error) if error.kind() != ErrorKind::Interrupted => Err(Failure::new(format!("cannot poll: {error}"))),
+        Err(error) if error.kind() != ErrorKind::Interrupted => {
+            Err(Failure::new(format!("cannot poll: {error}")))
+        }
         _ => Ok(()),
     }
 }
@@ -109,9 +119,12 @@ impl Alarm {
             return Ok(Self(None));
         }
         let doing = || "cannot make a timer".into();
-        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK).context(doing)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK).context(doing)?;
         let token = Token(load.connections);
-        poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE).context(doing)?;
+        poll.registry()
+            .register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)
+            .context(doing)?;
         Ok(Self(Some(timer)))
     }
 
@@ -121,9 +134,11 @@ impl Alarm {
         // None at all would switch it off.
         let left = due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let left =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let time = Itimerspec { it_interval: zero, it_value: left };
-        timerfd_settime(timer, TimerfdTimerFlags::empty(), &time).context(|| "cannot set a timer".into())?;
+        timerfd_settime(timer, TimerfdTimerFlags::empty(), &time)
+            .context(|| "cannot set a timer".into())?;
         Ok(())
     }
 }
@@ -174,14 +189,17 @@ impl<'a> Round<'a> {
     }
 
     fn is_done(&self) -> bool {
-        self.open == 0 && (self.pace == Pace::Closed || self.is_exhausted || self.due() >= self.deadline)
+        self.open == 0
+            && (self.pace == Pace::Closed || self.is_exhausted || self.due() >= self.deadline)
     }
 
     /// When the next request of an open loop is meant to be sent.
     fn due(&self) -> Instant {
         match self.pace {
             Pace::Closed => self.started,
-            Pace::PerSecond(rate) => self.started + Duration::from_secs_f64(self.sent as f64 / rate),
+            Pace::PerSecond(rate) => {
+                self.started + Duration::from_secs_f64(self.sent as f64 / rate)
+            }
         }
     }
 
@@ -193,7 +211,8 @@ impl<'a> Round<'a> {
     fn ask_what_is_due(&mut self, connections: &mut [Connection]) -> Result {
         while let Some(number) = self.idle.pop() {
             let (due, now) = (self.due(), Instant::now());
-            if self.pace != Pace::Closed && (due > now || due >= self.deadline || self.is_exhausted) {
+            if self.pace != Pace::Closed && (due > now || due >= self.deadline || self.is_exhausted)
+            {
                 self.idle.push(number);
                 break;
             }
@@ -208,7 +227,8 @@ impl<'a> Round<'a> {
         connection.request.clear();
         connection.written = 0;
         let previous = connection.reader.reply();
-        connection.is_open = self.source.next(previous, asked >= self.deadline, &mut connection.request);
+        connection.is_open =
+            self.source.next(previous, asked >= self.deadline, &mut connection.request);
         connection.reader.reset();
         if connection.is_open {
             self.open += 1;

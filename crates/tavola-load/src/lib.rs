@@ -1,8 +1,9 @@
-//! The load generator of `tavola bench` and of `cargo xtask bench`: many connections, one thread, requests signed
-//! beforehand, every reply checked.
+//! The load generator of `tavola bench` and of `cargo xtask bench`: many connections, one thread,
+//! requests signed beforehand, every reply checked.
 //!
-//! Deliberately absent: starting servers, and what becomes of the figures. In reading order: whom to ask (`site`), what
-//! (`entity`, `request`, `source`), and how (`generator`, `connection`, `reply`).
+//! Deliberately absent: starting servers, and what becomes of the figures. In reading order: whom
+//! to ask (`site`), what (`entity`, `request`, `source`), and how (`generator`, `connection`,
+//! `reply`).
 
 mod client;
 mod connection;
@@ -19,8 +20,8 @@ pub mod text;
 
 pub use client::{Client, create_table, drop_table, list_tables, metric, pages};
 pub use entity::{
-    BATCH_ENTITIES, ENTITY_BYTES, EntityTemplate, Family, Key, MATCHES_ONE_OF, ROWS_PER_LOADED_PARTITION,
-    WIDE_PARTITION,
+    BATCH_ENTITIES, ENTITY_BYTES, EntityTemplate, Family, Key, MATCHES_ONE_OF,
+    ROWS_PER_LOADED_PARTITION, WIDE_PARTITION,
 };
 pub use failure::{Context, Failure, Result};
 pub use generator::{Load, Outcome, Pace, run};

@@ -1,4 +1,5 @@
-//! Random numbers that are the same in every run (SplitMix64): a benchmark must ask all servers the same.
+//! Random numbers that are the same in every run (SplitMix64): a benchmark must ask all servers the
+//! same.
 
 #[derive(Debug)]
 pub struct Random(u64);
@@ -16,7 +17,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0. The bias is below one in 2^40 for any table that fits on a disk.
+    /// A number below `end`, which is not 0. The bias is below one in 2^40 for any table that fits
+    /// on a disk.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

@@ -1,7 +1,8 @@
-//! Reads HTTP/1.1 replies, and no more of them than a benchmark needs: status, length, continuation, body.
+//! Reads HTTP/1.1 replies, and no more of them than a benchmark needs: status, length,
+//! continuation, body.
 //!
-//! One request is open per connection, so nothing may follow a reply. Interim (1xx) replies are not expected: no request
-//! asks for one.
+//! One request is open per connection, so nothing may follow a reply. Interim (1xx) replies are not
+//! expected: no request asks for one.
 
 use std::str;
 
@@ -9,7 +10,8 @@ use memchr::memmem;
 
 use crate::failure::{Context, Failure, Result};
 
-/// Far above any head of either server; only there so that a server gone mad cannot fill our memory.
+/// Far above any head of either server; only there so that a server gone mad cannot fill our
+/// memory.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// A page of 1,000 entities of 500 bytes with full metadata stays far below.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -37,7 +39,9 @@ impl Reply<'_> {
     /// All headers, as sent. For whoever wants to repeat the reply.
     pub fn headers(&self) -> Vec<(String, String)> {
         let head = String::from_utf8_lossy(self.head_bytes);
-        let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+        let pair = |line: &str| {
+            line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        };
         head.split("\r\n").skip(1).filter_map(pair).collect()
     }
 }
@@ -132,8 +136,13 @@ impl ReplyReader {
 fn chunk_size(line: &[u8]) -> Result<usize> {
     let text = str::from_utf8(line).context(|| "a chunk size".into())?;
     let digits = text.split(';').next().unwrap_or_default().trim();
-    let size = usize::from_str_radix(digits, 16).context(|| format!("the chunk size `{digits}`"))?;
-    if size > BODY_BYTES_MAX { Err(Failure::new("a chunk of unreasonable length")) } else { Ok(size) }
+    let size =
+        usize::from_str_radix(digits, 16).context(|| format!("the chunk size `{digits}`"))?;
+    if size > BODY_BYTES_MAX {
+        Err(Failure::new("a chunk of unreasonable length"))
+    } else {
+        Ok(size)
+    }
 }
 
 fn parse_head(head: &[u8]) -> Result<Head> {
@@ -156,10 +165,12 @@ fn parse_head(head: &[u8]) -> Result<Head> {
 
 impl Head {
     fn take(&mut self, name: &str, value: &str) -> Result {
-        // Lengths first: comparing without case is the dearest thing here, and most headers are none of these.
+        // Lengths first: comparing without case is the dearest thing here, and most headers are
+        // none of these.
         match name.len() {
             14 if name.eq_ignore_ascii_case("content-length") => {
-                self.length = Some(value.parse().context(|| format!("the Content-Length `{value}`"))?);
+                self.length =
+                    Some(value.parse().context(|| format!("the Content-Length `{value}`"))?);
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
                 self.is_chunked = value.eq_ignore_ascii_case("chunked");
@@ -170,8 +181,13 @@ impl Head {
             34 if name.eq_ignore_ascii_case("x-ms-continuation-nextpartitionkey") => {
                 self.next_partition_key = Some(value.to_owned());
             }
-            10 if name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close") => {
-                return Err(Failure::new(format!("status {}, and the server closes the connection", self.status)));
+            10 if name.eq_ignore_ascii_case("connection")
+                && value.eq_ignore_ascii_case("close") =>
+            {
+                return Err(Failure::new(format!(
+                    "status {}, and the server closes the connection",
+                    self.status
+                )));
             }
             _ => {}
         }
@@ -189,7 +205,8 @@ fn status(line: &str) -> Result<u16> {
 mod tests {
     use super::{Head, ReplyReader};
 
-    /// Feeds in pieces of each size, so that every split is met; gives the head and body of the whole reply.
+    /// Feeds in pieces of each size, so that every split is met; gives the head and body of the
+    /// whole reply.
     fn read(text: &str) -> (Head, String) {
         let mut reader = ReplyReader::default();
         let mut last = None;
@@ -221,7 +238,8 @@ mod tests {
         let mut reader = ReplyReader::default();
         reader.feed(b"HTTP/1.1 204 No Content\r\nETag: W/\"a:b\"\r\nDate: x\r\n\r\n").unwrap();
         let headers = reader.reply().unwrap().headers();
-        let expected = [("ETag", "W/\"a:b\""), ("Date", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected = [("ETag", "W/\"a:b\""), ("Date", "x")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(headers, expected);
     }
 
@@ -233,10 +251,12 @@ mod tests {
 
     #[test]
     fn a_body_in_chunks() {
-        let text =
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nB;x=1\r\n, it is me.\r\n0\r\n\r\n";
+        let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nB;x=1\r\n, it is me.\r\n0\r\n\r\n";
         assert_eq!(read(text).1, "hello, it is me.");
-        assert_eq!(read("HTTP/1.1 202 Accepted\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n").1, "");
+        assert_eq!(
+            read("HTTP/1.1 202 Accepted\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n").1,
+            ""
+        );
     }
 
     #[test]

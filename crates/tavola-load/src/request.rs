@@ -1,7 +1,7 @@
 //! Requests as bytes, signed with Shared Key.
 //!
-//! For tables neither the body nor the query is signed, so one signature serves all inserts, batches and pages of a
-//! round. Only point reads, whose key is in the path, need one each.
+//! For tables neither the body nor the query is signed, so one signature serves all inserts,
+//! batches and pages of a round. Only point reads, whose key is in the path, need one each.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -17,7 +17,8 @@ pub struct Content {
     pub bytes: usize,
 }
 
-/// Signs requests to one site. Its date is that of its making, good for 15 minutes: every round makes a new one.
+/// Signs requests to one site. Its date is that of its making, good for 15 minutes: every round
+/// makes a new one.
 #[derive(Debug)]
 pub struct Signer<'a> {
     site: &'a Site,
@@ -33,7 +34,8 @@ impl<'a> Signer<'a> {
         self.site
     }
 
-    /// The head of a read. `resource` is what follows the account, `query` begins with `?` or is empty.
+    /// The head of a read. `resource` is what follows the account, `query` begins with `?` or is
+    /// empty.
     pub fn get(&self, resource: &str, query: &str) -> Vec<u8> {
         self.head("GET", resource, query, None).into_bytes()
     }
@@ -53,7 +55,15 @@ impl<'a> Signer<'a> {
         let path = format!("{path}/{resource}");
         let content_type = content.map_or("", |content| content.media_type);
         let (date, name) = (&*self.date, account.as_str());
-        let parts = SignedParts { method, content_md5: "", content_type, date, account: name, path: &path, comp: None };
+        let parts = SignedParts {
+            method,
+            content_md5: "",
+            content_type,
+            date,
+            account: name,
+            path: &path,
+            comp: None,
+        };
         let signature = key.sign(&string_to_sign(Scheme::SharedKey, &parts));
         let mut head = format!(
             "{method} {path}{query} HTTP/1.1\r\nHost: {host}\r\nx-ms-date: {date}\r\nx-ms-version: 2019-02-02\r\n\

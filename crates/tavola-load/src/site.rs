@@ -25,7 +25,8 @@ pub struct Site {
     /// As the `Host` header has it.
     pub(crate) host: String,
     scheme: &'static str,
-    /// What stands before a table's name: `/devstoreaccount1`, or nothing where the host names the account.
+    /// What stands before a table's name: `/devstoreaccount1`, or nothing where the host names the
+    /// account.
     pub(crate) path: String,
     pub(crate) account: AccountName,
     pub(crate) key: AccountKey,
@@ -38,31 +39,54 @@ impl Site {
     /// # Errors
     /// None that can be met.
     pub fn development(address: SocketAddr) -> Result<Self> {
-        Self::new(&format!("http://{address}/{DEVELOPMENT_ACCOUNT}"), DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, None)
+        Self::new(
+            &format!("http://{address}/{DEVELOPMENT_ACCOUNT}"),
+            DEVELOPMENT_ACCOUNT,
+            DEVELOPMENT_KEY,
+            None,
+        )
     }
 
-    /// An account at `http[s]://host[:port][/account]`. A site of https needs to know whom to trust.
+    /// An account at `http[s]://host[:port][/account]`. A site of https needs to know whom to
+    /// trust.
     ///
     /// # Errors
     /// If this is no such address, its host has none, or the account or the key cannot be one.
-    pub fn new(url: &str, account: &str, key: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self> {
+    pub fn new(
+        url: &str,
+        account: &str,
+        key: &str,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self> {
         let (scheme, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => ("http", rest),
             (_, Some(rest)) => ("https", rest),
-            _ => return Err(Failure::new(format!("{url}: an endpoint begins with http:// or https://"))),
+            _ => {
+                return Err(Failure::new(format!(
+                    "{url}: an endpoint begins with http:// or https://"
+                )));
+            }
         };
-        let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path.trim_end_matches('/')));
+        let (host, path) = rest
+            .split_once('/')
+            .map_or((rest, ""), |(host, path)| (host, path.trim_end_matches('/')));
         let (name, port) = name_and_port(host, scheme)?;
-        let addresses =
-            (name, port).to_socket_addrs().context(|| format!("{url}: cannot find the address of {name}"))?;
+        let addresses = (name, port)
+            .to_socket_addrs()
+            .context(|| format!("{url}: cannot find the address of {name}"))?;
         let addresses: Vec<SocketAddr> = addresses.collect();
-        let address = *addresses.first().ok_or_else(|| Failure::new(format!("{url}: {name} has no address")))?;
+        let address = *addresses
+            .first()
+            .ok_or_else(|| Failure::new(format!("{url}: {name} has no address")))?;
         let tls = match (scheme, tls) {
             ("https", Some(config)) => {
-                let name = ServerName::try_from(name.to_owned()).context(|| format!("{url}: the host's name"))?;
+                let name = ServerName::try_from(name.to_owned())
+                    .context(|| format!("{url}: the host's name"))?;
                 Some((config, name))
             }
-            ("https", None) => return Err(Failure::new(format!("{url}: https without anybody to trust"))),
+            ("https", None) => {
+                return Err(Failure::new(format!("{url}: https without anybody to trust")));
+            }
             _ => None,
         };
         Ok(Self {
@@ -82,7 +106,8 @@ impl Site {
         &self.addresses
     }
 
-    /// Settles for the first address at which somebody listens: `localhost` has two, and most servers have one of them.
+    /// Settles for the first address at which somebody listens: `localhost` has two, and most
+    /// servers have one of them.
     ///
     /// # Errors
     /// If nobody does.
@@ -115,7 +140,9 @@ fn name_and_port<'a>(host: &'a str, scheme: &str) -> Result<(&'a str, u16)> {
     let default_port = if scheme == "https" { 443 } else { 80 };
     // Colons stand inside the brackets of an IPv6 address as well.
     let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, port.parse().context(|| format!("the port in `{host}`"))?),
+        Some((name, port)) if !port.ends_with(']') => {
+            (name, port.parse().context(|| format!("the port in `{host}`"))?)
+        }
         _ => (host, default_port),
     };
     Ok((name.trim_start_matches('[').trim_end_matches(']'), port))
@@ -124,7 +151,10 @@ fn name_and_port<'a>(host: &'a str, scheme: &str) -> Result<(&'a str, u16)> {
 impl fmt::Debug for Site {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("url", &self.url()).field("account", &self.account).finish_non_exhaustive()
+        f.debug_struct("Site")
+            .field("url", &self.url())
+            .field("account", &self.account)
+            .finish_non_exhaustive()
     }
 }
 
@@ -166,7 +196,9 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for url in ["127.0.0.1:10002", "ftp://127.0.0.1", "http://127.0.0.1:x/a", "https://127.0.0.1/a"] {
+        for url in
+            ["127.0.0.1:10002", "ftp://127.0.0.1", "http://127.0.0.1:x/a", "https://127.0.0.1/a"]
+        {
             assert!(site(url).is_err(), "{url}");
         }
         assert!(Site::new("http://127.0.0.1", "a b", DEVELOPMENT_KEY, None).is_err());

@@ -1,4 +1,5 @@
-//! Medians and ratios. Times on a shared machine are noisy, so every comparison is made within a round.
+//! Medians and ratios. Times on a shared machine are noisy, so every comparison is made within a
+//! round.
 
 use serde::Serialize;
 
@@ -46,7 +47,10 @@ mod tests {
     fn ratios_are_taken_within_a_round() {
         // The machine was twice as slow in the second round; the ratio does not see it.
         assert_eq!(Spread::of_ratios(&[100.0, 50.0], &[10.0, 5.0]), spread(10.0, 10.0, 10.0));
-        assert_eq!(Spread::of_ratios(&[10.0, 30.0, 80.0], &[10.0, 10.0, 10.0]), spread(3.0, 1.0, 8.0));
+        assert_eq!(
+            Spread::of_ratios(&[10.0, 30.0, 80.0], &[10.0, 10.0, 10.0]),
+            spread(3.0, 1.0, 8.0)
+        );
         assert_eq!(Spread::of_ratios(&[], &[1.0]), None);
     }
 }

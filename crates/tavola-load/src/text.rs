@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Three digits are as many as a noisy machine can vouch for; above a thousand all are shown, in groups.
+/// Three digits are as many as a noisy machine can vouch for; above a thousand all are shown, in
+/// groups.
 pub fn number(value: f64) -> String {
     match value {
         v if v >= 999.5 => group(v.round() as u64),

@@ -1,11 +1,11 @@
-//! The private certificate authority of a cluster's nodes: it signs one certificate for each node, which names the address
-//! at which its peers reach it. No files here; the caller keeps the texts.
+//! The private certificate authority of a cluster's nodes: it signs one certificate for each node,
+//! which names the address at which its peers reach it. No files here; the caller keeps the texts.
 
 use std::net::SocketAddr;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData as _, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -70,7 +70,8 @@ impl Authority {
     /// If they are not those of an authority, or not of the same one.
     pub fn read(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
         let unreadable = |problem: &str| AuthorityError::Unreadable(problem.to_owned());
-        let name = identity::authority_name(certificate).ok_or_else(|| unreadable("no certificate with a name"))?;
+        let name = identity::authority_name(certificate)
+            .ok_or_else(|| unreadable("no certificate with a name"))?;
         let key = KeyPair::from_pem(key).map_err(|_| unreadable("no private key"))?;
         if !identity::is_key_of(certificate, &key.subject_public_key_info()) {
             return Err(unreadable("the key belongs to another certificate"));
@@ -97,20 +98,24 @@ impl Authority {
     /// # Errors
     /// If no key can be made.
     pub fn issue(&self, address: SocketAddr, days: u32) -> Result<NodeCertificate, AuthorityError> {
-        let mut params = named(CertificateParams::new([])?, &format!("Tavola node {address}"), days);
+        let mut params =
+            named(CertificateParams::new([])?, &format!("Tavola node {address}"), days);
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        params.subject_alt_names =
-            vec![SanType::IpAddress(address.ip()), SanType::URI(identity::uri_of(address).as_str().try_into()?)];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.subject_alt_names = vec![
+            SanType::IpAddress(address.ip()),
+            SanType::URI(identity::uri_of(address).as_str().try_into()?),
+        ];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(NodeCertificate { certificate, key: Zeroizing::new(key.serialize_pem()) })
     }
 
-    /// A certificate by which nodes that trust only this authority trust its successor too: both sign while the nodes are
-    /// switched over one by one.
+    /// A certificate by which nodes that trust only this authority trust its successor too: both
+    /// sign while the nodes are switched over one by one.
     ///
     /// # Errors
     /// If the library refuses.
@@ -127,7 +132,11 @@ pub fn certified_node(certificate: &str) -> Option<SocketAddr> {
     identity::certified_node(certificate)
 }
 
-fn authority_params(name: &str, authorities_below: u8, days: u32) -> Result<CertificateParams, rcgen::Error> {
+fn authority_params(
+    name: &str,
+    authorities_below: u8,
+    days: u32,
+) -> Result<CertificateParams, rcgen::Error> {
     let mut params = named(CertificateParams::new([])?, name, days);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(authorities_below));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

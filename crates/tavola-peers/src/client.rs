@@ -50,11 +50,15 @@ pub(crate) enum PeerError {
 }
 
 impl PeerError {
-    /// Whether it is part of life: nodes stop, restart and are killed. Everything else is for the operator to look at.
+    /// Whether it is part of life: nodes stop, restart and are killed. Everything else is for the
+    /// operator to look at.
     pub(crate) fn is_ordinary(&self) -> bool {
         matches!(
             self,
-            Self::Silent | Self::Broken(_) | Self::Restarted | Self::Transport(TransportError::Unreachable(_))
+            Self::Silent
+                | Self::Broken(_)
+                | Self::Restarted
+                | Self::Transport(TransportError::Unreachable(_))
         )
     }
 }
@@ -98,7 +102,11 @@ impl PeerClient {
     }
 
     /// What the server says of itself, and our view of the handshake.
-    async fn hello(&self, own: &LocalNode, channel: ChannelBinding) -> Result<(Session, Welcome), PeerError> {
+    async fn hello(
+        &self,
+        own: &LocalNode,
+        channel: ChannelBinding,
+    ) -> Result<(Session, Welcome), PeerError> {
         let caller_nonce = nonce();
         let hello = Hello {
             caller_id: own.peer.id,
@@ -112,7 +120,10 @@ impl PeerClient {
         }
         let welcome: Welcome = decode(&welcome).map_err(|_| PeerError::Unreadable)?;
         let (server, caller) = (self.peer.clone(), own.peer.clone());
-        Ok((Session { channel, server, server_nonce: welcome.server_nonce, caller, caller_nonce }, welcome))
+        Ok((
+            Session { channel, server, server_nonce: welcome.server_nonce, caller, caller_nonce },
+            welcome,
+        ))
     }
 
     /// HTTP/2 on a connection to whatever process listens there.
@@ -143,8 +154,8 @@ impl PeerClient {
         !self.requests.is_closed()
     }
 
-    /// Lets the peer carry out a transaction. Whatever happens after the bytes were given to the connection, the peer may
-    /// have them.
+    /// Lets the peer carry out a transaction. Whatever happens after the bytes were given to the
+    /// connection, the peer may have them.
     pub(crate) async fn commit(
         &self,
         tenant: &str,
@@ -168,7 +179,9 @@ impl PeerClient {
         let answered = tokio::time::timeout(timeout, async { answer(sent.await?).await }).await;
         let why = match answered.unwrap_or(Err(PeerError::Silent)) {
             // What a server refuses to read it has not begun.
-            Ok((status, _)) if status.is_client_error() => return ForwardOutcome::Declined(status.to_string()),
+            Ok((status, _)) if status.is_client_error() => {
+                return ForwardOutcome::Declined(status.to_string());
+            }
             Ok((_, body)) => match decode::<Answer<'_>>(&body) {
                 Ok(answer) => return answer.outcome(transaction.operations().len()),
                 Err(unreadable) => unreadable.to_string(),
@@ -179,13 +192,17 @@ impl PeerClient {
         ForwardOutcome::Answered(Err(StoreError::UnknownOutcome))
     }
 
-    /// Not before the server's clock, and not after it by more than the handshake took: both clocks only run forwards, at
-    /// the same speed.
+    /// Not before the server's clock, and not after it by more than the handshake took: both clocks
+    /// only run forwards, at the same speed.
     fn server_clock_ms(&self) -> u64 {
         self.clock_ms + millis(self.connected.elapsed())
     }
 
-    async fn ask(&self, what: &str, message: &impl Serialize) -> Result<(StatusCode, Bytes), PeerError> {
+    async fn ask(
+        &self,
+        what: &str,
+        message: &impl Serialize,
+    ) -> Result<(StatusCode, Bytes), PeerError> {
         let body = encode(message).map_err(|_| PeerError::Unreadable)?;
         let request = request(what, body).map_err(|_| PeerError::Unreadable)?;
         let mut requests = self.requests.clone();

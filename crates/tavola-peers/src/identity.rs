@@ -1,5 +1,6 @@
-//! What a certificate says: the address of the node that it is for, and until when. The address stands in a URI, because a
-//! certificate's own kind of address has no port, and several nodes may share a machine.
+//! What a certificate says: the address of the node that it is for, and until when. The address
+//! stands in a URI, because a certificate's own kind of address has no port, and several nodes may
+//! share a machine.
 
 use std::net::SocketAddr;
 
@@ -59,7 +60,8 @@ pub(crate) fn authority_name(pem: &str) -> Option<String> {
 /// Whether the first certificate of a PEM text has this public key.
 pub(crate) fn is_key_of(pem: &str, subject_public_key_info: &[u8]) -> bool {
     let Some(der) = first(pem) else { return false };
-    X509Certificate::from_der(&der).is_ok_and(|(_, parsed)| parsed.public_key().raw == subject_public_key_info)
+    X509Certificate::from_der(&der)
+        .is_ok_and(|(_, parsed)| parsed.public_key().raw == subject_public_key_info)
 }
 
 fn first(pem: &str) -> Option<CertificateDer<'static>> {

@@ -1,5 +1,6 @@
-//! The keys of this node, from a folder: which authorities it trusts, its certificate and its private key. The files may be
-//! replaced while it runs; a set that does not fit together yet is not used.
+//! The keys of this node, from a folder: which authorities it trusts, its certificate and its
+//! private key. The files may be replaced while it runs; a set that does not fit together yet is
+//! not used.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -108,7 +109,10 @@ struct Inner {
 /// Never a key.
 impl fmt::Debug for PeerKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerKeys").field("folder", &self.0.folder).field("own", &self.0.own).finish_non_exhaustive()
+        f.debug_struct("PeerKeys")
+            .field("folder", &self.0.folder)
+            .field("own", &self.0.own)
+            .finish_non_exhaustive()
     }
 }
 
@@ -174,8 +178,8 @@ impl PeerKeys {
         self.0.generation.subscribe()
     }
 
-    /// Takes the files anew if they changed; true if other keys are in use now. Files that cannot be used, half of a copy
-    /// for example, leave the old keys in use.
+    /// Takes the files anew if they changed; true if other keys are in use now. Files that cannot
+    /// be used, half of a copy for example, leave the old keys in use.
     pub(crate) fn reload(&self) -> bool {
         let inner = &self.0;
         let read = Files::read(&inner.folder);
@@ -195,7 +199,10 @@ impl PeerKeys {
             Err(error) => {
                 let text = error.to_string();
                 if problem.as_ref() != Some(&text) {
-                    tracing::warn!(error = text, "the changed keys for peers are not used; the old ones are");
+                    tracing::warn!(
+                        error = text,
+                        "the changed keys for peers are not used; the old ones are"
+                    );
                     *problem = Some(text);
                 }
                 false
@@ -232,7 +239,9 @@ impl Files {
         let file = folder.join(TRUST_FILE);
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&self.trust, file.clone())? {
-            roots.add(certificate).map_err(|error| content(file.clone(), &format!("cannot be trusted: {error}")))?;
+            roots
+                .add(certificate)
+                .map_err(|error| content(file.clone(), &format!("cannot be trusted: {error}")))?;
         }
         Ok(roots)
     }
@@ -260,12 +269,23 @@ fn certificates(pem: &[u8], file: PathBuf) -> Result<Vec<CertificateDer<'static>
 }
 
 /// That the first certificate is this node's, and until when.
-fn check_identity(chain: &[CertificateDer<'_>], folder: &Path, own: SocketAddr) -> Result<i64, KeysError> {
+fn check_identity(
+    chain: &[CertificateDer<'_>],
+    folder: &Path,
+    own: SocketAddr,
+) -> Result<i64, KeysError> {
     let identity = chain.first().and_then(|leaf| Identity::of(leaf)).ok_or_else(|| {
-        content(folder.join(CERTIFICATE_FILE), "names no node: only certificates of `tavola store peer-keys` do")
+        content(
+            folder.join(CERTIFICATE_FILE),
+            "names no node: only certificates of `tavola store peer-keys` do",
+        )
     })?;
     if identity.address != own {
-        return Err(KeysError::AnotherNode { folder: folder.to_owned(), certified: identity.address, own });
+        return Err(KeysError::AnotherNode {
+            folder: folder.to_owned(),
+            certified: identity.address,
+            own,
+        });
     }
     let untimely = |problem| Err(KeysError::Untimely { folder: folder.to_owned(), problem, own });
     match now() {
@@ -281,9 +301,11 @@ fn client_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let mut config = builder.with_root_certificates(trust).with_client_auth_cert(chain, key)?;
-    // A session that is resumed would not show its certificate again, and keys may have changed meanwhile.
+    // A session that is resumed would not show its certificate again, and keys may have changed
+    // meanwhile.
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(config)
@@ -296,7 +318,8 @@ fn server_config(
 ) -> Result<ServerConfig, rustls::Error> {
     let verifier = WebPkiClientVerifier::builder_with_provider(trust, provider()).build();
     let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
-    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

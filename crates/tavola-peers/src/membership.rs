@@ -46,7 +46,11 @@ impl Membership {
     }
 
     /// Which node should write a partition; `None`: this one.
-    pub(crate) fn writer_of(&self, table: TableId, partition_key: &PartitionKey) -> Option<Arc<PeerClient>> {
+    pub(crate) fn writer_of(
+        &self,
+        table: TableId,
+        partition_key: &PartitionKey,
+    ) -> Option<Arc<PeerClient>> {
         let clients = self.clients.load();
         let score = |id: &[u8; 16]| score(id, table, partition_key);
         let open = clients.iter().filter(|client| client.is_open());
@@ -55,7 +59,11 @@ impl Membership {
     }
 
     /// Keeps this node on the list, and connects to all nodes on it.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn SharedStore>, heartbeat_every: Duration) {
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        store: Arc<dyn SharedStore>,
+        heartbeat_every: Duration,
+    ) {
         let mut listed = Vec::new();
         let mut listed_at = Instant::now();
         loop {
@@ -80,8 +88,11 @@ impl Membership {
     async fn connect_to(&self, listed: &[Peer]) {
         self.problems().retain(|peer, _| listed.contains(peer));
         let clients = self.clients.load_full();
-        let mut kept: Vec<Arc<PeerClient>> =
-            clients.iter().filter(|client| client.is_open() && listed.contains(client.peer())).cloned().collect();
+        let mut kept: Vec<Arc<PeerClient>> = clients
+            .iter()
+            .filter(|client| client.is_open() && listed.contains(client.peer()))
+            .cloned()
+            .collect();
         let others = listed.iter().filter(|one| one.id != self.node.peer.id);
         let missing = others.filter(|one| !kept.iter().any(|client| client.peer() == *one));
         let connected = join_all(missing.map(|one| self.connect(one))).await;
@@ -106,8 +117,8 @@ impl Membership {
         }
     }
 
-    /// A node that was killed stays on the list until its heartbeat is too old. What does not pass by itself is a warning,
-    /// once.
+    /// A node that was killed stays on the list until its heartbeat is too old. What does not pass
+    /// by itself is a warning, once.
     fn report(&self, peer: &Peer, error: &PeerError) {
         let (address, text) = (&peer.address, error.to_string());
         if error.is_ordinary() {

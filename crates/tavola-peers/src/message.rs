@@ -1,10 +1,11 @@
-//! What nodes say to each other, as bytes. Nodes of two versions run side by side during an upgrade: whatever changes here,
-//! or in the encoding of entities, changes [`VERSION`], and they do not forward to each other meanwhile.
+//! What nodes say to each other, as bytes. Nodes of two versions run side by side during an
+//! upgrade: whatever changes here, or in the encoding of entities, changes [`VERSION`], and they do
+//! not forward to each other meanwhile.
 
 use serde::{Deserialize, Serialize};
 use tavola_core::{
-    ETag, Entity, EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, NewEntity, Outcome,
-    PartitionKey, Precondition, Refusal, RowKey, TableId, Timestamp,
+    ETag, Entity, EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, NewEntity,
+    Outcome, PartitionKey, Precondition, Refusal, RowKey, TableId, Timestamp,
 };
 use tavola_store::encoding::{FORMAT_VERSION, encode_value};
 use tavola_store::{RowRef, StoreError, Verdict};
@@ -178,7 +179,9 @@ pub(crate) fn encode_commit(
 
 fn value_of(operation: &EntityOperation) -> Vec<u8> {
     match operation {
-        EntityOperation::Insert(new) | EntityOperation::Replace(new, _) | EntityOperation::Merge(new, _) => {
+        EntityOperation::Insert(new)
+        | EntityOperation::Replace(new, _)
+        | EntityOperation::Merge(new, _) => {
             // The node that carries it out gives it a version.
             encode_value(new.properties(), Timestamp::MIN)
         }
@@ -190,10 +193,15 @@ impl Commit<'_> {
     /// The transaction, with all that the domain demands of one.
     pub(crate) fn transaction(&self) -> Result<(EntityGroupTransaction, Timestamp), Unreadable> {
         let now = Timestamp::from_ticks(self.now).ok_or(Unreadable("a time that there is not"))?;
-        let partition_key = PartitionKey::new(self.partition_key).map_err(|_| Unreadable("no PartitionKey"))?;
-        let operations: Result<Vec<_>, Unreadable> =
-            self.operations.iter().map(|one| Ok((partition_key.clone(), one.operation(&partition_key)?))).collect();
-        let group = EntityGroupTransaction::new(operations?).map_err(|_| Unreadable("no transaction"))?;
+        let partition_key =
+            PartitionKey::new(self.partition_key).map_err(|_| Unreadable("no PartitionKey"))?;
+        let operations: Result<Vec<_>, Unreadable> = self
+            .operations
+            .iter()
+            .map(|one| Ok((partition_key.clone(), one.operation(&partition_key)?)))
+            .collect();
+        let group =
+            EntityGroupTransaction::new(operations?).map_err(|_| Unreadable("no transaction"))?;
         Ok((group, now))
     }
 }
@@ -204,20 +212,29 @@ impl Operation<'_> {
         let condition = match self.condition {
             Condition::None => Precondition::None,
             Condition::Exists => Precondition::Exists,
-            Condition::Version(tag) => Precondition::Version(ETag::parse(tag).ok_or(Unreadable("no ETag"))?),
+            Condition::Version(tag) => {
+                Precondition::Version(ETag::parse(tag).ok_or(Unreadable("no ETag"))?)
+            }
         };
         Ok(match self.kind {
             Kind::Insert => EntityOperation::Insert(self.entity(partition_key, row_key)?),
-            Kind::Replace => EntityOperation::Replace(self.entity(partition_key, row_key)?, condition),
+            Kind::Replace => {
+                EntityOperation::Replace(self.entity(partition_key, row_key)?, condition)
+            }
             Kind::Merge => EntityOperation::Merge(self.entity(partition_key, row_key)?, condition),
             Kind::Delete => EntityOperation::Delete(row_key, condition),
         })
     }
 
-    fn entity(&self, partition_key: &PartitionKey, row_key: RowKey) -> Result<NewEntity, Unreadable> {
+    fn entity(
+        &self,
+        partition_key: &PartitionKey,
+        row_key: RowKey,
+    ) -> Result<NewEntity, Unreadable> {
         let row = RowRef::new(partition_key.as_str(), self.row_key, self.value);
         let entity = Entity::from_view(&row.map_err(|_| Unreadable("no properties"))?);
-        let properties = entity.map_err(|_| Unreadable("properties beyond their limits"))?.properties;
+        let properties =
+            entity.map_err(|_| Unreadable("properties beyond their limits"))?.properties;
         let new = NewEntity::new(EntityKey::new(partition_key.clone(), row_key), properties);
         new.map(|(_, new)| new).map_err(|_| Unreadable("an entity beyond its limits"))
     }
@@ -301,7 +318,8 @@ mod tests {
 
     fn new(row: &str, value: EdmValue) -> NewEntity {
         let key = EntityKey::new(PartitionKey::new("Köln").unwrap(), RowKey::new(row).unwrap());
-        let properties = Properties::new(vec![(PropertyName::new("Value").unwrap(), value)]).unwrap();
+        let properties =
+            Properties::new(vec![(PropertyName::new("Value").unwrap(), value)]).unwrap();
         NewEntity::new(key, properties).unwrap().1
     }
 
@@ -310,14 +328,20 @@ mod tests {
         let operations = vec![
             EntityOperation::Insert(new("", EdmValue::Int64(-1))),
             EntityOperation::Replace(new("2", EdmValue::String("a b".into())), Precondition::None),
-            EntityOperation::Replace(new("3", EdmValue::Binary(vec![0, 255])), Precondition::Exists),
+            EntityOperation::Replace(
+                new("3", EdmValue::Binary(vec![0, 255])),
+                Precondition::Exists,
+            ),
             EntityOperation::Merge(new("4", EdmValue::Double(f64::INFINITY)), tag.clone()),
             EntityOperation::Merge(new("5", EdmValue::Boolean(true)), Precondition::None),
             EntityOperation::Delete(RowKey::new("6").unwrap(), tag),
             EntityOperation::Delete(RowKey::new("7").unwrap(), Precondition::Exists),
         ];
         let partition_key = PartitionKey::new("Köln").unwrap();
-        EntityGroupTransaction::new(operations.into_iter().map(|one| (partition_key.clone(), one)).collect()).unwrap()
+        EntityGroupTransaction::new(
+            operations.into_iter().map(|one| (partition_key.clone(), one)).collect(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -352,7 +376,9 @@ mod tests {
         let refused: Verdict = Err(FailedOperation { index: 1, refusal: Refusal::ConditionNotMet });
         for verdict in [done, refused] {
             let bytes = encode_answer(&Ok(verdict.clone())).unwrap();
-            let ForwardOutcome::Answered(Ok(outcome)) = decode::<Answer<'_>>(&bytes).unwrap().outcome(2) else {
+            let ForwardOutcome::Answered(Ok(outcome)) =
+                decode::<Answer<'_>>(&bytes).unwrap().outcome(2)
+            else {
                 panic!("no verdict")
             };
             assert_eq!(outcome, verdict);
@@ -363,7 +389,10 @@ mod tests {
     fn an_answer_to_something_else_says_nothing() {
         let bytes = encode_answer(&Ok(Ok(vec![Outcome::Deleted]))).unwrap();
         let outcome = decode::<Answer<'_>>(&bytes).unwrap().outcome(2);
-        assert!(matches!(outcome, ForwardOutcome::Answered(Err(StoreError::UnknownOutcome))), "{outcome:?}");
+        assert!(
+            matches!(outcome, ForwardOutcome::Answered(Err(StoreError::UnknownOutcome))),
+            "{outcome:?}"
+        );
     }
 
     proptest! {

@@ -1,6 +1,6 @@
-//! Both ends of a connection prove that they know the keyspace's secret. A proof covers who is at both ends, at which
-//! addresses, and the connection itself, so that it says nothing on any other connection: whoever gets a node to connect
-//! cannot pass its proof on.
+//! Both ends of a connection prove that they know the keyspace's secret. A proof covers who is at
+//! both ends, at which addresses, and the connection itself, so that it says nothing on any other
+//! connection: whoever gets a node to connect cannot pass its proof on.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
@@ -12,7 +12,8 @@ use uuid::Uuid;
 pub(crate) type Nonce = [u8; 16];
 /// Made from the secret and all of a [`Session`].
 pub(crate) type Proof = [u8; 32];
-/// What both ends of one TLS session know and no other session has; zeros of a connection without TLS.
+/// What both ends of one TLS session know and no other session has; zeros of a connection without
+/// TLS.
 pub(crate) type ChannelBinding = [u8; 32];
 
 /// Which end speaks, so that what one said cannot be said back to it.

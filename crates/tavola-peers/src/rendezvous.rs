@@ -1,4 +1,5 @@
-//! Which node writes a partition: the one with the highest score. When a node comes or goes, only its own partitions move.
+//! Which node writes a partition: the one with the highest score. When a node comes or goes, only
+//! its own partitions move.
 
 use tavola_core::{PartitionKey, TableId};
 use twox_hash::XxHash3_64;

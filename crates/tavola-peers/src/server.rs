@@ -1,4 +1,5 @@
-//! The listening end of a connection: a caller must prove what it is, then its transactions are carried out.
+//! The listening end of a connection: a caller must prove what it is, then its transactions are
+//! carried out.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -37,7 +38,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const HELLO_BYTES_MAX: usize = 1 << 10;
 /// Of a request: our own have a path and a length.
 const HEAD_BYTES_MAX: u32 = 8 << 10;
-/// A transaction brings 4 MiB as JSON; encoded it is smaller, but for names that are repeated for each row.
+/// A transaction brings 4 MiB as JSON; encoded it is smaller, but for names that are repeated for
+/// each row.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// After a failure to accept, such as a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -69,7 +71,11 @@ struct PeerSession {
 
 impl PeerServer {
     /// Takes connections until told to stop; returns once those that are open are done.
-    pub(crate) async fn run(self: Arc<Self>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        listener: TcpListener,
+        mut stop: watch::Receiver<bool>,
+    ) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let accepted = tokio::select! {
@@ -96,7 +102,12 @@ impl PeerServer {
         let _some_remain = tokio::time::timeout(DRAIN_TIMEOUT, places.acquire_many(all)).await;
     }
 
-    async fn receive(self: Arc<Self>, stream: TcpStream, remote: SocketAddr, mut stop: watch::Receiver<bool>) {
+    async fn receive(
+        self: Arc<Self>,
+        stream: TcpStream,
+        remote: SocketAddr,
+        mut stop: watch::Receiver<bool>,
+    ) {
         // Before the keys are looked at: a change after this ends the connection.
         let other_keys = other_keys(self.node.transport.keys().map(PeerKeys::generation));
         let accepting = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.node.transport.accept(stream));
@@ -107,7 +118,8 @@ impl PeerServer {
         };
         let session = Arc::new(PeerSession::new(&channel));
         let (server, caller) = (Arc::clone(&self), Arc::clone(&session));
-        let service = service_fn(move |request| Arc::clone(&server).answer(Arc::clone(&caller), request));
+        let service =
+            service_fn(move |request| Arc::clone(&server).answer(Arc::clone(&caller), request));
         let mut served = pin!(http2().serve_connection(TokioIo::new(channel.stream), service));
         let ended = tokio::select! {
             ended = served.as_mut() => ended,
@@ -122,7 +134,8 @@ impl PeerServer {
         }
     }
 
-    /// Anybody who reaches the port can cause this, so it is counted, and logged only for those who look.
+    /// Anybody who reaches the port can cause this, so it is counted, and logged only for those who
+    /// look.
     fn refuse(&self, remote: SocketAddr, reason: &str) {
         count(&self.counters.refused);
         tracing::debug!(%remote, reason, "a connection to the port for peers was refused");
@@ -133,7 +146,8 @@ impl PeerServer {
         session: Arc<PeerSession>,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, http::Error> {
-        let (status, body) = self.reply(&session, request).await.unwrap_or_else(|status| (status, Vec::new()));
+        let (status, body) =
+            self.reply(&session, request).await.unwrap_or_else(|status| (status, Vec::new()));
         Response::builder().status(status).body(Full::new(body.into()))
     }
 
@@ -169,7 +183,8 @@ impl PeerServer {
         if hello.server_address != self.node.peer.address {
             return Err(StatusCode::MISDIRECTED_REQUEST);
         }
-        if session.certified.is_some_and(|certified| hello.caller_address.parse() != Ok(certified)) {
+        if session.certified.is_some_and(|certified| hello.caller_address.parse() != Ok(certified))
+        {
             return Err(StatusCode::FORBIDDEN);
         }
         let handshake = Session {
@@ -181,8 +196,12 @@ impl PeerServer {
         };
         let proof = self.node.secret.prove(End::Server, &handshake);
         session.handshake.set(handshake).map_err(|_| StatusCode::CONFLICT)?;
-        let welcome =
-            Welcome { id: self.node.peer.id, server_nonce: session.server_nonce, proof, clock_ms: self.clock_ms() };
+        let welcome = Welcome {
+            id: self.node.peer.id,
+            server_nonce: session.server_nonce,
+            proof,
+            clock_ms: self.clock_ms(),
+        };
         encode(&welcome).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
     }
 

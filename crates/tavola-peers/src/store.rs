@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{CommitFuture, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_store::{
+    CommitFuture, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict,
+};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -24,7 +26,8 @@ use crate::transport::Transport;
 
 /// Of writes that are nobody's.
 const NO_TENANT: &str = "";
-/// Enough that writes of one partition share a batch, and so few that one behind all of them is not late.
+/// Enough that writes of one partition share a batch, and so few that one behind all of them is not
+/// late.
 const PLACES: u64 = 2048;
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 
@@ -48,19 +51,21 @@ pub struct Settings {
     pub heartbeat_every: Duration,
     /// Until a peer has carried out a write: longer than the store takes at most.
     pub forward_timeout: Duration,
-    /// What time it is here. Writes of a peer whose clock is ahead get this time, or it would push the versions of all our
-    /// partitions into the future.
+    /// What time it is here. Writes of a peer whose clock is ahead get this time, or it would push
+    /// the versions of all our partitions into the future.
     pub clock: fn() -> Timestamp,
     /// Writes that it carries out for its peers at a time, shared out between tenants.
     pub places: u64,
-    /// What this node proves with which node it is; without them it connects only within this machine.
+    /// What this node proves with which node it is; without them it connects only within this
+    /// machine.
     pub keys: Option<PeerKeys>,
     /// Also talk to peers without protection beyond this machine, while a cluster is switched over.
     pub accept_plain: bool,
 }
 
 impl Settings {
-    /// What suits most: a list that is a few seconds old, and no forwarding where nothing conflicts.
+    /// What suits most: a list that is a few seconds old, and no forwarding where nothing
+    /// conflicts.
     #[must_use]
     pub fn new(address: SocketAddr, forward_timeout: Duration, clock: fn() -> Timestamp) -> Self {
         Self {
@@ -132,14 +137,16 @@ impl ForwardingStore {
             keys.check_owner(address)?;
         }
         let secret = store.shared_secret().await?;
-        let secret = Secret::new(&secret)
-            .ok_or_else(|| StoreError::Corrupt("the secret of the nodes cannot be a key".to_owned()))?;
+        let secret = Secret::new(&secret).ok_or_else(|| {
+            StoreError::Corrupt("the secret of the nodes cannot be a key".to_owned())
+        })?;
         let node = Arc::new(LocalNode {
             peer: Peer { id: *Uuid::new_v4().as_bytes(), address: address.to_string() },
             secret,
             transport: Transport::new(settings.keys.clone(), settings.accept_plain),
         });
-        let (counters, tenants) = (Arc::new(Counters::default()), Arc::new(Tenants::new(settings.places)));
+        let (counters, tenants) =
+            (Arc::new(Counters::default()), Arc::new(Tenants::new(settings.places)));
         let server = Arc::new(PeerServer {
             node: Arc::clone(&node),
             store: Arc::clone(&store) as _,
@@ -150,10 +157,21 @@ impl ForwardingStore {
         });
         let membership = Arc::new(Membership::new(node));
         let (stop, stopped) = watch::channel(false);
-        let heartbeat = tokio::spawn(Arc::clone(&membership).run(Arc::clone(&store), settings.heartbeat_every));
+        let heartbeat =
+            tokio::spawn(Arc::clone(&membership).run(Arc::clone(&store), settings.heartbeat_every));
         let server = Mutex::new(tokio::spawn(server.run(listener, stopped)));
         let Settings { affinity, forward_timeout, .. } = *settings;
-        Ok(Self { store, membership, counters, tenants, affinity, forward_timeout, stop, heartbeat, server })
+        Ok(Self {
+            store,
+            membership,
+            counters,
+            tenants,
+            affinity,
+            forward_timeout,
+            stop,
+            heartbeat,
+            server,
+        })
     }
 
     /// Where peers reach this node.
@@ -184,7 +202,8 @@ impl ForwardingStore {
     ) -> Result<Verdict, StoreError> {
         let partition_key = transaction.partition_key();
         let is_contended = || self.store.is_contended(table, partition_key);
-        // Tables are made and dropped so rarely that they can conflict; so no node has to take such writes from another.
+        // Tables are made and dropped so rarely that they can conflict; so no node has to take such
+        // writes from another.
         if table.is_system() || self.affinity == Affinity::Contended && !is_contended() {
             return self.store.commit(table, transaction, now).await;
         }

@@ -1,5 +1,5 @@
-//! Places for the writes that peers forward, shared out between tenants: one that brings too many waits behind itself, and
-//! those of others go on. `tavola-fair` has the rule.
+//! Places for the writes that peers forward, shared out between tenants: one that brings too many
+//! waits behind itself, and those of others go on. `tavola-fair` has the rule.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,8 @@ impl Tenants {
 
     fn line(&self, tenant: &str) -> Arc<Line> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        let tenant = if by_name.len() < TENANTS_MAX || by_name.contains_key(tenant) { tenant } else { "" };
+        let tenant =
+            if by_name.len() < TENANTS_MAX || by_name.contains_key(tenant) { tenant } else { "" };
         if let Some(line) = by_name.get(tenant) {
             return Arc::clone(line);
         }

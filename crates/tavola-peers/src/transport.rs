@@ -1,4 +1,5 @@
-//! Connections between nodes: TLS 1.3 with a certificate of each end, or plain TCP within one machine.
+//! Connections between nodes: TLS 1.3 with a certificate of each end, or plain TCP within one
+//! machine.
 
 use std::io;
 use std::net::SocketAddr;
@@ -73,7 +74,8 @@ impl Transport {
 
     /// Connects to the node that is listed at an address, and to no other.
     pub(crate) async fn connect(&self, address: &str) -> Result<Channel, TransportError> {
-        let socket: SocketAddr = address.parse().map_err(|_| TransportError::NoAddress(address.to_owned()))?;
+        let socket: SocketAddr =
+            address.parse().map_err(|_| TransportError::NoAddress(address.to_owned()))?;
         let Some(keys) = &self.keys else { return self.connect_plain(socket).await };
         match connect_tls(keys, socket).await {
             Err(TransportError::Tls(error)) if self.accept_plain && speaks_no_tls(&error) => {
@@ -117,7 +119,8 @@ fn plain(stream: TcpStream) -> Channel {
     Channel { stream: Box::new(stream), binding: [0; 32], certified: None }
 }
 
-/// The certificate must be signed by a trusted authority, and for exactly this node: another node's will not do.
+/// The certificate must be signed by a trusted authority, and for exactly this node: another node's
+/// will not do.
 async fn connect_tls(keys: &PeerKeys, address: SocketAddr) -> Result<Channel, TransportError> {
     tls_over(connect_tcp(address).await?, keys, address).await
 }
@@ -136,15 +139,18 @@ pub(crate) async fn tls_over(
     if certified != address {
         return Err(TransportError::AnotherNode(certified));
     }
-    let binding = session.export_keying_material([0; 32], BINDING_LABEL, None).map_err(no_binding)?;
+    let binding =
+        session.export_keying_material([0; 32], BINDING_LABEL, None).map_err(no_binding)?;
     Ok(Channel { stream: Box::new(stream), binding, certified: Some(certified) })
 }
 
 async fn accept_tls(keys: &PeerKeys, stream: TcpStream) -> Result<Channel, TransportError> {
-    let stream = TlsAcceptor::from(keys.server()).accept(stream).await.map_err(TransportError::Tls)?;
+    let stream =
+        TlsAcceptor::from(keys.server()).accept(stream).await.map_err(TransportError::Tls)?;
     let session = stream.get_ref().1;
     let certified = identity(session.peer_certificates())?;
-    let binding = session.export_keying_material([0; 32], BINDING_LABEL, None).map_err(no_binding)?;
+    let binding =
+        session.export_keying_material([0; 32], BINDING_LABEL, None).map_err(no_binding)?;
     Ok(Channel { stream: Box::new(stream), binding, certified: Some(certified) })
 }
 
@@ -157,8 +163,8 @@ fn no_binding(error: rustls::Error) -> TransportError {
     TransportError::Tls(io::Error::other(error))
 }
 
-/// Whether the other end answered with something else than TLS, or hung up on it. A certificate that does not hold is no
-/// such case: then somebody else is there.
+/// Whether the other end answered with something else than TLS, or hung up on it. A certificate
+/// that does not hold is no such case: then somebody else is there.
 fn speaks_no_tls(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
     tls.is_none_or(|error| matches!(error, rustls::Error::InvalidMessage(_)))

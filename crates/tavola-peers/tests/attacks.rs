@@ -1,5 +1,6 @@
-//! Attacks on the connections between nodes. Each has something: a place in the middle, a dead node's port, recorded
-//! bytes, another node's keys, keys that were replaced. None may write a row or have a row written through it.
+//! Attacks on the connections between nodes. Each has something: a place in the middle, a dead
+//! node's port, recorded bytes, another node's keys, keys that were replaced. None may write a row
+//! or have a row written through it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -30,7 +31,8 @@ async fn write_all(store: &ForwardingStore) {
     }
 }
 
-/// The tries that a node makes to connect are seen where they arrive; a few of them show that it does not get further.
+/// The tries that a node makes to connect are seen where they arrive; a few of them show that it
+/// does not get further.
 const TRIES: usize = 3;
 
 #[tokio::test]
@@ -45,7 +47,8 @@ async fn nodes_with_keys_write_for_each_other() {
     assert!(one.stats().certificate_seconds_left.unwrap() > 29 * 24 * 3600);
 }
 
-/// An attacker in the keyspace's network passes all bytes on to the real node, from an address of its own.
+/// An attacker in the keyspace's network passes all bytes on to the real node, from an address of
+/// its own.
 #[tokio::test]
 async fn a_relay_is_not_taken_for_the_node_behind_it() {
     let (place, keys) = (Place::default(), ClusterKeys::new());
@@ -61,7 +64,9 @@ async fn a_relay_is_not_taken_for_the_node_behind_it() {
         while let Ok((mut caller, _)) = relay.accept().await {
             let Ok(mut server) = TcpStream::connect(&target).await else { continue };
             count.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut caller, &mut server).await });
+            tokio::spawn(
+                async move { tokio::io::copy_bidirectional(&mut caller, &mut server).await },
+            );
         }
     });
     let misled = place.with_another_list();
@@ -113,17 +118,20 @@ async fn take_over(address: SocketAddr, config: Option<ServerConfig>) -> Arc<See
 
 /// A server that shows the certificate in a folder, and takes any client.
 fn server_with(folder: &Path) -> ServerConfig {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(folder.join(CERTIFICATE_FILE)).unwrap().collect();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(folder.join(CERTIFICATE_FILE)).unwrap().collect();
     let key = PrivateKeyDer::from_pem_file(folder.join(KEY_FILE)).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let mut config = builder.with_no_client_auth().with_single_cert(chain.unwrap(), key).unwrap();
     config.alpn_protocols = vec![b"tavola-peers".to_vec(), b"h2".to_vec()];
     config
 }
 
-/// A node dies, stays on the list for a while, and somebody else listens at its address: without keys, with keys of an
-/// authority of its own, with the keys of another node of the cluster.
+/// A node dies, stays on the list for a while, and somebody else listens at its address: without
+/// keys, with keys of an authority of its own, with the keys of another node of the cluster.
 #[tokio::test]
 async fn whoever_takes_over_a_dead_nodes_port_is_sent_nothing() {
     let keys = ClusterKeys::new();
@@ -152,7 +160,8 @@ async fn whoever_takes_over_a_dead_nodes_port_is_sent_nothing() {
     }
 }
 
-/// A node of another cluster that knows the secret, as after a keyspace was copied, and one with no keys at all.
+/// A node of another cluster that knows the secret, as after a keyspace was copied, and one with no
+/// keys at all.
 #[tokio::test]
 async fn nodes_of_another_authority_and_plain_ones_are_refused() {
     let (place, keys, foreign) = (Place::default(), ClusterKeys::new(), ClusterKeys::new());
@@ -173,18 +182,20 @@ async fn nodes_of_another_authority_and_plain_ones_are_refused() {
     }
 }
 
-/// Node by node, in two steps, as docs/operations/cassandra.md says; then the old keys open nothing, not even those of a
-/// node that belongs to the cluster.
+/// Node by node, in two steps, as docs/operations/cassandra.md says; then the old keys open
+/// nothing, not even those of a node that belongs to the cluster.
 #[tokio::test]
 async fn keys_are_rotated_without_a_pause_and_old_ones_are_refused_then() {
     let (place, old, new) = (Place::default(), ClusterKeys::new(), ClusterKeys::new());
     let stores = [place.node_with(&old).await, place.node_with(&old).await];
-    let addresses = [0, 1].map(|index: usize| stores[index].address().parse::<SocketAddr>().unwrap());
+    let addresses =
+        [0, 1].map(|index: usize| stores[index].address().parse::<SocketAddr>().unwrap());
     let stolen_address = free_address();
     let stolen = old.of(stolen_address);
     let works = async |step: &str| {
         let sent = || stores.iter().map(|store| store.stats().sent).sum::<u64>();
-        // Connections are made anew with the new keys; what is forwarded meanwhile goes over the old ones, or stays.
+        // Connections are made anew with the new keys; what is forwarded meanwhile goes over the
+        // old ones, or stays.
         until(|| stores.iter().all(|store| store.stats().present == 1)).await;
         let before = sent();
         for store in &stores {
@@ -193,7 +204,8 @@ async fn keys_are_rotated_without_a_pause_and_old_ones_are_refused_then() {
         assert!(sent() > before, "{step}: nothing is forwarded any more");
     };
     works("before").await;
-    let in_use = async |index: usize, times: u64| until(|| stores[index].stats().key_changes >= times).await;
+    let in_use =
+        async |index: usize, times: u64| until(|| stores[index].stats().key_changes >= times).await;
     for (index, address) in addresses.into_iter().enumerate() {
         old.begin_rotation(&new, address);
         in_use(index, 1).await;
@@ -237,7 +249,8 @@ async fn keys_that_do_not_fit_together_are_not_used() {
     assert_eq!((one.stats().present, one.stats().unanswered), (1, 0));
 }
 
-/// A cluster is switched over node by node: one with keys that still takes plain peers, one without, one with keys alone.
+/// A cluster is switched over node by node: one with keys that still takes plain peers, one
+/// without, one with keys alone.
 #[tokio::test]
 async fn a_cluster_is_switched_over_node_by_node() {
     let (place, keys) = (Place::default(), ClusterKeys::new());
@@ -250,7 +263,11 @@ async fn a_cluster_is_switched_over_node_by_node() {
     for store in [&plain, &between, &strict] {
         write_all(store).await;
     }
-    assert_eq!((plain.stats().present, strict.stats().present), (1, 1), "those two do not talk to each other");
+    assert_eq!(
+        (plain.stats().present, strict.stats().present),
+        (1, 1),
+        "those two do not talk to each other"
+    );
     assert!(plain.stats().sent > 0 && strict.stats().sent > 0 && between.stats().sent > 0);
 }
 
@@ -258,13 +275,21 @@ async fn a_cluster_is_switched_over_node_by_node() {
 async fn beyond_this_machine_nobody_listens_without_keys() {
     let address = SocketAddr::from(([192, 0, 2, 1], 10010));
     let settings = Settings::new(address, std::time::Duration::from_secs(60), || Timestamp::MIN);
-    let refused = ForwardingStore::open(Place::default().view(SECRET), &settings).await.unwrap_err();
+    let refused =
+        ForwardingStore::open(Place::default().view(SECRET), &settings).await.unwrap_err();
     assert!(matches!(refused, OpenError::Unprotected(_)));
-    assert!(refused.to_string().contains("`tavola store peer-keys init 192.0.2.1:10010"), "{refused}");
+    assert!(
+        refused.to_string().contains("`tavola store peer-keys init 192.0.2.1:10010"),
+        "{refused}"
+    );
     let (keys, own) = (ClusterKeys::new(), free_address());
     keys.of(own);
     let another = PeerKeys::open(&keys.folder(own), address).unwrap_err().to_string();
-    assert!(another.contains(&format!("is for the node at {own}")) && another.contains("peer-keys issue"), "{another}");
+    assert!(
+        another.contains(&format!("is for the node at {own}"))
+            && another.contains("peer-keys issue"),
+        "{another}"
+    );
 }
 
 /// No client can name them, so no peer may write them for one.

@@ -108,7 +108,8 @@ async fn a_node_that_does_not_answer_is_left_out() {
     assert_eq!(one.stats().unanswered, 0);
 }
 
-/// What a node answers for another is the store's answer, and where nothing was done the sender does it itself.
+/// What a node answers for another is the store's answer, and where nothing was done the sender
+/// does it itself.
 #[tokio::test]
 async fn trouble_of_the_other_is_told() {
     let place = Place::default();
@@ -141,8 +142,8 @@ async fn trouble_of_the_other_is_told() {
     assert_eq!((one.stats().unanswered, one.stats().declined), (1, 1));
 }
 
-/// One account of another node brings more writes than this one can carry out, and they do not end. Another account's go on
-/// as if nothing were.
+/// One account of another node brings more writes than this one can carry out, and they do not end.
+/// Another account's go on as if nothing were.
 #[tokio::test]
 async fn an_account_that_forwards_too_much_waits_behind_itself() {
     const FLOOD: usize = 4 * PLACES as usize;
@@ -177,11 +178,15 @@ async fn an_account_that_forwards_too_much_waits_behind_itself() {
     let used: u64 = other.tenants().iter().map(|(_, stats)| stats.used).sum();
     assert!((PLACES / 2..=PLACES).contains(&used), "{used} places of {PLACES} are taken");
     let before = one.stats();
-    // One that comes too late on a busy machine is done by its own node; the others go where they always do.
+    // One that comes too late on a busy machine is done by its own node; the others go where they
+    // always do.
     let begun = Instant::now();
     while one.stats().sent < before.sent + 100 {
         write_for("polite", polite).await.unwrap().unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(60), "they are not carried out by the other node any more");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "they are not carried out by the other node any more"
+        );
     }
     assert_eq!(refused("polite"), 0);
     is_over.store(true, Ordering::Relaxed);

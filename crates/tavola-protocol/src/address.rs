@@ -19,7 +19,8 @@ pub struct Address {
     pub account: AccountName,
     /// True if it is addressed through its read-only secondary.
     pub secondary: bool,
-    /// What the URLs of the answer begin with: `http://127.0.0.1:10002/devstoreaccount1`, `http://acct.table.test`.
+    /// What the URLs of the answer begin with: `http://127.0.0.1:10002/devstoreaccount1`,
+    /// `http://acct.table.test`.
     pub base: String,
     /// The path without the account, still percent-encoded, beginning with a slash.
     pub resource_path: String,
@@ -34,12 +35,16 @@ pub struct AddressRules {
     pub scheme: &'static str,
 }
 
-/// Finds the account. The host names it if its first label is an account of ours; otherwise the path's first segment
-/// does, so that a server behind any host name works without configuration.
+/// Finds the account. The host names it if its first label is an account of ours; otherwise the
+/// path's first segment does, so that a server behind any host name works without configuration.
 ///
 /// # Errors
 /// If the request names no host, or no account of ours.
-pub fn locate(parts: &Parts, rules: &AddressRules, is_account: &dyn Fn(&str) -> bool) -> Result<Address, Rejection> {
+pub fn locate(
+    parts: &Parts,
+    rules: &AddressRules,
+    is_account: &dyn Fn(&str) -> bool,
+) -> Result<Address, Rejection> {
     let host = host(parts)?;
     let path = parts.uri.path();
     if !rules.path_style_only
@@ -49,16 +54,21 @@ pub fn locate(parts: &Parts, rules: &AddressRules, is_account: &dyn Fn(&str) -> 
         return Ok(Address { account, secondary, base, resource_path: rooted(path) });
     }
     let (segment, rest) = first_segment(path);
-    let (account, secondary) = account_named(segment, is_account).ok_or(Rejection::AccountNotFound)?;
+    let (account, secondary) =
+        account_named(segment, is_account).ok_or(Rejection::AccountNotFound)?;
     let base = [rules.scheme, "://", host, "/", segment].concat();
-    let rest = if secondary { without_repeated_account(rest, &account, parts.uri.query()) } else { rest };
+    let rest =
+        if secondary { without_repeated_account(rest, &account, parts.uri.query()) } else { rest };
     Ok(Address { account, secondary, base, resource_path: rooted(rest) })
 }
 
-/// The host as the client wrote it, with its port. It returns to the client in URLs, so it must be one.
+/// The host as the client wrote it, with its port. It returns to the client in URLs, so it must be
+/// one.
 fn host(parts: &Parts) -> Result<&str, Rejection> {
-    let invalid = |host: &str| Rejection::InvalidHeaderValue { name: "Host", value: host.to_owned() };
-    let mut headers = parts.headers.get_all(HOST).iter().map(|value| value.to_str().unwrap_or_default().trim());
+    let invalid =
+        |host: &str| Rejection::InvalidHeaderValue { name: "Host", value: host.to_owned() };
+    let mut headers =
+        parts.headers.get_all(HOST).iter().map(|value| value.to_str().unwrap_or_default().trim());
     let (header, second) = (headers.next(), headers.next());
     // A proxy before us may have decided by the other one.
     if let Some(second) = second {
@@ -89,7 +99,8 @@ fn account_in_host(host: &str, is_account: &dyn Fn(&str) -> bool) -> Option<(Acc
     }
     let (label, _) = name.split_once('.')?;
     // Host names have no case, and many clients send them in lower case whatever they were given.
-    account_named(label, is_account).or_else(|| account_named(&label.to_ascii_lowercase(), is_account))
+    account_named(label, is_account)
+        .or_else(|| account_named(&label.to_ascii_lowercase(), is_account))
 }
 
 /// The account of that name, or the one whose secondary it is.
@@ -109,10 +120,18 @@ fn first_segment(path: &str) -> (&str, &str) {
 
 /// The Python library makes a secondary's address by rewriting the host, and so asks for stats with
 /// `/acct-secondary/acct/?restype=service…`. Nothing else can mean that: tables know no `restype`.
-fn without_repeated_account<'a>(rest: &'a str, account: &AccountName, query: Option<&str>) -> &'a str {
+fn without_repeated_account<'a>(
+    rest: &'a str,
+    account: &AccountName,
+    query: Option<&str>,
+) -> &'a str {
     let (segment, tail) = first_segment(rest);
     let repeated = segment == account.as_str() && matches!(tail, "" | "/");
-    if repeated && query.is_some_and(|query| query.contains("restype=service")) { tail } else { rest }
+    if repeated && query.is_some_and(|query| query.contains("restype=service")) {
+        tail
+    } else {
+        rest
+    }
 }
 
 /// The default port of TLS, without which HTTP/2 is not spoken, names the same host.
@@ -120,8 +139,9 @@ fn without_default_port(host: &str) -> &str {
     host.strip_suffix(":443").unwrap_or(host)
 }
 
-/// Takes the account from the path of a request inside a batch. Such a path may have it or not, whatever the style of
-/// the batch's own URL: proxies rewrite the latter only. Nothing that a batch can hold has two segments, so there is no ambiguity.
+/// Takes the account from the path of a request inside a batch. Such a path may have it or not,
+/// whatever the style of the batch's own URL: proxies rewrite the latter only. Nothing that a batch
+/// can hold has two segments, so there is no ambiguity.
 pub(crate) fn resource_path_in_batch<'a>(path: &'a str, account: &str) -> &'a str {
     let (segment, rest) = first_segment(path);
     let is_account = segment.strip_suffix(SECONDARY).unwrap_or(segment) == account;
@@ -166,11 +186,23 @@ mod tests {
             ("/acct/Tables", "[::1]:10002", "acct http://[::1]:10002/acct /Tables"),
             ("/acct", "localhost", "acct http://localhost/acct /"),
             ("/acct/?comp=x", "localhost", "acct http://localhost/acct /"),
-            ("/acct-secondary/T()", "localhost", "acct-secondary http://localhost/acct-secondary /T()"),
+            (
+                "/acct-secondary/T()",
+                "localhost",
+                "acct-secondary http://localhost/acct-secondary /T()",
+            ),
             ("/x-secondary/T()", "localhost", "x-secondary http://localhost/x-secondary /T()"),
-            ("/Tables", "acct.table.localhost:10002", "acct http://acct.table.localhost:10002 /Tables"),
+            (
+                "/Tables",
+                "acct.table.localhost:10002",
+                "acct http://acct.table.localhost:10002 /Tables",
+            ),
             ("/", "ACCT.table.localhost", "acct http://ACCT.table.localhost /"),
-            ("/T", "acct-secondary.table.localhost", "acct-secondary http://acct-secondary.table.localhost /T"),
+            (
+                "/T",
+                "acct-secondary.table.localhost",
+                "acct-secondary http://acct-secondary.table.localhost /T",
+            ),
             ("/acct/T", "storage.ns.svc:10002", "acct http://storage.ns.svc:10002/acct /T"),
             ("/acct/T", "acct", "acct http://acct/acct /T"),
             ("http://localhost:1/acct/T", "other", "acct http://localhost:1/acct /T"),
@@ -180,10 +212,18 @@ mod tests {
                 "localhost",
                 "acct-secondary http://localhost/acct-secondary /",
             ),
-            ("/acct-secondary/acct", "localhost", "acct-secondary http://localhost/acct-secondary /acct"),
+            (
+                "/acct-secondary/acct",
+                "localhost",
+                "acct-secondary http://localhost/acct-secondary /acct",
+            ),
             ("/acct/a%2Fb", "localhost", "acct http://localhost/acct /a%2Fb"),
         ] {
-            assert_eq!(found(RULES, target, Some(host)).as_deref(), Ok(expected), "{target} {host}");
+            assert_eq!(
+                found(RULES, target, Some(host)).as_deref(),
+                Ok(expected),
+                "{target} {host}"
+            );
         }
     }
 
@@ -191,7 +231,10 @@ mod tests {
     fn path_style_can_be_forced() {
         let rules = AddressRules { path_style_only: true, ..RULES };
         let host = Some("acct.table.localhost");
-        assert_eq!(found(rules, "/acct/T", host).as_deref(), Ok("acct http://acct.table.localhost/acct /T"));
+        assert_eq!(
+            found(rules, "/acct/T", host).as_deref(),
+            Ok("acct http://acct.table.localhost/acct /T")
+        );
         assert_eq!(found(rules, "/T", host), Err(Rejection::AccountNotFound));
     }
 
@@ -201,8 +244,14 @@ mod tests {
         assert_eq!(found(RULES, "/acct/T", Some("")), Err(Rejection::HostMissing));
         assert_eq!(found(RULES, "/", Some("localhost")), Err(Rejection::AccountNotFound));
         assert_eq!(found(RULES, "/nobody/T", Some("localhost")), Err(Rejection::AccountNotFound));
-        assert_eq!(found(RULES, "/nobody-secondary/T", Some("localhost")), Err(Rejection::AccountNotFound));
-        assert!(matches!(found(RULES, "/acct/T", Some("a\"b")), Err(Rejection::InvalidHeaderValue { .. })));
+        assert_eq!(
+            found(RULES, "/nobody-secondary/T", Some("localhost")),
+            Err(Rejection::AccountNotFound)
+        );
+        assert!(matches!(
+            found(RULES, "/acct/T", Some("a\"b")),
+            Err(Rejection::InvalidHeaderValue { .. })
+        ));
     }
 
     /// Whoever stands before us may have decided by the other name.
@@ -213,13 +262,21 @@ mod tests {
             locate(&parts, &RULES, &is_account).map(|address| address.base)
         };
         let base = || Ok("http://localhost/acct".to_owned());
-        let refused = |answer| matches!(answer, Err(Rejection::InvalidHeaderValue { name: "Host", .. }));
-        let http2 = || Request::builder().version(http::Version::HTTP_2).uri("http://localhost/acct/T");
+        let refused =
+            |answer| matches!(answer, Err(Rejection::InvalidHeaderValue { name: "Host", .. }));
+        let http2 =
+            || Request::builder().version(http::Version::HTTP_2).uri("http://localhost/acct/T");
         assert!(refused(located(
-            Request::builder().uri("/acct/T").header("host", "localhost").header("host", "localhost")
+            Request::builder()
+                .uri("/acct/T")
+                .header("host", "localhost")
+                .header("host", "localhost")
         )));
         assert!(refused(located(
-            Request::builder().uri("http://localhost/acct/T").header("host", "a").header("host", "b")
+            Request::builder()
+                .uri("http://localhost/acct/T")
+                .header("host", "a")
+                .header("host", "b")
         )));
         assert!(refused(located(http2().header("host", "localhost").header("host", "localhost"))));
         assert!(refused(located(http2().header("host", "other"))));
@@ -228,7 +285,10 @@ mod tests {
         assert_eq!(located(http2().header("host", "localhost:443")), base());
         assert!(refused(located(http2().header("host", "localhost:444"))));
         // In HTTP/1 the target of a request to a proxy counts, whatever the header says.
-        assert_eq!(located(Request::builder().uri("http://localhost/acct/T").header("host", "other")), base());
+        assert_eq!(
+            located(Request::builder().uri("http://localhost/acct/T").header("host", "other")),
+            base()
+        );
     }
 
     #[test]

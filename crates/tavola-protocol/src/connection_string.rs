@@ -1,5 +1,5 @@
-//! Connection strings: `Name=value` pairs by semicolons that say where an account is and what opens it. Read and written
-//! here, for whoever is a client.
+//! Connection strings: `Name=value` pairs by semicolons that say where an account is and what opens
+//! it. Read and written here, for whoever is a client.
 
 mod endpoint;
 
@@ -46,7 +46,8 @@ const SUFFIX: &str = "EndpointSuffix";
 const DEVELOPMENT: &str = "UseDevelopmentStorage";
 const DEVELOPMENT_PROXY: &str = "DevelopmentStorageProxyUri";
 
-/// Why a text is not a connection string that opens tables. No message shows any of it: it may be a key.
+/// Why a text is not a connection string that opens tables. No message shows any of it: it may be a
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionStringError {
@@ -57,7 +58,9 @@ pub enum ConnectionStringError {
     #[error("the connection string is too long to be one")]
     TooLong,
     /// A part without `=`; counted from one.
-    #[error("part {0} of the connection string is not Name=value; parts are separated by semicolons")]
+    #[error(
+        "part {0} of the connection string is not Name=value; parts are separated by semicolons"
+    )]
     NotAPair(usize),
     /// A name that stands more than once.
     #[error("{0} stands more than once in the connection string")]
@@ -72,10 +75,14 @@ pub enum ConnectionStringError {
     #[error("neither AccountKey nor SharedAccessSignature is in the connection string")]
     SecretMissing,
     /// Which of the two opens the account cannot be told.
-    #[error("AccountKey and SharedAccessSignature are both in the connection string; only one of them can count")]
+    #[error(
+        "AccountKey and SharedAccessSignature are both in the connection string; only one of them can count"
+    )]
     KeyAndSignature,
     /// The name cannot be one.
-    #[error("AccountName is not the name of an account: letters, digits and inner hyphens, at most 63")]
+    #[error(
+        "AccountName is not the name of an account: letters, digits and inner hyphens, at most 63"
+    )]
     NotAnAccount,
     /// The key cannot be one.
     #[error("AccountKey is not base64; was it cut off?")]
@@ -98,11 +105,14 @@ pub enum ConnectionStringError {
     #[error("UseDevelopmentStorage can only be true; leave it out otherwise")]
     NotDevelopment,
     /// `UseDevelopmentStorage` beside what it stands for.
-    #[error("UseDevelopmentStorage=true stands for account, key and endpoint, so none of them can stand beside it")]
+    #[error(
+        "UseDevelopmentStorage=true stands for account, key and endpoint, so none of them can stand beside it"
+    )]
     DevelopmentAndMore,
 }
 
-/// What a connection string opens its account with. Shows nothing of itself, and is cleared from memory when dropped.
+/// What a connection string opens its account with. Shows nothing of itself, and is cleared from
+/// memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// One of the account's keys, base64.
@@ -179,8 +189,14 @@ impl ConnectionString {
     ///
     /// # Errors
     /// If `signature` is not one.
-    pub fn with_signature(signature: &str, table_endpoint: &Endpoint) -> Result<Self, ConnectionStringError> {
-        Self::of(vec![Field::new(TABLE_ENDPOINT, table_endpoint.as_str()), Field::new(SIGNATURE, signature)])
+    pub fn with_signature(
+        signature: &str,
+        table_endpoint: &Endpoint,
+    ) -> Result<Self, ConnectionStringError> {
+        Self::of(vec![
+            Field::new(TABLE_ENDPOINT, table_endpoint.as_str()),
+            Field::new(SIGNATURE, signature),
+        ])
     }
 
     fn of(fields: Vec<Field>) -> Result<Self, ConnectionStringError> {
@@ -230,7 +246,10 @@ impl ConnectionString {
     /// The value of a field as written, those of other services too. Names have no case.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value.as_str())
+        self.fields
+            .iter()
+            .find(|field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value.as_str())
     }
 
     /// The string itself, with everything secret in it.
@@ -281,7 +300,10 @@ impl<'a> Known<'a> {
     fn of(fields: &'a [Field]) -> Result<Self, ConnectionStringError> {
         let mut known = Self([None; NAMES.len()]);
         for field in fields {
-            let Some(at) = NAMES.iter().position(|name| name.eq_ignore_ascii_case(&field.name)) else { continue };
+            let Some(at) = NAMES.iter().position(|name| name.eq_ignore_ascii_case(&field.name))
+            else {
+                continue;
+            };
             if known.0[at].replace(field.value.as_str()).is_some() {
                 return Err(ConnectionStringError::Twice(NAMES[at]));
             }
@@ -300,8 +322,10 @@ impl<'a> Known<'a> {
     }
 
     fn endpoint(&self, name: &'static str) -> Result<Option<Endpoint>, ConnectionStringError> {
-        let parse =
-            |text| Endpoint::parse(text).map_err(|reason| ConnectionStringError::NotAnEndpoint { name, reason });
+        let parse = |text| {
+            Endpoint::parse(text)
+                .map_err(|reason| ConnectionStringError::NotAnEndpoint { name, reason })
+        };
         self.get(name).map(parse).transpose()
     }
 
@@ -343,12 +367,15 @@ impl<'a> Known<'a> {
         if stands_for.into_iter().any(|name| self.get(name).is_some()) {
             return Err(ConnectionStringError::DevelopmentAndMore);
         }
-        let account = AccountName::parse(DEVELOPMENT_ACCOUNT).expect("the development account's name is legal");
+        let account = AccountName::parse(DEVELOPMENT_ACCOUNT)
+            .expect("the development account's name is legal");
         let proxy = self.endpoint(DEVELOPMENT_PROXY)?;
         // As the libraries do: of the proxy's address only scheme and host count.
         let base = proxy.as_ref().map_or("http://127.0.0.1", Endpoint::scheme_and_host);
-        let endpoint = Endpoint::parse(&format!("{base}:{DEVELOPMENT_PORT}/{account}"))
-            .map_err(|reason| ConnectionStringError::NotAnEndpoint { name: DEVELOPMENT_PROXY, reason })?;
+        let endpoint =
+            Endpoint::parse(&format!("{base}:{DEVELOPMENT_PORT}/{account}")).map_err(|reason| {
+                ConnectionStringError::NotAnEndpoint { name: DEVELOPMENT_PROXY, reason }
+            })?;
         Ok((account, endpoint))
     }
 }

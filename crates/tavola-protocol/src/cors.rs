@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -17,7 +17,11 @@ use crate::rejection::Rejection;
 ///
 /// # Errors
 /// If a header is missing, or no rule admits what it asks for.
-pub fn preflight(parts: &Parts, rules: &[CorsRule], exchange: &Exchange<'_>) -> Result<Response<Bytes>, Rejection> {
+pub fn preflight(
+    parts: &Parts,
+    rules: &[CorsRule],
+    exchange: &Exchange<'_>,
+) -> Result<Response<Bytes>, Rejection> {
     let headers = preflight_headers(&parts.headers, rules)?;
     Ok(exchange.respond(StatusCode::OK, headers, Bytes::new()))
 }
@@ -42,11 +46,17 @@ fn preflight_headers(asked: &HeaderMap, rules: &[CorsRule]) -> Result<HeaderMap,
     Ok(headers)
 }
 
-/// Adds what a browser needs to the answer to an actual request; `origin` is the request's `Origin` header.
+/// Adds what a browser needs to the answer to an actual request; `origin` is the request's `Origin`
+/// header.
 ///
-/// A rule for every origin answers requests without an origin too, so that caches hold one answer for all. Any other
-/// rule makes the answer depend on the origin, which caches must know.
-pub fn add_cors_headers(response: &mut Response<Bytes>, origin: Option<&str>, method: &str, rules: &[CorsRule]) {
+/// A rule for every origin answers requests without an origin too, so that caches hold one answer
+/// for all. Any other rule makes the answer depend on the origin, which caches must know.
+pub fn add_cors_headers(
+    response: &mut Response<Bytes>,
+    origin: Option<&str>,
+    method: &str,
+    rules: &[CorsRule],
+) {
     if rules.is_empty() {
         return;
     }
@@ -76,9 +86,11 @@ fn allow_origin(headers: &mut HeaderMap, rule: &CorsRule, origin: &str) {
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
 }
 
-/// The names that a rule exposes: literal ones as they stand, prefixes as the headers of the answer that they match.
+/// The names that a rule exposes: literal ones as they stand, prefixes as the headers of the answer
+/// that they match.
 fn exposed_headers(rule: &CorsRule, headers: &HeaderMap) -> String {
-    let literal = rule.exposed_headers.iter().map(String::as_str).filter(|name| !name.ends_with('*'));
+    let literal =
+        rule.exposed_headers.iter().map(String::as_str).filter(|name| !name.ends_with('*'));
     let mut names: Vec<&str> = literal.collect();
     for name in headers.keys().map(HeaderName::as_str) {
         if rule.exposes(name) && !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -100,7 +112,9 @@ mod tests {
     use crate::table::render_rejection;
 
     fn rule(origin: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
-        let list = |text: &str| text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
+        let list = |text: &str| {
+            text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        };
         CorsRule {
             allowed_origins: list(origin),
             allowed_methods: list(methods),
@@ -121,8 +135,10 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let presentation = Presentation::of(&parts, None);
-        let exchange = Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
-        preflight(&parts, rules, &exchange).unwrap_or_else(|rejection| render_rejection(&rejection, &exchange))
+        let exchange =
+            Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
+        preflight(&parts, rules, &exchange)
+            .unwrap_or_else(|rejection| render_rejection(&rejection, &exchange))
     }
 
     /// Statements 246 and 247.
@@ -148,9 +164,13 @@ mod tests {
         assert_eq!(status("http://c.com", "DELETE", "whatever"), 200);
         assert_eq!(asked(&rules, &[("origin", "http://a.com")]).status(), 400);
         assert_eq!(asked(&rules, &[("access-control-request-method", "GET")]).status(), 400);
-        assert_eq!(asked(&[], &[("origin", "x"), ("access-control-request-method", "GET")]).status(), 403);
+        assert_eq!(
+            asked(&[], &[("origin", "x"), ("access-control-request-method", "GET")]).status(),
+            403
+        );
 
-        let answer = asked(&rules, &[("origin", "http://b.com"), ("access-control-request-method", "PUT")]);
+        let answer =
+            asked(&rules, &[("origin", "http://b.com"), ("access-control-request-method", "PUT")]);
         assert_eq!(header(&answer, "access-control-allow-origin"), "http://b.com");
         assert_eq!(header(&answer, "access-control-allow-methods"), "PUT");
         assert_eq!(header(&answer, "access-control-allow-headers"), "-");
@@ -158,26 +178,42 @@ mod tests {
         assert_eq!(header(&answer, "access-control-allow-credentials"), "true");
     }
 
-    /// Statements 248 and 249: rules, origin and method, then allow-origin, expose-headers and vary.
+    /// Statements 248 and 249: rules, origin and method, then allow-origin, expose-headers and
+    /// vary.
     #[test]
     fn actual_requests() {
         let named = rule("http://a.com", "GET", "", "x-ms-*,etag");
         let any = rule("*", "GET", "", "*");
         for (rules, origin, method, expected) in [
             (vec![], Some("http://a.com"), "GET", ["-", "-", "-"]),
-            (vec![named.clone()], Some("http://a.com"), "GET", ["http://a.com", "etag,x-ms-version", "Origin"]),
+            (
+                vec![named.clone()],
+                Some("http://a.com"),
+                "GET",
+                ["http://a.com", "etag,x-ms-version", "Origin"],
+            ),
             (vec![named.clone()], Some("http://b.com"), "GET", ["-", "-", "Origin"]),
             (vec![named.clone()], None, "GET", ["-", "-", "Origin"]),
             (vec![named], Some("http://a.com"), "POST", ["-", "-", "-"]),
-            (vec![any.clone()], Some("http://b.com"), "GET", ["*", "x-ms-version,content-type", "-"]),
+            (
+                vec![any.clone()],
+                Some("http://b.com"),
+                "GET",
+                ["*", "x-ms-version,content-type", "-"],
+            ),
             (vec![any.clone()], None, "GET", ["*", "x-ms-version,content-type", "-"]),
             (vec![any], Some("http://b.com"), "POST", ["-", "-", "-"]),
         ] {
-            let response = Response::builder().header("x-ms-version", "v").header("content-type", "t");
+            let response =
+                Response::builder().header("x-ms-version", "v").header("content-type", "t");
             let mut response = response.body(Bytes::new()).unwrap();
             add_cors_headers(&mut response, origin, method, &rules);
             let found = ["access-control-allow-origin", "access-control-expose-headers", "vary"];
-            assert_eq!(found.map(|name| header(&response, name)), expected, "{rules:?} {origin:?} {method}");
+            assert_eq!(
+                found.map(|name| header(&response, name)),
+                expected,
+                "{rules:?} {origin:?} {method}"
+            );
         }
     }
 }

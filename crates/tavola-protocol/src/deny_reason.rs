@@ -1,7 +1,7 @@
 //! Why a request was refused, in one word for logs, counters and alerts.
 //!
-//! The client is told what the service tells it, which is often one code for many causes. An operator must be able to tell
-//! a client whose clock is wrong from one who guesses keys.
+//! The client is told what the service tells it, which is often one code for many causes. An
+//! operator must be able to tell a client whose clock is wrong from one who guesses keys.
 
 use tavola_core::Refusal;
 
@@ -130,7 +130,9 @@ impl DenyReason {
             Rejection::ServiceMismatch => Some(Self::Service),
             Rejection::ProtocolMismatch => Some(Self::Protocol),
             Rejection::SourceIpMismatch(_) => Some(Self::Address),
-            Rejection::CorsNoRule | Rejection::PublicKeyHost { .. } | Rejection::PublicKeyOrigin => Some(Self::Origin),
+            Rejection::CorsNoRule
+            | Rejection::PublicKeyHost { .. }
+            | Rejection::PublicKeyOrigin => Some(Self::Origin),
             Rejection::Refused(refusal) => Self::of_refusal(refusal),
             _ => None,
         }
@@ -158,7 +160,11 @@ mod tests {
     #[test]
     fn names_are_distinct_words() {
         let mut names: Vec<&str> = DenyReason::ALL.iter().map(|reason| reason.name()).collect();
-        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        assert!(
+            names
+                .iter()
+                .all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
+        );
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), DenyReason::ALL.len());

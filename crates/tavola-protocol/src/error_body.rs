@@ -11,11 +11,11 @@ use crate::rejection::{ErrorParts, Rejection};
 /// The namespace of the XML form. It is that of OData, not the shape of blobs and queues.
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
-/// The JSON form: `{"odata.error":{"code":…,"message":{"lang":"en-US","value":…}}}`, with nothing between tokens,
-/// because older .NET clients search the raw text.
+/// The JSON form: `{"odata.error":{"code":…,"message":{"lang":"en-US","value":…}}}`, with nothing
+/// between tokens, because older .NET clients search the raw text.
 ///
-/// A detail stands inside the value, between text and request id: clients parse the members strictly and show the value
-/// to people.
+/// A detail stands inside the value, between text and request id: clients parse the members
+/// strictly and show the value to people.
 #[must_use]
 pub fn json(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: DateTime) -> Vec<u8> {
     let detail = detail(rejection).map(|detail| format!("\n{detail}")).unwrap_or_default();
@@ -75,8 +75,12 @@ fn detail(rejection: &Rejection) -> Option<&str> {
 
 fn details(rejection: &Rejection) -> Vec<(&'static str, &str)> {
     match rejection.innermost() {
-        Rejection::AuthenticationFailed { detail: Some(detail), .. } => vec![("AuthenticationErrorDetail", detail)],
-        Rejection::InvalidHeaderValue { name, value } => vec![("HeaderName", name), ("HeaderValue", value)],
+        Rejection::AuthenticationFailed { detail: Some(detail), .. } => {
+            vec![("AuthenticationErrorDetail", detail)]
+        }
+        Rejection::InvalidHeaderValue { name, value } => {
+            vec![("HeaderName", name), ("HeaderValue", value)]
+        }
         Rejection::MissingRequiredHeader(name) => vec![("HeaderName", name)],
         Rejection::InvalidQueryParameter { name, value } => {
             vec![("QueryParameterName", name), ("QueryParameterValue", value)]
@@ -113,7 +117,8 @@ pub fn read(body: &[u8]) -> Option<(String, String)> {
     read_xml(text)
 }
 
-/// Reads the elements `code` and `message` in any case and namespace: other servers write them in the shape of blobs.
+/// Reads the elements `code` and `message` in any case and namespace: other servers write them in
+/// the shape of blobs.
 fn read_xml(text: &str) -> Option<(String, String)> {
     let (mut code, mut message, mut current) = (None, None, String::new());
     let mut reader = Reader::from_str(text);
@@ -180,12 +185,21 @@ mod tests {
     fn details() {
         let detail = Some("string to sign: 'GET\n<\u{1}>'".to_owned());
         let failed = Rejection::AuthenticationFailed { detail, reason: DenyReason::Signature };
-        assert!(json_of(&failed).contains("including the signature.\\nstring to sign: 'GET\\n<\\u0001>'\\nRequestId:"));
+        assert!(
+            json_of(&failed).contains(
+                "including the signature.\\nstring to sign: 'GET\\n<\\u0001>'\\nRequestId:"
+            )
+        );
         assert!(xml_of(&failed).ends_with(
             "</m:message><AuthenticationErrorDetail>string to sign: 'GET\n&lt;?&gt;'</AuthenticationErrorDetail></m:error>"
         ));
-        let header = Rejection::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
-        assert!(xml_of(&header).contains("<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"));
+        let header =
+            Rejection::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
+        assert!(
+            xml_of(&header).contains(
+                "<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"
+            )
+        );
         assert!(!json_of(&header).contains("a&b"));
     }
 
@@ -198,7 +212,10 @@ mod tests {
                 Rejection::MalformedBody { detail: detail() },
                 "\"value\":\"An error occurred while processing this request.",
             ),
-            (Rejection::InvalidKey { detail: detail() }, "\"value\":\"One of the request inputs is not valid."),
+            (
+                Rejection::InvalidKey { detail: detail() },
+                "\"value\":\"One of the request inputs is not valid.",
+            ),
             (
                 Rejection::InvalidKey { detail: detail() }.in_operation(3),
                 "\"value\":\"3:One of the request inputs is not valid.",

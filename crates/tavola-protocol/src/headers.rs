@@ -45,7 +45,9 @@ impl<'a> Fields<'a> {
     pub(crate) fn text(self, name: &HeaderName) -> Option<&'a str> {
         match self {
             Self::Whole(map) => map.get(name)?.to_str().ok(),
-            Self::Batched(list) => list.iter().find(|field| field.is_named(name.as_str()))?.visible(),
+            Self::Batched(list) => {
+                list.iter().find(|field| field.is_named(name.as_str()))?.visible()
+            }
         }
     }
 
@@ -100,8 +102,8 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What can be read of it, with the usual where it cannot; and why it cannot: only formats are wanted that we do not
-    /// write, or `$select` is too long.
+    /// What can be read of it, with the usual where it cannot; and why it cannot: only formats are
+    /// wanted that we do not write, or `$select` is too long.
     pub(crate) fn read(fields: Fields<'_>, query: &Query<'_>) -> (Self, Option<Rejection>) {
         let (level, select) = (negotiate(fields, query.get(Parameter::Format)), query.select());
         let refused = level.as_ref().err().or(select.as_ref().err()).cloned();
@@ -138,7 +140,8 @@ pub struct Presentation {
 }
 
 impl Presentation {
-    /// What can be known of a request before it is understood. Never fails: the answer to a bad request needs it too.
+    /// What can be known of a request before it is understood. Never fails: the answer to a bad
+    /// request needs it too.
     #[must_use]
     pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
         let query = Query::parse(parts.uri.query());
@@ -186,7 +189,9 @@ impl Presentation {
 fn client_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
     let id = headers.get(&name::CLIENT_REQUEST_ID)?;
     let visible = |byte: &u8| (0x20..0x7f).contains(byte);
-    let echoed = !id.is_empty() && id.len() <= CLIENT_REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(visible);
+    let echoed = !id.is_empty()
+        && id.len() <= CLIENT_REQUEST_ID_BYTES_MAX
+        && id.as_bytes().iter().all(visible);
     echoed.then(|| id.clone())
 }
 
@@ -203,7 +208,12 @@ pub struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// An answer with the headers that every answer has.
-    pub(crate) fn respond(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Bytes> {
+    pub(crate) fn respond(
+        &self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Response<Bytes> {
         let mut response = Response::new(body);
         *response.status_mut() = status;
         let length = response.body().len();
@@ -212,7 +222,10 @@ impl Exchange<'_> {
         all.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
         all.insert(DATE, date_value(self.now));
         all.insert(name::REQUEST_ID.clone(), text_value(self.request_id.to_owned()));
-        all.insert(name::VERSION.clone(), text_value(self.presentation.version.as_str().to_owned()));
+        all.insert(
+            name::VERSION.clone(),
+            text_value(self.presentation.version.as_str().to_owned()),
+        );
         if let Some(id) = &self.presentation.client_request_id {
             all.insert(name::CLIENT_REQUEST_ID.clone(), id.clone());
         }
@@ -225,7 +238,8 @@ impl Exchange<'_> {
 pub(crate) mod name {
     use http::HeaderName;
 
-    pub(crate) static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+    pub(crate) static CLIENT_REQUEST_ID: HeaderName =
+        HeaderName::from_static("x-ms-client-request-id");
     pub(crate) static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
     pub(crate) static DATE: HeaderName = HeaderName::from_static("x-ms-date");
     pub(crate) static METHOD: HeaderName = HeaderName::from_static("x-http-method");
@@ -264,7 +278,9 @@ pub(crate) fn http_date(at: DateTime) -> String {
 pub(crate) const fn json_content_type(level: MetadataLevel) -> &'static str {
     match level {
         MetadataLevel::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
-        MetadataLevel::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        MetadataLevel::Minimal => {
+            "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
+        }
         MetadataLevel::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
     }
 }
@@ -273,7 +289,10 @@ pub(crate) const fn json_content_type(level: MetadataLevel) -> &'static str {
 ///
 /// # Errors
 /// If only formats are wanted that we do not write.
-pub(crate) fn negotiate(fields: Fields<'_>, format: Option<&str>) -> Result<MetadataLevel, Rejection> {
+pub(crate) fn negotiate(
+    fields: Fields<'_>,
+    format: Option<&str>,
+) -> Result<MetadataLevel, Rejection> {
     if let Some(format) = format.filter(|format| !format.trim().is_empty()) {
         return media_type(format).1;
     }
@@ -284,8 +303,11 @@ pub(crate) fn negotiate(fields: Fields<'_>, format: Option<&str>) -> Result<Meta
         return Ok(level);
     }
     let mut best: Option<(f32, Result<MetadataLevel, Rejection>)> = None;
-    for choice in
-        fields.all(&ACCEPT).flatten().flat_map(|line| line.split(',')).filter(|choice| !choice.trim().is_empty())
+    for choice in fields
+        .all(&ACCEPT)
+        .flatten()
+        .flat_map(|line| line.split(','))
+        .filter(|choice| !choice.trim().is_empty())
     {
         let (quality, level) = media_type(choice);
         // Any format that we write beats all that we do not; among equals the first counts.
@@ -301,10 +323,13 @@ pub(crate) fn negotiate(fields: Fields<'_>, format: Option<&str>) -> Result<Meta
     best.map_or(Ok(MetadataLevel::Minimal), |(_, level)| level)
 }
 
-/// The level of what the clients of the service send, word for word; nearly every request has one of these.
+/// The level of what the clients of the service send, word for word; nearly every request has one
+/// of these.
 fn usual_level(accept: &str) -> Option<MetadataLevel> {
     match accept {
-        "application/json;odata=minimalmetadata" | "application/json" | "*/*" => Some(MetadataLevel::Minimal),
+        "application/json;odata=minimalmetadata" | "application/json" | "*/*" => {
+            Some(MetadataLevel::Minimal)
+        }
         "application/json;odata=nometadata" => Some(MetadataLevel::None),
         "application/json;odata=fullmetadata" => Some(MetadataLevel::Full),
         _ => None,
@@ -371,16 +396,30 @@ mod tests {
             (Some("application/json;odata=nometadata"), None, Ok(Nothing)),
             (Some("application/json; odata=fullmetadata ;streaming=true"), None, Ok(Full)),
             (Some("APPLICATION/JSON;OData=NoMetadata"), None, Ok(Nothing)),
-            (Some("application/atom+xml, application/json;odata=nometadata;q=0.1"), None, Ok(Nothing)),
             (
-                Some("application/json;odata=nometadata;q=0.2, application/json;odata=fullmetadata;q=0.7"),
+                Some("application/atom+xml, application/json;odata=nometadata;q=0.1"),
+                None,
+                Ok(Nothing),
+            ),
+            (
+                Some(
+                    "application/json;odata=nometadata;q=0.2, application/json;odata=fullmetadata;q=0.7",
+                ),
                 None,
                 Ok(Full),
             ),
-            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), None, Ok(Minimal)),
+            (
+                Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+                None,
+                Ok(Minimal),
+            ),
             (Some("application/atom+xml"), None, atom()),
             (Some("application/atom+xml,application/xml"), None, atom()),
-            (Some("application/json;odata=verbose"), None, Err(Rejection::JsonVerboseFormatNotSupported)),
+            (
+                Some("application/json;odata=verbose"),
+                None,
+                Err(Rejection::JsonVerboseFormatNotSupported),
+            ),
             (Some("image/png"), None, Err(Rejection::MediaTypeNotSupported)),
             (Some("application/json;q=0"), None, Err(Rejection::MediaTypeNotSupported)),
             (Some("application/atom+xml"), Some("application/json;odata=fullmetadata"), Ok(Full)),
@@ -393,7 +432,11 @@ mod tests {
                 request = request.header("accept", accept);
             }
             let request = request.body(()).unwrap();
-            assert_eq!(negotiate(Fields::Whole(request.headers()), format), expected, "{accept:?} {format:?}");
+            assert_eq!(
+                negotiate(Fields::Whole(request.headers()), format),
+                expected,
+                "{accept:?} {format:?}"
+            );
         }
     }
 
@@ -419,13 +462,18 @@ mod tests {
         let presentation = Presentation::of(&request.body(()).unwrap().into_parts().0, None);
         let now = DateTime::parse("2026-11-16T00:05:27.9Z").unwrap();
         let exchange = Exchange { request_id: "id", now, presentation: &presentation };
-        exchange.respond(http::StatusCode::OK, http::HeaderMap::new(), bytes::Bytes::from_static(b"abc"))
+        exchange.respond(
+            http::StatusCode::OK,
+            http::HeaderMap::new(),
+            bytes::Bytes::from_static(b"abc"),
+        )
     }
 
     /// Statements 22 to 26.
     #[test]
     fn headers_of_every_answer() {
-        let answer = response(&[("x-ms-version", "2019-02-02"), ("x-ms-client-request-id", "mine")]);
+        let answer =
+            response(&[("x-ms-version", "2019-02-02"), ("x-ms-client-request-id", "mine")]);
         for (name, value) in [
             ("date", "Mon, 16 Nov 2026 00:05:27 GMT"),
             ("x-ms-request-id", "id"),
@@ -437,8 +485,11 @@ mod tests {
         }
         assert!(answer.headers().contains_key("server"));
         assert!(!response(&[]).headers().contains_key("x-ms-client-request-id"));
-        let echoed =
-            |id: &str| response(&[("x-ms-client-request-id", id)]).headers().contains_key("x-ms-client-request-id");
+        let echoed = |id: &str| {
+            response(&[("x-ms-client-request-id", id)])
+                .headers()
+                .contains_key("x-ms-client-request-id")
+        };
         assert!(echoed(&"x".repeat(1024)));
         assert!(!echoed(&"x".repeat(1025)));
         assert!(!echoed("\t"));

@@ -2,8 +2,9 @@
 //!
 //! Deliberately absent: sockets, clocks, randomness, storage. No function here panics on any input.
 //!
-//! The way of a request: [`address::locate`], [`auth::authenticate`], [`table::parse_request`]; the way of its answer:
-//! [`table::render_reply`] or [`table::render_rejection`], then [`cors::add_cors_headers`].
+//! The way of a request: [`address::locate`], [`auth::authenticate`], [`table::parse_request`]; the
+//! way of its answer: [`table::render_reply`] or [`table::render_rejection`], then
+//! [`cors::add_cors_headers`].
 
 pub mod address;
 pub mod auth;

@@ -11,13 +11,15 @@ use crate::table::batch::BatchError;
 use crate::table::entity_json::BodyError;
 use crate::xml::XmlError;
 
-/// Why a request gets an error. Domain refusals pass through; the rest is seen on the wire or in the server.
+/// Why a request gets an error. Domain refusals pass through; the rest is seen on the wire or in
+/// the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {
     /// A refusal of the domain.
     Refused(Refusal),
-    /// What is wrong with one operation of a batch: the batch is answered, with this as its one part.
+    /// What is wrong with one operation of a batch: the batch is answered, with this as its one
+    /// part.
     InOperation {
         /// Counted from zero.
         index: usize,
@@ -117,7 +119,8 @@ pub enum Rejection {
     SourceIpMismatch(IpAddr),
     /// Credentials that do not hold.
     AuthenticationFailed {
-        /// Why, with nothing secret in it: neither a key nor the signature that would have been right.
+        /// Why, with nothing secret in it: neither a key nor the signature that would have been
+        /// right.
         detail: Option<String>,
         /// For logs and counters.
         reason: DenyReason,
@@ -125,7 +128,8 @@ pub enum Rejection {
     /// A request that is not let in, whatever its credentials.
     Denied(DenyReason),
 
-    /// A host name under which an account with the public key of the development account is not served.
+    /// A host name under which an account with the public key of the development account is not
+    /// served.
     PublicKeyHost {
         /// As the client wrote it.
         host: String,
@@ -248,7 +252,8 @@ fn error(status: u16, code: &'static str, text: impl Into<Cow<'static, str>>) ->
     ErrorParts { status, code, text: text.into() }
 }
 
-/// Status, code and text of every rejection. Texts are the service's own, misspellings included: people search them.
+/// Status, code and text of every rejection. Texts are the service's own, misspellings included:
+/// people search them.
 #[must_use]
 pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
     match rejection {
@@ -257,26 +262,42 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
             let inner = status_code_text(rejection);
             ErrorParts { text: format!("{index}:{}", inner.text).into(), ..inner }
         }
-        Rejection::HostMissing => error(400, "HostInformationNotPresent", HOST_INFORMATION_NOT_PRESENT),
+        Rejection::HostMissing => {
+            error(400, "HostInformationNotPresent", HOST_INFORMATION_NOT_PRESENT)
+        }
         Rejection::AccountNotFound => error(404, "ResourceNotFound", NOT_FOUND),
         Rejection::InvalidUri => error(400, "InvalidUri", INVALID_URI),
-        Rejection::UrlUnparsable => error(400, "RequestUrlFailedToParse", REQUEST_URL_FAILED_TO_PARSE),
+        Rejection::UrlUnparsable => {
+            error(400, "RequestUrlFailedToParse", REQUEST_URL_FAILED_TO_PARSE)
+        }
         Rejection::KeyPredicate => error(400, "InvalidInput", QUERY_SYNTAX),
         Rejection::MethodNotAllowed { .. } => error(405, "MethodNotAllowed", METHOD_NOT_ALLOWED),
         Rejection::NotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
         Rejection::InvalidHeaderValue { .. } => error(400, "InvalidHeaderValue", HEADER_FORMAT),
-        Rejection::MissingRequiredHeader(_) => error(400, "MissingRequiredHeader", MISSING_REQUIRED_HEADER),
+        Rejection::MissingRequiredHeader(_) => {
+            error(400, "MissingRequiredHeader", MISSING_REQUIRED_HEADER)
+        }
         Rejection::InvalidETag(tag) => error(400, "InvalidInput", etag_not_valid(tag)),
         Rejection::IfNoneMatch(verb) => error(400, "InvalidInput", if_none_match(verb)),
         Rejection::BothConditions => error(400, "InvalidInput", BOTH_CONDITIONS),
-        Rejection::XMethodNotUsingPost => error(400, "XMethodNotUsingPost", X_METHOD_NOT_USING_POST),
-        Rejection::XMethodIncorrectValue => error(400, "XMethodIncorrectValue", X_METHOD_INCORRECT_VALUE),
-        Rejection::XMethodIncorrectCount => error(400, "XMethodIncorrectCount", X_METHOD_INCORRECT_COUNT),
-        Rejection::AtomFormatNotSupported => error(415, "AtomFormatNotSupported", ATOM_FORMAT_NOT_SUPPORTED),
+        Rejection::XMethodNotUsingPost => {
+            error(400, "XMethodNotUsingPost", X_METHOD_NOT_USING_POST)
+        }
+        Rejection::XMethodIncorrectValue => {
+            error(400, "XMethodIncorrectValue", X_METHOD_INCORRECT_VALUE)
+        }
+        Rejection::XMethodIncorrectCount => {
+            error(400, "XMethodIncorrectCount", X_METHOD_INCORRECT_COUNT)
+        }
+        Rejection::AtomFormatNotSupported => {
+            error(415, "AtomFormatNotSupported", ATOM_FORMAT_NOT_SUPPORTED)
+        }
         Rejection::JsonVerboseFormatNotSupported => {
             error(415, "JsonVerboseFormatNotSupported", JSON_VERBOSE_FORMAT_NOT_SUPPORTED)
         }
-        Rejection::MediaTypeNotSupported => error(415, "MediaTypeNotSupported", MEDIA_TYPE_NOT_SUPPORTED),
+        Rejection::MediaTypeNotSupported => {
+            error(415, "MediaTypeNotSupported", MEDIA_TYPE_NOT_SUPPORTED)
+        }
         Rejection::InvalidQueryParameter { .. } => {
             error(400, "InvalidQueryParameterValue", INVALID_QUERY_PARAMETER_VALUE)
         }
@@ -289,24 +310,43 @@ pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
         Rejection::MalformedBody { .. } => error(400, "InvalidInput", MALFORMED_BODY),
         Rejection::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
         Rejection::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
-        Rejection::InvalidAuthenticationInfo => error(400, "InvalidAuthenticationInfo", INVALID_AUTHENTICATION_INFO),
-        Rejection::CredentialsMissing { .. } => error(401, "InvalidAuthenticationInfo", CREDENTIALS_MISSING),
+        Rejection::InvalidAuthenticationInfo => {
+            error(400, "InvalidAuthenticationInfo", INVALID_AUTHENTICATION_INFO)
+        }
+        Rejection::CredentialsMissing { .. } => {
+            error(401, "InvalidAuthenticationInfo", CREDENTIALS_MISSING)
+        }
         Rejection::ServiceMismatch => error(403, "AuthorizationServiceMismatch", SERVICE_MISMATCH),
-        Rejection::ProtocolMismatch => error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH),
-        Rejection::SourceIpMismatch(ip) => error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip)),
-        Rejection::AuthenticationFailed { .. } => error(403, "AuthenticationFailed", AUTHENTICATION_FAILED),
+        Rejection::ProtocolMismatch => {
+            error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH)
+        }
+        Rejection::SourceIpMismatch(ip) => {
+            error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip))
+        }
+        Rejection::AuthenticationFailed { .. } => {
+            error(403, "AuthenticationFailed", AUTHENTICATION_FAILED)
+        }
         Rejection::Denied(_) => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
-        Rejection::PublicKeyHost { host } => error(403, "AuthorizationFailure", public_key_host(host)),
+        Rejection::PublicKeyHost { host } => {
+            error(403, "AuthorizationFailure", public_key_host(host))
+        }
         Rejection::PublicKeyOrigin => error(403, "AuthorizationFailure", PUBLIC_KEY_ORIGIN),
         Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
         Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
-        Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => error(503, "ServerBusy", BUSY),
-        // Clients know this code as one to come back after; the service itself has none for a full disk.
+        Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => {
+            error(503, "ServerBusy", BUSY)
+        }
+        // Clients know this code as one to come back after; the service itself has none for a full
+        // disk.
         Rejection::StoreFull => error(503, "ServerBusy", STORE_FULL),
-        // The client's time, not ours: the service's own code for a time-out would say that the write may have been done.
+        // The client's time, not ours: the service's own code for a time-out would say that the
+        // write may have been done.
         Rejection::BodyTooSlow => error(408, "RequestTimeout", BODY_TOO_SLOW),
-        // A client that may repeat the request must read the outcome before it does: to it, both look the same.
-        Rejection::OperationTimedOut | Rejection::UnknownOutcome => error(500, "OperationTimedOut", TIMED_OUT),
+        // A client that may repeat the request must read the outcome before it does: to it, both
+        // look the same.
+        Rejection::OperationTimedOut | Rejection::UnknownOutcome => {
+            error(500, "OperationTimedOut", TIMED_OUT)
+        }
         Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
         Rejection::OverBudget(Budget::Ingress) => error(503, "ServerBusy", INGRESS_OVER_LIMIT),
         Rejection::OverBudget(Budget::Egress) => error(503, "ServerBusy", EGRESS_OVER_LIMIT),
@@ -321,42 +361,64 @@ fn refusal_parts(refusal: &Refusal) -> ErrorParts {
         Refusal::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),
         Refusal::TableNotFound => error(404, "TableNotFound", TABLE_NOT_FOUND),
         // The service has a code `EntityNotFound` and was never seen using it.
-        Refusal::ResourceNotFound | Refusal::EntityNotFound => error(404, "ResourceNotFound", NOT_FOUND),
+        Refusal::ResourceNotFound | Refusal::EntityNotFound => {
+            error(404, "ResourceNotFound", NOT_FOUND)
+        }
         Refusal::TableNameLength => error(400, "OutOfRangeInput", NAME_LENGTH),
         Refusal::TableNameCharacters => error(400, "InvalidResourceName", INVALID_RESOURCE_NAME),
         Refusal::TableNameReserved => error(400, "InvalidInput", NOT_VALID),
         Refusal::EntityAlreadyExists => error(409, "EntityAlreadyExists", ENTITY_ALREADY_EXISTS),
-        Refusal::ConditionNotMet => error(412, "UpdateConditionNotSatisfied", UPDATE_CONDITION_NOT_SATISFIED),
+        Refusal::ConditionNotMet => {
+            error(412, "UpdateConditionNotSatisfied", UPDATE_CONDITION_NOT_SATISFIED)
+        }
         Refusal::EntityTooLarge => error(400, "EntityTooLarge", ENTITY_TOO_LARGE),
         Refusal::TooManyProperties => error(400, "TooManyProperties", TOO_MANY_PROPERTIES),
-        Refusal::DuplicateProperty => error(400, "DuplicatePropertiesSpecified", DUPLICATE_PROPERTIES_SPECIFIED),
+        Refusal::DuplicateProperty => {
+            error(400, "DuplicatePropertiesSpecified", DUPLICATE_PROPERTIES_SPECIFIED)
+        }
         Refusal::PropertyNameInvalid => error(400, "PropertyNameInvalid", PROPERTY_NAME_INVALID),
         Refusal::PropertyNameTooLong => error(400, "PropertyNameTooLong", PROPERTY_NAME_TOO_LONG),
-        Refusal::PropertyValueTooLarge => error(400, "PropertyValueTooLarge", PROPERTY_VALUE_TOO_LARGE),
+        Refusal::PropertyValueTooLarge => {
+            error(400, "PropertyValueTooLarge", PROPERTY_VALUE_TOO_LARGE)
+        }
         Refusal::PropertiesNeedValue => error(400, "PropertiesNeedValue", PROPERTIES_NEED_VALUE),
         Refusal::KeyTooLarge => error(400, "KeyValueTooLarge", KEY_VALUE_TOO_LARGE),
-        Refusal::ParameterOutOfRange { name, value } => {
-            error(400, "OutOfRangeInput", format!("The '{name}' parameter of value '{value}' is out of range."))
-        }
+        Refusal::ParameterOutOfRange { name, value } => error(
+            400,
+            "OutOfRangeInput",
+            format!("The '{name}' parameter of value '{value}' is out of range."),
+        ),
         Refusal::KeyCount => error(400, "InvalidInput", KEY_COUNT),
         Refusal::KeyOutOfRange => error(400, "OutOfRangeInput", OUT_OF_RANGE),
         Refusal::TooManyOperations => error(400, "InvalidInput", TOO_MANY_OPERATIONS),
-        Refusal::DifferentPartitions => {
-            error(400, "CommandsInBatchActOnDifferentPartitions", COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS)
-        }
+        Refusal::DifferentPartitions => error(
+            400,
+            "CommandsInBatchActOnDifferentPartitions",
+            COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS,
+        ),
         Refusal::DuplicateRow => error(400, "InvalidDuplicateRow", INVALID_DUPLICATE_ROW),
         Refusal::EmptyTransaction | Refusal::FilterInvalid => error(400, "InvalidInput", NOT_VALID),
-        Refusal::FilterSyntax { position, filter } => {
-            error(400, "InvalidInput", format!("Syntax error at position {position} in '{filter}'."))
-        }
+        Refusal::FilterSyntax { position, filter } => error(
+            400,
+            "InvalidInput",
+            format!("Syntax error at position {position} in '{filter}'."),
+        ),
         Refusal::FilterLiteral { edm, literal } => {
             error(400, "InvalidInput", format!("Unrecognized '{edm}' literal '{literal}'."))
         }
         Refusal::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
-        Refusal::WritesNotAllowed => error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED),
-        Refusal::NotAuthorized | Refusal::KeyNotAuthorized => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
-        Refusal::PermissionMismatch => error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH),
-        Refusal::ResourceTypeMismatch => error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH),
+        Refusal::WritesNotAllowed => {
+            error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED)
+        }
+        Refusal::NotAuthorized | Refusal::KeyNotAuthorized => {
+            error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE)
+        }
+        Refusal::PermissionMismatch => {
+            error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH)
+        }
+        Refusal::ResourceTypeMismatch => {
+            error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH)
+        }
     }
 }
 
@@ -376,7 +438,8 @@ const NOT_VALID: &str = "One of the request inputs is not valid.";
 const NOT_FOUND: &str = "The specified resource does not exist.";
 const STORE_FULL: &str = "The server's disk is full. Nothing was written. Entities can be read. Deletions are taken while some room is left.";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
-const BODY_TOO_SLOW: &str = "The request body did not arrive within the permitted time. Nothing was done.";
+const BODY_TOO_SLOW: &str =
+    "The request body did not arrive within the permitted time. Nothing was done.";
 const TIMED_OUT: &str = "The operation could not be completed within the permitted time.";
 const QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
 const HEADER_FORMAT: &str = "The value for one of the HTTP headers is not in the correct format.";
@@ -385,12 +448,14 @@ const HOST_INFORMATION_NOT_PRESENT: &str = "The required host information is not
 const INVALID_URI: &str = "The requested URI does not represent any resource on the server.";
 const REQUEST_URL_FAILED_TO_PARSE: &str = "The url in the request could not be parsed.";
 const METHOD_NOT_ALLOWED: &str = "The requested method is not allowed on the specified resource.";
-const NOT_IMPLEMENTED: &str = "The requested operation is not implemented on the specified resource.";
+const NOT_IMPLEMENTED: &str =
+    "The requested operation is not implemented on the specified resource.";
 const MISSING_REQUIRED_HEADER: &str = "A required HTTP header was not specified.";
 const BOTH_CONDITIONS: &str = "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. \
     Please specify either one of the headers or none of them.";
 const MALFORMED_BODY: &str = "An error occurred while processing this request.";
-const X_METHOD_NOT_USING_POST: &str = "The request uses X-HTTP-Method with an HTTP verb other than POST.";
+const X_METHOD_NOT_USING_POST: &str =
+    "The request uses X-HTTP-Method with an HTTP verb other than POST.";
 const X_METHOD_INCORRECT_VALUE: &str = "The specified X-HTTP-Method is invalid.";
 const X_METHOD_INCORRECT_COUNT: &str = "More than one X-HTTP-Method is specified.";
 const ATOM_FORMAT_NOT_SUPPORTED: &str = "Atom format is not supported.";
@@ -398,18 +463,21 @@ const JSON_VERBOSE_FORMAT_NOT_SUPPORTED: &str = "JSON Verbose format is not supp
 const MEDIA_TYPE_NOT_SUPPORTED: &str = "None of the provided media types are supported.";
 const INVALID_QUERY_PARAMETER_VALUE: &str =
     "Value for one of the query parameters specified in the request URI is invalid.";
-const MISSING_REQUIRED_QUERY_PARAMETER: &str = "A required query parameter was not specified for this request.";
-const TOO_MANY_OPERATIONS: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
+const MISSING_REQUIRED_QUERY_PARAMETER: &str =
+    "A required query parameter was not specified for this request.";
+const TOO_MANY_OPERATIONS: &str =
+    "The batch request operation exceeds the maximum 100 changes per change set.";
 const INVALID_XML_DOCUMENT: &str = "XML specified is not syntactically valid.";
-const REQUEST_BODY_TOO_LARGE: &str = "The request body is too large and exceeds the maximum permissible limit.";
-const INVALID_AUTHENTICATION_INFO: &str =
-    "Authentication information is not given in the correct format. Check the value of Authorization header.";
+const REQUEST_BODY_TOO_LARGE: &str =
+    "The request body is too large and exceeds the maximum permissible limit.";
+const INVALID_AUTHENTICATION_INFO: &str = "Authentication information is not given in the correct format. Check the value of Authorization header.";
 const AUTHENTICATION_FAILED: &str = "Server failed to authenticate the request. Make sure the value of Authorization \
     header is formed correctly including the signature.";
-const CREDENTIALS_MISSING: &str =
-    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
-const SERVICE_MISMATCH: &str = "This request is not authorized to perform this operation using this service.";
-const PROTOCOL_MISMATCH: &str = "This request is not authorized to perform this operation using this protocol.";
+const CREDENTIALS_MISSING: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+const SERVICE_MISMATCH: &str =
+    "This request is not authorized to perform this operation using this service.";
+const PROTOCOL_MISMATCH: &str =
+    "This request is not authorized to perform this operation using this protocol.";
 const CORS_HEADER_MISSING: &str = "A required CORS header is not present.";
 const CORS_NO_RULE: &str = "CORS not enabled or no matching rule found for this request.";
 const REQUESTS_OVER_LIMIT: &str = "Operations per second is over the account limit.";
@@ -418,10 +486,12 @@ const EGRESS_OVER_LIMIT: &str = "Egress is over the account limit.";
 const INTERNAL_ERROR: &str = "The server encountered an internal error. Please retry the request.";
 const TABLE_ALREADY_EXISTS: &str = "The table specified already exists.";
 const TABLE_NOT_FOUND: &str = "The table specified does not exist.";
-const NAME_LENGTH: &str = "The specified resource name length is not within the permissible limits.";
+const NAME_LENGTH: &str =
+    "The specified resource name length is not within the permissible limits.";
 const INVALID_RESOURCE_NAME: &str = "The specifed resource name contains invalid characters.";
 const ENTITY_ALREADY_EXISTS: &str = "The specified entity already exists.";
-const UPDATE_CONDITION_NOT_SATISFIED: &str = "The update condition specified in the request was not satisfied.";
+const UPDATE_CONDITION_NOT_SATISFIED: &str =
+    "The update condition specified in the request was not satisfied.";
 const ENTITY_TOO_LARGE: &str = "The entity is larger than the maximum allowed size (1MB).";
 const TOO_MANY_PROPERTIES: &str = "The entity contains more properties than allowed. Each entity can include up to \
     252 properties to store data. Each entity also has 3 system properties.";
@@ -430,10 +500,10 @@ const PROPERTY_NAME_INVALID: &str = "The property name is invalid.";
 const PROPERTY_NAME_TOO_LONG: &str = "The property name exceeds the maximum allowed length (255).";
 const PROPERTY_VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed size (64KB). If the property \
     value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
-const PROPERTIES_NEED_VALUE: &str = "The values are not specified for all properties in the entity.";
+const PROPERTIES_NEED_VALUE: &str =
+    "The values are not specified for all properties in the entity.";
 const KEY_VALUE_TOO_LARGE: &str = "The key value exceeds the maximum allowed size (1KB).";
-const KEY_COUNT: &str =
-    "The number of keys specified in the URI does not match number of key properties for the resource.";
+const KEY_COUNT: &str = "The number of keys specified in the URI does not match number of key properties for the resource.";
 const OUT_OF_RANGE: &str = "One of the request inputs is out of range.";
 const COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS: &str =
     "All commands in a batch must operate on same entity group.";
@@ -441,7 +511,8 @@ const INVALID_DUPLICATE_ROW: &str = "The batch request contains multiple changes
     appear only once in a batch request.";
 const WRITES_NOT_ALLOWED: &str = "Write operations are not allowed.";
 const AUTHORIZATION_FAILURE: &str = "This request is not authorized to perform this operation.";
-const PERMISSION_MISMATCH: &str = "This request is not authorized to perform this operation using this permission.";
+const PERMISSION_MISMATCH: &str =
+    "This request is not authorized to perform this operation using this permission.";
 const RESOURCE_TYPE_MISMATCH: &str =
     "This request is not authorized to perform this operation using this resource type.";
 
@@ -466,20 +537,34 @@ mod tests {
 
     use super::{Rejection, status_code_text};
 
-    /// Statement 40: the lines of the reference's table that are about a status or a code more than one could expect.
+    /// Statement 40: the lines of the reference's table that are about a status or a code more than
+    /// one could expect.
     #[test]
     fn what_the_service_says() {
-        let date = || Refusal::ParameterOutOfRange { name: "d".to_owned(), value: "01/01/0001 00:00:00".to_owned() };
+        let date = || Refusal::ParameterOutOfRange {
+            name: "d".to_owned(),
+            value: "01/01/0001 00:00:00".to_owned(),
+        };
         for (rejection, expected) in [
-            (Refusal::EntityNotFound.into(), "404 ResourceNotFound The specified resource does not exist."),
-            (Refusal::TableNotFound.into(), "404 TableNotFound The table specified does not exist."),
-            (date().into(), "400 OutOfRangeInput The 'd' parameter of value '01/01/0001 00:00:00' is out of range."),
+            (
+                Refusal::EntityNotFound.into(),
+                "404 ResourceNotFound The specified resource does not exist.",
+            ),
+            (
+                Refusal::TableNotFound.into(),
+                "404 TableNotFound The table specified does not exist.",
+            ),
+            (
+                date().into(),
+                "400 OutOfRangeInput The 'd' parameter of value '01/01/0001 00:00:00' is out of range.",
+            ),
             (
                 Refusal::FilterSyntax { position: 7, filter: "aaa bbb ccc".to_owned() }.into(),
                 "400 InvalidInput Syntax error at position 7 in 'aaa bbb ccc'.",
             ),
             (
-                Refusal::FilterLiteral { edm: "Edm.Int32", literal: "5454161346626".to_owned() }.into(),
+                Refusal::FilterLiteral { edm: "Edm.Int32", literal: "5454161346626".to_owned() }
+                    .into(),
                 "400 InvalidInput Unrecognized 'Edm.Int32' literal '5454161346626'.",
             ),
             (

@@ -23,7 +23,8 @@ impl Version {
         Self(*text)
     }
 
-    /// Reads `YYYY-MM-DD`. Versions newer than we know are taken, or every update of a client library would break us.
+    /// Reads `YYYY-MM-DD`. Versions newer than we know are taken, or every update of a client
+    /// library would break us.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::parse_any(text).filter(|version| *version >= Self::OLDEST)
@@ -51,7 +52,10 @@ impl Version {
             return Ok(SasFields::version(parts.uri.query()).unwrap_or(Self::NEWEST));
         };
         let text = value.to_str().unwrap_or_default();
-        Self::parse(text).ok_or_else(|| Rejection::InvalidHeaderValue { name: "x-ms-version", value: text.to_owned() })
+        Self::parse(text).ok_or_else(|| Rejection::InvalidHeaderValue {
+            name: "x-ms-version",
+            value: text.to_owned(),
+        })
     }
 
     /// The version's text.
@@ -74,11 +78,22 @@ mod tests {
     #[test]
     fn well_formed_dates_from_the_first_with_json_on() {
         for good in ["2013-08-15", "2019-02-02", "2026-10-06", "2031-12-31"] {
-            assert_eq!(Version::parse(good).map(|version| version.as_str().to_owned()).as_deref(), Some(good));
+            assert_eq!(
+                Version::parse(good).map(|version| version.as_str().to_owned()).as_deref(),
+                Some(good)
+            );
         }
-        for bad in
-            ["", "2009-09-19", "latest", "2019-2-2", "2019-02-02 ", "2019/02/02", "2019-13-01", "2019-01-32", "２019-0"]
-        {
+        for bad in [
+            "",
+            "2009-09-19",
+            "latest",
+            "2019-2-2",
+            "2019-02-02 ",
+            "2019/02/02",
+            "2019-13-01",
+            "2019-01-32",
+            "２019-0",
+        ] {
             assert_eq!(Version::parse(bad), None, "{bad}");
         }
     }

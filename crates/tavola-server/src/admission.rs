@@ -1,12 +1,15 @@
-//! Admission: the one place where load is refused. `docs/decisions/006-overload.md` says why it is as it is.
+//! Admission: the one place where load is refused. `docs/decisions/006-overload.md` says why it is
+//! as it is.
 //!
-//! A request comes here when it is whole and understood, so that nobody who is slow in sending holds a place. Point reads
-//! cost microseconds; they are only counted. Queries cost milliseconds each, so few of them run at a time, in a pool of
-//! their own (`lane`), and writes queue up for the disk: both wait for a moment. Whoever would have to wait longer is
-//! refused: late answers help nobody, and a queue that is bounded by time empties itself as soon as load ends. Only a body
-//! of which merely the reading takes long waits before it is understood.
+//! A request comes here when it is whole and understood, so that nobody who is slow in sending
+//! holds a place. Point reads cost microseconds; they are only counted. Queries cost milliseconds
+//! each, so few of them run at a time, in a pool of their own (`lane`), and writes queue up for the
+//! disk: both wait for a moment. Whoever would have to wait longer is refused: late answers help
+//! nobody, and a queue that is bounded by time empties itself as soon as load ends. Only a body of
+//! which merely the reading takes long waits before it is understood.
 //!
-//! All of it is shared out between accounts (`tenants`): one that asks for too much waits behind itself.
+//! All of it is shared out between accounts (`tenants`): one that asks for too much waits behind
+//! itself.
 
 use std::time::Duration;
 
@@ -64,7 +67,10 @@ pub(crate) enum Place {
 ///
 /// # Errors
 /// `ServerBusy`.
-pub(crate) async fn admit_body(tenant: &Tenant, body_bytes: usize) -> Result<Option<Turn>, Rejection> {
+pub(crate) async fn admit_body(
+    tenant: &Tenant,
+    body_bytes: usize,
+) -> Result<Option<Turn>, Rejection> {
     if body_bytes < LARGE_BODY_BYTES {
         return Ok(None);
     }
@@ -75,7 +81,11 @@ pub(crate) async fn admit_body(tenant: &Tenant, body_bytes: usize) -> Result<Opt
 ///
 /// # Errors
 /// `ServerBusy`.
-pub(crate) async fn admit(tenant: &Tenant, work: Work, of_body: Option<Turn>) -> Result<Admitted, Rejection> {
+pub(crate) async fn admit(
+    tenant: &Tenant,
+    work: Work,
+    of_body: Option<Turn>,
+) -> Result<Admitted, Rejection> {
     let request = tenant.requests.try_take(1).ok_or_else(busy)?;
     let place = match work {
         Work::Point => Place::Here,
@@ -92,7 +102,8 @@ async fn turn(line: &std::sync::Arc<Line>, units: u64, time: Duration) -> Result
     line.take(units, time).await.map_err(|Refused| busy())
 }
 
-/// What a request of the Table service asks for. A query that can read but a few rows is a point request in all but name.
+/// What a request of the Table service asks for. A query that can read but a few rows is a point
+/// request in all but name.
 pub(crate) fn work(request: &TableRequest, body_bytes: u64) -> Work {
     match request {
         TableRequest::QueryEntities(_, query) if !is_short(query) => Work::Query,
@@ -103,7 +114,8 @@ pub(crate) fn work(request: &TableRequest, body_bytes: u64) -> Work {
 }
 
 fn is_short(query: &EntityQuery) -> bool {
-    query.top.is_some_and(|top| top <= SHORT_SCAN_ROWS) && plan(query.filter.as_ref()).reads_what_it_returns()
+    query.top.is_some_and(|top| top <= SHORT_SCAN_ROWS)
+        && plan(query.filter.as_ref()).reads_what_it_returns()
 }
 
 pub(crate) fn busy() -> Rejection {
@@ -133,10 +145,22 @@ mod tests {
         };
         assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", Some(10)), Work::Point);
         assert_eq!(work("", Some(1)), Work::Point);
-        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)), Work::Query, "many rows");
+        assert_eq!(
+            work("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)),
+            Work::Query,
+            "many rows"
+        );
         assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", None), Work::Query);
-        assert_eq!(work("PartitionKey eq 'p' and Age gt 30", Some(10)), Work::Query, "nobody knows how many rows");
-        assert_eq!(work("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)), Work::Query, "several places");
+        assert_eq!(
+            work("PartitionKey eq 'p' and Age gt 30", Some(10)),
+            Work::Query,
+            "nobody knows how many rows"
+        );
+        assert_eq!(
+            work("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)),
+            Work::Query,
+            "several places"
+        );
     }
 
     #[test]
@@ -173,7 +197,10 @@ mod tests {
         admit(&greedy, Work::Point, None).await.unwrap();
         admit(&polite, Work::Query, None).await.unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(matches!(admit(&greedy, Work::Query, None).await, Err(Rejection::ServerBusy { .. })));
+        assert!(matches!(
+            admit(&greedy, Work::Query, None).await,
+            Err(Rejection::ServerBusy { .. })
+        ));
         assert_eq!(start.elapsed(), QUEUE_TIMEOUT);
         assert_eq!(greedy.requests.stats().used, 1, "whoever was refused or is done holds nothing");
     }
@@ -186,7 +213,10 @@ mod tests {
         assert!(admit_body(&tenant, LARGE_BODY_BYTES - 1).await.unwrap().is_none());
         let held = admit_body(&tenant, LARGE_BODY_BYTES).await.unwrap();
         assert!(held.is_some());
-        assert!(matches!(admit_body(&tenant, LARGE_BODY_BYTES).await, Err(Rejection::ServerBusy { .. })));
+        assert!(matches!(
+            admit_body(&tenant, LARGE_BODY_BYTES).await,
+            Err(Rejection::ServerBusy { .. })
+        ));
         let work = Work::Write { body_bytes: LARGE_BODY_BYTES as u64 };
         let admitted = admit(&tenant, work, held).await.unwrap();
         assert!(matches!(admitted.place, Place::Write(_)));
@@ -201,8 +231,14 @@ mod tests {
         let held = tenants.of(&name, 1).requests.try_take(3).unwrap();
         assert_eq!(tenants.of(&name, 5).requests.stats().used, 3);
         let text = tenants.exposition();
-        assert!(text.contains("tavola_account_used{account=\"shop\",resource=\"requests\"} 3\n"), "{text}");
-        assert!(text.contains("tavola_account_refused_total{account=\"shop\",resource=\"writes\"} 0\n"), "{text}");
+        assert!(
+            text.contains("tavola_account_used{account=\"shop\",resource=\"requests\"} 3\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("tavola_account_refused_total{account=\"shop\",resource=\"writes\"} 0\n"),
+            "{text}"
+        );
         drop(held);
     }
 }

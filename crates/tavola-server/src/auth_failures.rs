@@ -1,8 +1,9 @@
-//! Failed authentication, counted by address. An address that fails often waits for the answers to its failures, and
-//! the operator is told.
+//! Failed authentication, counted by address. An address that fails often waits for the answers to
+//! its failures, and the operator is told.
 //!
-//! Only failures wait. Nothing is kept about accounts, so nobody can lock anybody out; a good credential from the same
-//! address is served as ever. Memory and waiting requests are bounded: beyond the bounds nobody waits.
+//! Only failures wait. Nothing is kept about accounts, so nobody can lock anybody out; a good
+//! credential from the same address is served as ever. Memory and waiting requests are bounded:
+//! beyond the bounds nobody waits.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -55,7 +56,8 @@ impl AuthFailures {
 
     /// Its counter, as lines of OpenMetrics text.
     pub(crate) fn exposition(&self) -> String {
-        let (name, delayed) = ("tavola_authentication_delayed", self.delayed.load(Ordering::Relaxed));
+        let (name, delayed) =
+            ("tavola_authentication_delayed", self.delayed.load(Ordering::Relaxed));
         let help = "Answers to failed authentication that had to wait";
         format!("# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {delayed}\n")
     }
@@ -90,7 +92,8 @@ impl AuthFailures {
             let last = reason.name();
             tracing::warn!(%source, last, "authentication failed {threshold} times within a minute");
         }
-        // A proxy on this machine that nobody named in server.trusted_proxies has everybody behind it.
+        // A proxy on this machine that nobody named in server.trusted_proxies has everybody behind
+        // it.
         threshold > 0 && count > threshold && !source.is_loopback()
     }
 
@@ -100,7 +103,12 @@ impl AuthFailures {
             return;
         }
         let (failures, addresses) = (ended.failures, ended.sources.len());
-        tracing::warn!(failures, addresses, most = ended.top(), "authentication failed often in the last minute");
+        tracing::warn!(
+            failures,
+            addresses,
+            most = ended.top(),
+            "authentication failed often in the last minute"
+        );
     }
 
     fn window(&self) -> MutexGuard<'_, Window> {
@@ -119,7 +127,8 @@ impl Window {
         *count
     }
 
-    /// Halving takes out those with the fewest failures, and costs each failure a constant time in the long run.
+    /// Halving takes out those with the fewest failures, and costs each failure a constant time in
+    /// the long run.
     fn make_room(&mut self) {
         while self.sources.len() >= SOURCES_MAX {
             self.sources.retain(|_, count| {
@@ -133,14 +142,18 @@ impl Window {
     fn top(&self) -> String {
         let mut sources: Vec<_> = self.sources.iter().collect();
         sources.sort_unstable_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-        let named = sources.into_iter().take(TOP_SOURCES).map(|(source, count)| format!("{source} ({count})"));
+        let named = sources
+            .into_iter()
+            .take(TOP_SOURCES)
+            .map(|(source, count)| format!("{source} ({count})"));
         named.collect::<Vec<_>>().join(", ")
     }
 }
 
 /// Clients ask without credentials to find out where to get some; who does that guesses nothing.
 fn counts(reason: DenyReason) -> bool {
-    reason == DenyReason::UnknownAccount || reason.is_authentication() && reason != DenyReason::Missing
+    reason == DenyReason::UnknownAccount
+        || reason.is_authentication() && reason != DenyReason::Missing
 }
 
 /// Whom failures are counted for: an IPv4 address, or the network of an IPv6 address.
@@ -182,7 +195,10 @@ mod tests {
     async fn only_those_who_fail_often_wait_and_only_for_a_minute() {
         let failures = failures(3);
         for _ in 0..3 {
-            assert_eq!(waited(&failures, "203.0.113.7", DenyReason::Signature).await, Duration::ZERO);
+            assert_eq!(
+                waited(&failures, "203.0.113.7", DenyReason::Signature).await,
+                Duration::ZERO
+            );
         }
         assert_eq!(waited(&failures, "203.0.113.7", DenyReason::Expired).await, DELAY);
         assert_eq!(waited(&failures, "203.0.113.7", DenyReason::UnknownAccount).await, DELAY);
@@ -197,10 +213,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_network_of_ipv6_is_one_source_and_loopback_never_waits() {
         let failures = failures(1);
-        assert_eq!(waited(&failures, "2001:db8:0:1::7", DenyReason::Signature).await, Duration::ZERO);
+        assert_eq!(
+            waited(&failures, "2001:db8:0:1::7", DenyReason::Signature).await,
+            Duration::ZERO
+        );
         assert_eq!(waited(&failures, "2001:db8:0:1:ffff::8", DenyReason::Signature).await, DELAY);
-        assert_eq!(waited(&failures, "2001:db8:0:2::7", DenyReason::Signature).await, Duration::ZERO);
-        assert_eq!(waited(&failures, "::ffff:192.0.2.1", DenyReason::Signature).await, Duration::ZERO);
+        assert_eq!(
+            waited(&failures, "2001:db8:0:2::7", DenyReason::Signature).await,
+            Duration::ZERO
+        );
+        assert_eq!(
+            waited(&failures, "::ffff:192.0.2.1", DenyReason::Signature).await,
+            Duration::ZERO
+        );
         assert_eq!(waited(&failures, "192.0.2.1", DenyReason::Signature).await, DELAY);
         for client in ["127.0.0.1", "::1"] {
             for _ in 0..5 {
@@ -213,7 +238,10 @@ mod tests {
     async fn zero_means_that_nobody_waits() {
         let failures = failures(0);
         for _ in 0..1000 {
-            assert_eq!(waited(&failures, "203.0.113.7", DenyReason::Signature).await, Duration::ZERO);
+            assert_eq!(
+                waited(&failures, "203.0.113.7", DenyReason::Signature).await,
+                Duration::ZERO
+            );
         }
     }
 
@@ -224,7 +252,9 @@ mod tests {
         let waiting: Vec<_> = (0..2 * DELAYED_MAX)
             .map(|_| {
                 let failures = Arc::clone(&failures);
-                tokio::spawn(async move { failures.wait(ip("203.0.113.7"), DenyReason::Signature).await })
+                tokio::spawn(async move {
+                    failures.wait(ip("203.0.113.7"), DenyReason::Signature).await
+                })
             })
             .collect();
         for one in waiting {
@@ -237,11 +267,18 @@ mod tests {
     async fn many_addresses_take_bounded_memory_and_hide_nobody_who_is_louder() {
         let failures = failures(100);
         for number in 0..100_000u32 {
-            failures.count(IpAddr::V4(Ipv4Addr::from_bits(number | 0x0a00_0000)), DenyReason::Signature);
+            failures.count(
+                IpAddr::V4(Ipv4Addr::from_bits(number | 0x0a00_0000)),
+                DenyReason::Signature,
+            );
             failures.count(ip("203.0.113.7"), DenyReason::Signature);
             assert!(failures.window().sources.len() <= SOURCES_MAX);
         }
-        assert!(failures.window().top().starts_with("203.0.113.7 ("), "{}", failures.window().top());
+        assert!(
+            failures.window().top().starts_with("203.0.113.7 ("),
+            "{}",
+            failures.window().top()
+        );
         assert!(failures.count(ip("203.0.113.7"), DenyReason::Signature));
     }
 }

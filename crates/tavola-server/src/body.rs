@@ -11,7 +11,8 @@ use tavola_protocol::Rejection;
 use crate::admission::busy;
 use crate::body_memory::{BodyMemory, BodyShare};
 
-/// A body that is refused is still read up to here, so that the client hears the answer and the connection stays usable.
+/// A body that is refused is still read up to here, so that the client hears the answer and the
+/// connection stays usable.
 const DRAINED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
 
 /// An announced length is believed up to here; what is beyond must arrive before it takes memory.
@@ -60,7 +61,10 @@ pub(crate) async fn drain<B: RequestBody>(body: &mut B, time: Duration) {
     let _finished = tokio::time::timeout(time, drained).await;
 }
 
-async fn collect<B: RequestBody>(body: &mut B, memory: &BodyMemory) -> Result<(Bytes, BodyShare), BodyError> {
+async fn collect<B: RequestBody>(
+    body: &mut B,
+    memory: &BodyMemory,
+) -> Result<(Bytes, BodyShare), BodyError> {
     let announced = body.size_hint().exact().unwrap_or(0);
     if announced > DRAINED_BYTES_MAX as u64 {
         return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));

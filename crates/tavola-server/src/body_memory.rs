@@ -1,8 +1,9 @@
 //! Memory for bodies, of requests and of answers, bounded and shared out between accounts.
 //!
-//! On a connection that carries one request at a time small bodies are not counted: they fit the buffers that it has anyway,
-//! and a client with small requests is never refused because of others with large ones. A connection with many requests at a
-//! time counts every byte, and may hold only so much by itself.
+//! On a connection that carries one request at a time small bodies are not counted: they fit the
+//! buffers that it has anyway, and a client with small requests is never refused because of others
+//! with large ones. A connection with many requests at a time counts every byte, and may hold only
+//! so much by itself.
 
 use std::sync::Arc;
 
@@ -28,7 +29,9 @@ pub(crate) struct BodyShare {
 
 impl BodyShare {
     fn bytes(&self) -> usize {
-        self.parts.as_ref().map_or(0, |(account, _)| usize::try_from(account.units()).unwrap_or(usize::MAX))
+        self.parts
+            .as_ref()
+            .map_or(0, |(account, _)| usize::try_from(account.units()).unwrap_or(usize::MAX))
     }
 }
 
@@ -50,7 +53,9 @@ impl BodyMemory {
         let more = (bytes - share.bytes()) as u64;
         match &mut share.parts {
             Some((account, None)) => account.try_grow(more),
-            Some((account, Some(connection))) => connection.try_grow(more) && account.try_grow(more),
+            Some((account, Some(connection))) => {
+                connection.try_grow(more) && account.try_grow(more)
+            }
             none => {
                 let connection = match &self.connection {
                     Some(connection) => match connection.try_take(more) {
@@ -72,8 +77,8 @@ impl BodyMemory {
         self.grow(&mut share, body.len()).then(|| held(body, share))
     }
 
-    /// The same bytes, counted as far as there is room: the answer to what was carried out must not be refused. It stands
-    /// where the body of the request was, whose `share` it takes over.
+    /// The same bytes, counted as far as there is room: the answer to what was carried out must not
+    /// be refused. It stands where the body of the request was, whose `share` it takes over.
     pub(crate) fn hold_in_place_of(&self, mut share: BodyShare, body: Bytes) -> Bytes {
         let _as_far_as_there_is_room = self.grow(&mut share, body.len());
         held(body, share)
@@ -130,7 +135,10 @@ mod tests {
         let memory = BodyMemory { connection: Some(Arc::clone(&connection)), ..account };
         let first = memory.hold(Bytes::from(vec![1; 5 * KIB])).unwrap();
         assert_eq!((used(&memory), connection.stats().used), (5 * KIB, 5 * KIB as u64));
-        assert!(memory.hold(Bytes::from(vec![1; 4 * KIB])).is_none(), "the connection has its part");
+        assert!(
+            memory.hold(Bytes::from(vec![1; 4 * KIB])).is_none(),
+            "the connection has its part"
+        );
         assert_eq!(used(&memory), 5 * KIB);
         drop(first);
         assert_eq!((used(&memory), connection.stats().used), (0, 0));

@@ -31,7 +31,8 @@ impl Budgets {
     /// Budgets of which nothing is spent.
     #[must_use]
     pub fn new(rates: Rates) -> Self {
-        let [requests, ingress, egress] = [rates.requests, rates.ingress_bytes, rates.egress_bytes].map(Bucket::new);
+        let [requests, ingress, egress] =
+            [rates.requests, rates.ingress_bytes, rates.egress_bytes].map(Bucket::new);
         Self { rates, since: Instant::now(), requests, ingress, egress }
     }
 
@@ -72,7 +73,8 @@ mod tests {
         let budgets = Budgets::new(Rates { requests: one, ..Rates::default() });
         assert_eq!(budgets.take_request(1 << 40), Ok(()));
         assert_eq!(budgets.take_request(0), Err(Budget::Requests));
-        let budgets = Budgets::new(Rates { ingress_bytes: one, egress_bytes: one, ..Rates::default() });
+        let budgets =
+            Budgets::new(Rates { ingress_bytes: one, egress_bytes: one, ..Rates::default() });
         assert_eq!(budgets.take_request(1 << 20), Ok(()));
         assert_eq!(budgets.take_request(0), Err(Budget::Ingress));
         budgets.charge_answer(1 << 20);

@@ -27,7 +27,8 @@ impl Scheme {
     }
 }
 
-/// Who is at the other end, and how they got here. A proxy in front of us may know better: see [`crate::proxy`].
+/// Who is at the other end, and how they got here. A proxy in front of us may know better: see
+/// [`crate::proxy`].
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The other end of the socket.

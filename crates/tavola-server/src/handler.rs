@@ -1,5 +1,5 @@
-//! The line of a request: locate, authenticate, read, parse, permit, admit, execute, render. Nothing here knows a format
-//! or a store.
+//! The line of a request: locate, authenticate, read, parse, permit, admit, execute, render.
+//! Nothing here knows a format or a store.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tavola_protocol::auth::without_credentials;
 use tavola_protocol::rejection::Budget;
 use tavola_protocol::table::{parse_request, render_rejection, render_reply};
 use tavola_protocol::{
-    Address, AddressRules, Caller, Credential, DenyReason, Exchange, Gate, Presentation, Rejection, authenticate, cors,
-    locate,
+    Address, AddressRules, Caller, Credential, DenyReason, Exchange, Gate, Presentation, Rejection,
+    authenticate, cors, locate,
 };
 use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::{StopToken, StoreError};
@@ -59,24 +59,32 @@ pub async fn handle<B: RequestBody>(
     if parts.uri.path() == READY_PATH {
         return Ok(crate::admin::ready(&node));
     }
-    let client = proxy::forwarded(connection.peer.ip(), connection.scheme, &parts.headers, &node.trusted_proxies);
-    let rules = AddressRules { path_style_only: node.path_style_only, scheme: client.scheme.name() };
+    let client = proxy::forwarded(
+        connection.peer.ip(),
+        connection.scheme,
+        &parts.headers,
+        &node.trusted_proxies,
+    );
+    let rules =
+        AddressRules { path_style_only: node.path_style_only, scheme: client.scheme.name() };
     let accounts = node.accounts();
     let address = locate(&parts, &rules, &|name| accounts.contains(name));
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
-    let mut in_hand = RequestInHand::new(&node, connection, client, parts, address.as_ref().ok(), account);
+    let mut in_hand =
+        RequestInHand::new(&node, connection, client, parts, address.as_ref().ok(), account);
     // A defect of ours must not cost the client its connection, nor tell it anything.
-    let response = match AssertUnwindSafe(in_hand.answer(address.as_ref(), body)).catch_unwind().await {
-        Ok(response) => response?,
-        Err(_panic) => {
-            node.telemetry.record_panic();
-            tracing::error!(
-                request_id = in_hand.request_id,
-                "a request met a defect and was answered with InternalError"
-            );
-            in_hand.reject(&Rejection::InternalError)
-        }
-    };
+    let response =
+        match AssertUnwindSafe(in_hand.answer(address.as_ref(), body)).catch_unwind().await {
+            Ok(response) => response?,
+            Err(_panic) => {
+                node.telemetry.record_panic();
+                tracing::error!(
+                    request_id = in_hand.request_id,
+                    "a request met a defect and was answered with InternalError"
+                );
+                in_hand.reject(&Rejection::InternalError)
+            }
+        };
     in_hand.report(address.as_ref().ok(), &response);
     let denied = in_hand.subject.deny_reason;
     // Nothing of the request is kept while its answer waits.
@@ -185,7 +193,11 @@ impl<'a> RequestInHand<'a> {
     }
 
     /// The line itself.
-    async fn execute<B: RequestBody>(&mut self, address: &Address, body: &mut B) -> Result<Response<Bytes>, Failure> {
+    async fn execute<B: RequestBody>(
+        &mut self,
+        address: &Address,
+        body: &mut B,
+    ) -> Result<Response<Bytes>, Failure> {
         let account = self.account.clone().ok_or(Rejection::AccountNotFound)?;
         let grant = match self.authorize(address, &account).await {
             Ok(grant) => grant,
@@ -223,7 +235,11 @@ impl<'a> RequestInHand<'a> {
     }
 
     /// Reads a large body where point requests do not have to wait for it.
-    async fn parse_aside(&mut self, address: &Address, body: &Bytes) -> Result<TableRequest, Rejection> {
+    async fn parse_aside(
+        &mut self,
+        address: &Address,
+        body: &Bytes,
+    ) -> Result<TableRequest, Rejection> {
         let (parts, body, address) = (self.parts.clone(), body.clone(), address.clone());
         let mut presentation = self.presentation.clone();
         let parse = move || {
@@ -254,8 +270,10 @@ impl<'a> RequestInHand<'a> {
             let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
             answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange)))
         };
-        // The query itself says when its time is over, and what it has cost; but not while it waits for something.
-        let page = tokio::time::timeout(time + STOP_GRACE, self.node.query_lane.run(turn, page)).await;
+        // The query itself says when its time is over, and what it has cost; but not while it waits
+        // for something.
+        let page =
+            tokio::time::timeout(time + STOP_GRACE, self.node.query_lane.run(turn, page)).await;
         let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
         if let Err(ServiceError::Stopped { rows_read }) = page {
             self.subject.cost.rows_read = rows_read;
@@ -265,15 +283,19 @@ impl<'a> RequestInHand<'a> {
         Ok(held(response, &memory)?)
     }
 
-    /// Who comes from where the account does not admit anybody is told nothing, not even which pages it lets in.
+    /// Who comes from where the account does not admit anybody is told nothing, not even which
+    /// pages it lets in.
     fn check_source(&self) -> Result<(), Rejection> {
         match &self.account {
-            Some(account) if !account.admits(self.client.ip) => Err(Rejection::Denied(DenyReason::Address)),
+            Some(account) if !account.admits(self.client.ip) => {
+                Err(Rejection::Denied(DenyReason::Address))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Every web page knows the development account's key, and must not use it from the browser of whoever runs a server.
+    /// Every web page knows the development account's key, and must not use it from the browser of
+    /// whoever runs a server.
     async fn check_public_key(&self, address: &Address) -> Result<(), Rejection> {
         if !self.account.as_ref().is_some_and(|account| account.has_public_key) {
             return Ok(());
@@ -290,40 +312,55 @@ impl<'a> RequestInHand<'a> {
         let properties = self.node.tables.properties(&address.account).await;
         let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
         let method = self.parts.method.as_str();
-        let admitted = foreign.all(|origin| public_key::is_admitted(origin, method, &properties.cors));
+        let admitted =
+            foreign.all(|origin| public_key::is_admitted(origin, method, &properties.cors));
         if admitted { Ok(()) } else { Err(Rejection::PublicKeyOrigin) }
     }
 
     /// From the credentials to what they open.
-    async fn authorize(&mut self, address: &Address, account: &Account) -> Result<Grant, Rejection> {
+    async fn authorize(
+        &mut self,
+        address: &Address,
+        account: &Account,
+    ) -> Result<Grant, Rejection> {
         let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
         let tokens = self.node.tokens();
         let (now, precedence) = (self.arrived, self.node.credential_precedence);
-        let gate = Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
+        let gate =
+            Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
         let (grant, principal) = match authenticate(&self.parts, address, &gate)? {
             Credential::Complete(grant, signer) => (grant, Principal::Signer(signer)),
             Credential::NeedsPolicies(signature) => {
                 let policies = self.node.tables.policies(&address.account, signature.table()).await;
                 let signer = signature.signer();
-                let grant = signature.with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?;
+                let grant = signature
+                    .with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?;
                 (grant, Principal::Signer(signer))
             }
             Credential::Token(token) => {
                 let bearer = tokens.bearer(token, &address.account, self.arrived).await;
                 let bearer = bearer.map_err(|refusal| self.refused_token(&tokens, refusal))?;
-                (Grant::roles(address.account.clone(), bearer.roles), Principal::Token(bearer.subject))
+                (
+                    Grant::roles(address.account.clone(), bearer.roles),
+                    Principal::Token(bearer.subject),
+                )
             }
         };
         self.subject.principal = Some(principal);
         Ok(if address.secondary || account.read_only { grant.read_only() } else { grant })
     }
 
-    /// A client with a token that does not hold is told where to get another one, if its version knows that answer.
+    /// A client with a token that does not hold is told where to get another one, if its version
+    /// knows that answer.
     fn refused_token(&self, tokens: &TokenAuthority, refusal: TokenRefusal) -> Rejection {
         tracing::debug!(request_id = self.request_id, %refusal, "a token was refused");
         match refusal {
             TokenRefusal::KeysUnavailable => busy(),
-            _ => match without_credentials(self.presentation.version(), tokens.challenge(), refusal.deny_reason()) {
+            _ => match without_credentials(
+                self.presentation.version(),
+                tokens.challenge(),
+                refusal.deny_reason(),
+            ) {
                 Rejection::AuthenticationFailed { reason, .. } => {
                     Rejection::AuthenticationFailed { detail: Some(refusal.to_string()), reason }
                 }
@@ -332,9 +369,14 @@ impl<'a> RequestInHand<'a> {
         }
     }
 
-    async fn execute_in_time(&self, grant: &Grant, request: TableRequest) -> Result<Answer, Rejection> {
+    async fn execute_in_time(
+        &self,
+        grant: &Grant,
+        request: TableRequest,
+    ) -> Result<Answer, Rejection> {
         let never = StopToken::default();
-        let executed = self.node.tables.execute_within(grant, self.partition_entities(), request, &never);
+        let executed =
+            self.node.tables.execute_within(grant, self.partition_entities(), request, &never);
         match tokio::time::timeout(self.time(), executed).await {
             Ok(result) => result.map_err(|error| self.rejection_of(error)),
             Err(_elapsed) => Err(Rejection::OperationTimedOut),
@@ -343,7 +385,9 @@ impl<'a> RequestInHand<'a> {
 
     /// What the account may ask of one partition.
     fn partition_entities(&self) -> Rate {
-        self.account.as_ref().map_or(Rate::UNBOUNDED, |account| account.budgets.rates().partition_entities)
+        self.account
+            .as_ref()
+            .map_or(Rate::UNBOUNDED, |account| account.budgets.rates().partition_entities)
     }
 
     /// What the client gives us, within what we give ourselves.
@@ -360,7 +404,8 @@ impl<'a> RequestInHand<'a> {
             ServiceError::PartitionOverBudget => Rejection::OverBudget(Budget::PartitionEntities),
             ServiceError::Store(StoreError::Contended) => busy(),
             ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
-            // Said once by the store; a line for every refused write would fill what is left of the disk.
+            // Said once by the store; a line for every refused write would fill what is left of the
+            // disk.
             ServiceError::Store(StoreError::Full { .. }) => Rejection::StoreFull,
             ServiceError::Store(error @ StoreError::Unavailable { .. }) => {
                 tracing::error!(request_id = self.request_id, %error, "the store cannot serve");
@@ -382,8 +427,10 @@ impl<'a> RequestInHand<'a> {
 
     /// A store that cannot say the rules costs a browser its answer, not the request.
     async fn add_cors_headers(&self, address: &Address, response: &mut Response<Bytes>) {
-        let origin = self.parts.headers.get(http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
-        // Only a browser needs the rules to show a refusal; for anybody else it must not cost a read.
+        let origin =
+            self.parts.headers.get(http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        // Only a browser needs the rules to show a refusal; for anybody else it must not cost a
+        // read.
         let needs_rules = self.permitted || origin.is_some();
         if self.parts.method == Method::OPTIONS || !needs_rules {
             return;
@@ -392,21 +439,28 @@ impl<'a> RequestInHand<'a> {
         cors::add_cors_headers(response, origin, self.parts.method.as_str(), &properties.cors);
     }
 
-    /// Without this a refusal that comes before the body would end a connection with one request at a time; with HTTP/2
-    /// the stream ends alone, and nothing of the request must be kept. A client that asks first (`Expect: 100-continue`)
-    /// has not sent the body and must not be told to.
+    /// Without this a refusal that comes before the body would end a connection with one request at
+    /// a time; with HTTP/2 the stream ends alone, and nothing of the request must be kept. A client
+    /// that asks first (`Expect: 100-continue`) has not sent the body and must not be told to.
     async fn drain<B: RequestBody>(&self, body: &mut B) {
-        if self.parts.version < Version::HTTP_2 && !self.parts.headers.contains_key(http::header::EXPECT) {
+        if self.parts.version < Version::HTTP_2
+            && !self.parts.headers.contains_key(http::header::EXPECT)
+        {
             body::drain(body, self.node.limits.body_time).await;
         }
     }
 
     fn exchange(&self) -> Exchange<'_> {
-        Exchange { request_id: &self.request_id, now: date_time(self.arrived), presentation: &self.presentation }
+        Exchange {
+            request_id: &self.request_id,
+            now: date_time(self.arrived),
+            presentation: &self.presentation,
+        }
     }
 
     fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
-        self.subject.error_code = Some(tavola_protocol::rejection::status_code_text(rejection).code);
+        self.subject.error_code =
+            Some(tavola_protocol::rejection::status_code_text(rejection).code);
         self.subject.deny_reason = DenyReason::of(rejection);
         self.trace_rejection(rejection);
         self.subject.throttled_by = Bound::behind(rejection);
@@ -484,10 +538,11 @@ impl From<BodyError> for Failure {
 }
 
 /// The origin of an address, and the host in it: `http://localhost:10002` and `localhost:10002` of
-/// `http://localhost:10002/devstoreaccount1`. By bytes, because every request asks, and a search for text is set up for longer
-/// ones.
+/// `http://localhost:10002/devstoreaccount1`. By bytes, because every request asks, and a search
+/// for text is set up for longer ones.
 fn origin_and_host(base: &str) -> (&str, &str) {
-    let mut slashes = base.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at).skip(1);
+    let mut slashes =
+        base.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at).skip(1);
     let host = slashes.next().map_or(0, |at| at + 1);
     let end = slashes.next().unwrap_or(base.len());
     (base.get(..end).unwrap_or(base), base.get(host..end).unwrap_or(base))
@@ -505,7 +560,9 @@ pub(crate) fn busy_answer(node: &Node) -> Response<Bytes> {
     let (request_id, now) = (node.next_request_id(), date_time(SystemTime::now()));
     let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
     let mut response = render_rejection(&busy(), &exchange);
-    response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    response
+        .headers_mut()
+        .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     debug_assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     response
 }

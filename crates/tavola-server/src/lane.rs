@@ -1,7 +1,8 @@
 //! The lane of queries: threads of their own, of lower priority than those that serve sockets.
 //!
-//! A page of a thousand entities takes milliseconds to find and to write down. On the threads of sockets every point
-//! request behind it would wait for all of it. Here the system's scheduler lets point requests go first.
+//! A page of a thousand entities takes milliseconds to find and to write down. On the threads of
+//! sockets every point request behind it would wait for all of it. Here the system's scheduler lets
+//! point requests go first.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -11,9 +12,9 @@ use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// A third of the weight of a thread that serves sockets, while both want the processor; all of it otherwise. More would
-/// also put queries behind everything else that the machine does: with 10 a busy one served 29 and 45 a second, with 5
-/// 55 and 63.
+/// A third of the weight of a thread that serves sockets, while both want the processor; all of it
+/// otherwise. More would also put queries behind everything else that the machine does: with 10 a
+/// busy one served 29 and 45 a second, with 5 55 and 63.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 5;
 
@@ -38,8 +39,9 @@ impl QueryLane {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs `query`. Whenever it yields, other accounts may go first. When nobody waits for it any more it is dropped where
-    /// it next waits itself; what it does in between has to watch its own [`StopToken`](tavola_store::StopToken).
+    /// Runs `query`. Whenever it yields, other accounts may go first. When nobody waits for it any
+    /// more it is dropped where it next waits itself; what it does in between has to watch its own
+    /// [`StopToken`](tavola_store::StopToken).
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         turn: Turn,
@@ -49,7 +51,10 @@ impl QueryLane {
     }
 
     /// Runs work that takes milliseconds and never pauses, and that is shared out already.
-    pub(crate) async fn run_at_once<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) async fn run_at_once<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         self.spawn(async move { work() }).await
     }
 
@@ -81,7 +86,8 @@ impl Drop for QueryLane {
     }
 }
 
-/// Nobody waits behind these threads, so that a store may read where it is asked instead of handing over once more.
+/// Nobody waits behind these threads, so that a store may read where it is asked instead of handing
+/// over once more.
 fn begin() {
     let_this_thread_wait();
     step_back();

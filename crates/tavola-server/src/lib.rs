@@ -2,7 +2,8 @@
 //!
 //! Deliberately absent: what a request means (the service) and how it is written (the protocol).
 //!
-//! The way of a request: [`listener`] accepts, [`handler`] is the line itself, [`telemetry`] hears of it once.
+//! The way of a request: [`listener`] accepts, [`handler`] is the line itself, [`telemetry`] hears
+//! of it once.
 
 pub mod admin;
 mod admission;

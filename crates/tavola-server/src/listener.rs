@@ -1,7 +1,7 @@
 //! Accepting connections, within bounds, until told to stop.
 //!
-//! A plain port speaks HTTP/1.1 only. With a certificate the handshake happens in the connection's own task, and it says
-//! which version of HTTP follows.
+//! A plain port speaks HTTP/1.1 only. With a certificate the handshake happens in the connection's
+//! own task, and it says which version of HTTP follows.
 
 mod addresses;
 mod half_closed;
@@ -43,13 +43,14 @@ use reply_body::ReplyBody;
 
 /// After `accept` failed (no file descriptors left) the server tries again after this.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections beyond the bound are told so, this many at a time; the rest are closed without a word.
+/// Connections beyond the bound are told so, this many at a time; the rest are closed without a
+/// word.
 const BUSY_ANSWERS_MAX: usize = 64;
 /// All that such a connection gets.
 const BUSY_ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Serves the Table service on `listener` until `stop` turns true, then lets open requests finish. With `tls` it speaks
-/// https only.
+/// Serves the Table service on `listener` until `stop` turns true, then lets open requests finish.
+/// With `tls` it speaks https only.
 pub async fn serve_tables(
     listener: TcpListener,
     tls: Option<Arc<TlsReloader>>,
@@ -57,7 +58,8 @@ pub async fn serve_tables(
     mut stop: watch::Receiver<bool>,
 ) {
     let connections = Arc::new(Semaphore::new(node.limits.connections));
-    let addresses = Addresses::new(node.limits.connections_per_address, node.trusted_proxies.clone());
+    let addresses =
+        Addresses::new(node.limits.connections_per_address, node.trusted_proxies.clone());
     let busy_answers = Arc::new(Semaphore::new(BUSY_ANSWERS_MAX));
     let graceful = GracefulShutdown::new();
     loop {
@@ -67,15 +69,26 @@ pub async fn serve_tables(
         };
         let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
         let node = Arc::clone(&node);
-        let place = addresses.enter(peer.ip()).zip(Arc::clone(&connections).try_acquire_owned().ok());
+        let place =
+            addresses.enter(peer.ip()).zip(Arc::clone(&connections).try_acquire_owned().ok());
         match (place, &tls) {
             (Some(permit), None) => {
                 let connection = Connection::new(peer, Scheme::Http);
                 let stream = Patient::new(stream, node.limits.body_time);
-                tokio::spawn(holding(permit, serve_http1(stream, connection, node, graceful.watcher())));
+                tokio::spawn(holding(
+                    permit,
+                    serve_http1(stream, connection, node, graceful.watcher()),
+                ));
             }
             (Some(permit), Some(tls)) => {
-                let secured = secure::serve(stream, peer, tls.any_http(), node, graceful.watcher(), stop.clone());
+                let secured = secure::serve(
+                    stream,
+                    peer,
+                    tls.any_http(),
+                    node,
+                    graceful.watcher(),
+                    stop.clone(),
+                );
                 tokio::spawn(holding(permit, secured));
             }
             (None, tls) => {
@@ -126,7 +139,11 @@ where
         let request = arriving(request, &exchange);
         let answer = answer(Arc::clone(&node), connection.clone(), request, Arc::clone(&heads));
         let exchange = Arc::clone(&exchange);
-        async move { Ok::<_, ConnectionBroken>(answer.await?.map(|body| ReplyBody::new(body, Answering::begin(exchange)))) }
+        async move {
+            Ok::<_, ConnectionBroken>(
+                answer.await?.map(|body| ReplyBody::new(body, Answering::begin(exchange))),
+            )
+        }
     });
     if let Err(error) = graceful.watch(http.serve_connection(TokioIo::new(stream), service)).await {
         ended(peer, &error);
@@ -135,8 +152,8 @@ where
 
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut http = http1::Builder::new();
-    // Without `pipeline_flush`: it keeps an answer back while there are unread bytes, and when those are the rest of a
-    // body that was refused, hyper closes without ever sending it.
+    // Without `pipeline_flush`: it keeps an answer back while there are unread bytes, and when
+    // those are the rest of a body that was refused, hyper closes without ever sending it.
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.header_bytes)
@@ -176,7 +193,9 @@ async fn refuse_connection(stream: TcpStream, tls: Option<Arc<TlsReloader>>, nod
         match tls {
             None => refuse_on(stream, &node).await,
             Some(tls) => {
-                if let Ok(stream) = secure::handshake(stream, tls.http1_only(), BUSY_ANSWER_TIME).await {
+                if let Ok(stream) =
+                    secure::handshake(stream, tls.http1_only(), BUSY_ANSWER_TIME).await
+                {
                     refuse_on(stream, &node).await;
                 }
             }
@@ -191,6 +210,8 @@ async fn refuse_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, node: &Node) {
         let response = handler::busy_answer(node).map(Full::new);
         async move { Ok::<_, Infallible>(response) }
     });
-    let connection = http1_builder(&node.limits).keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let connection = http1_builder(&node.limits)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
     let _ended = connection.await;
 }

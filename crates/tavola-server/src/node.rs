@@ -59,8 +59,8 @@ pub trait Configuration: fmt::Debug + Send + Sync + 'static {
     /// What is wrong with it.
     fn read(&self) -> Result<Config, ConfigError>;
 
-    /// Makes everything ready that the node does not know of: certificates, log files. Nothing changes before the answer is
-    /// called, and then nothing can fail any more.
+    /// Makes everything ready that the node does not know of: certificates, log files. Nothing
+    /// changes before the answer is called, and then nothing can fail any more.
     ///
     /// # Errors
     /// What is wrong.
@@ -122,7 +122,8 @@ pub struct Node {
     pub(crate) auth_failures: Arc<AuthFailures>,
     /// Two reloads at a time could each undo half of the other.
     reloading: Mutex<()>,
-    /// Requests whose head has come and whose answer is not ready; those that are still arriving are among them.
+    /// Requests whose head has come and whose answer is not ready; those that are still arriving
+    /// are among them.
     pub(crate) open_requests: AtomicUsize,
     pub(crate) http2_connections: AtomicUsize,
     /// What each account has of what is bounded.
@@ -195,9 +196,10 @@ impl Node {
         self.account_folder.load_full()
     }
 
-    /// Reads the configuration again and takes from it what can change while serving: from the next request on other
-    /// keys count. Requests under way finish with those that they came with. All of it is taken, or nothing: first
-    /// everything that can fail is done, then everything is put into force.
+    /// Reads the configuration again and takes from it what can change while serving: from the next
+    /// request on other keys count. Requests under way finish with those that they came with. All
+    /// of it is taken, or nothing: first everything that can fail is done, then everything is put
+    /// into force.
     ///
     /// # Errors
     /// What is wrong; then nothing has changed.
@@ -260,7 +262,8 @@ impl Tokens {
     }
 }
 
-/// Ids that no other process gives out: random bytes of this process, and a counter in place of more randomness.
+/// Ids that no other process gives out: random bytes of this process, and a counter in place of
+/// more randomness.
 #[derive(Debug)]
 struct RequestIds {
     process: u128,

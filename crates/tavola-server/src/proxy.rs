@@ -1,7 +1,7 @@
 //! Who really asks, when a proxy stands in front of us.
 //!
-//! Anybody can write `X-Forwarded-*` headers, so they count only if the socket's other end is a proxy that the operator
-//! named in `server.trusted_proxies`.
+//! Anybody can write `X-Forwarded-*` headers, so they count only if the socket's other end is a
+//! proxy that the operator named in `server.trusted_proxies`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,15 +29,19 @@ pub fn forwarded(peer: IpAddr, scheme: Scheme, headers: &HeaderMap, trusted: &[I
     if !is_trusted(ip, trusted) {
         return Client { ip, scheme };
     }
-    Client { ip: forwarded_for(headers, trusted).unwrap_or(ip), scheme: forwarded_scheme(headers).unwrap_or(scheme) }
+    Client {
+        ip: forwarded_for(headers, trusted).unwrap_or(ip),
+        scheme: forwarded_scheme(headers).unwrap_or(scheme),
+    }
 }
 
 fn is_trusted(ip: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|range| range.contains(&ip))
 }
 
-/// Each proxy appends whom it heard from, so the list is true from its end up to the first address that is not a proxy
-/// of ours: that one is the client, and what stands before it is what the client wrote.
+/// Each proxy appends whom it heard from, so the list is true from its end up to the first address
+/// that is not a proxy of ours: that one is the client, and what stands before it is what the
+/// client wrote.
 fn forwarded_for(headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
     let mut client = None;
     for line in headers.get_all(FORWARDED_FOR).iter().rev() {
@@ -54,7 +58,8 @@ fn forwarded_for(headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
 
 /// `1.2.3.4`, `::1`, `[::1]`, and both kinds with a port, as some gateways write them.
 fn address(entry: &str) -> Option<IpAddr> {
-    let bracketed = || entry.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok();
+    let bracketed =
+        || entry.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok();
     let ip = entry.parse::<IpAddr>().ok();
     let ip = ip.or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()));
     ip.or_else(|| bracketed().map(IpAddr::V6)).map(|ip| ip.to_canonical())
@@ -149,7 +154,8 @@ mod tests {
     fn the_client_is_the_last_address_that_is_not_a_proxy_of_ours() {
         for row in rows(FOR) {
             let headers = headers(FORWARDED_FOR, row[2]);
-            let client = forwarded(row[1].parse().unwrap(), Scheme::Http, &headers, &ranges(row[0]));
+            let client =
+                forwarded(row[1].parse().unwrap(), Scheme::Http, &headers, &ranges(row[0]));
             assert_eq!(client.ip.to_string(), row[3], "{row:?}");
         }
     }
@@ -158,7 +164,8 @@ mod tests {
     fn the_scheme_is_what_a_trusted_peer_says_last() {
         for row in rows(PROTO) {
             let headers = headers(FORWARDED_PROTO, row[3]);
-            let client = forwarded(row[1].parse().unwrap(), scheme(row[2]), &headers, &ranges(row[0]));
+            let client =
+                forwarded(row[1].parse().unwrap(), scheme(row[2]), &headers, &ranges(row[0]));
             assert_eq!(client.scheme.name(), row[4], "{row:?}");
         }
     }
@@ -168,14 +175,23 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(FORWARDED_FOR, HeaderValue::from_bytes(b"\xff1.2.3.4").unwrap());
         headers.append(FORWARDED_PROTO, HeaderValue::from_bytes(b"\xffhttps").unwrap());
-        let client = forwarded("10.0.0.1".parse().unwrap(), Scheme::Http, &headers, &ranges("10.0.0.0/8"));
+        let client =
+            forwarded("10.0.0.1".parse().unwrap(), Scheme::Http, &headers, &ranges("10.0.0.0/8"));
         assert_eq!((client.ip.to_string().as_str(), client.scheme), ("10.0.0.1", Scheme::Http));
     }
 
-    /// What may stand in a list: addresses of ours and of others in all their clothes, and whatever a client thinks of.
+    /// What may stand in a list: addresses of ours and of others in all their clothes, and whatever
+    /// a client thinks of.
     fn entry() -> impl Strategy<Value = String> {
-        let known =
-            ["10.0.0.2", "10.9.9.9:80", "::ffff:10.0.0.3", "1.2.3.4", "[2001:db8::7]:443", "2001:db8::8", "[::1]"];
+        let known = [
+            "10.0.0.2",
+            "10.9.9.9:80",
+            "::ffff:10.0.0.3",
+            "1.2.3.4",
+            "[2001:db8::7]:443",
+            "2001:db8::8",
+            "[::1]",
+        ];
         prop_oneof![
             4 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
             1 => "[ -~]{0,12}",

@@ -1,8 +1,10 @@
-//! Who may use the development account. Its key is public, so that every web page can sign requests with it, and the browser
-//! of somebody who runs a server here carries them past all firewalls. Two headers, which a page cannot choose, tell them:
+//! Who may use the development account. Its key is public, so that every web page can sign requests
+//! with it, and the browser of somebody who runs a server here carries them past all firewalls. Two
+//! headers, which a page cannot choose, tell them:
 //!
-//! - `Host`: a page whose owner points its name to this machine after loading it (DNS rebinding) is of the same origin for
-//!   the browser, but still sends that name. So only names count that nobody outside can own.
+//! - `Host`: a page whose owner points its name to this machine after loading it (DNS rebinding) is
+//!   of the same origin for the browser, but still sends that name. So only names count that nobody
+//!   outside can own.
 //! - `Origin`: a page of another site. It counts if a CORS rule of the account admits it.
 
 use std::net::IpAddr;
@@ -13,7 +15,8 @@ use tavola_core::cors::{CorsRule, rule_for};
 
 use crate::config::{Config, Personality};
 
-/// Names that no public name server gives out: those of containers, of Kubernetes services, and of local networks.
+/// Names that no public name server gives out: those of containers, of Kubernetes services, and of
+/// local networks.
 const LOCAL_SUFFIXES: [&str; 3] = [".internal", ".local", ".svc"];
 
 /// The names under which accounts with the public key are served.
@@ -80,7 +83,10 @@ fn is_below(name: &str, suffix: &str) -> bool {
 }
 
 /// The origins of a request that are not our own. One that is no text is nobody's.
-pub(crate) fn foreign_origins<'a>(headers: &'a HeaderMap, own: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn foreign_origins<'a>(
+    headers: &'a HeaderMap,
+    own: &'a str,
+) -> impl Iterator<Item = &'a str> {
     let origins = headers.get_all(ORIGIN).iter().map(|origin| origin.to_str().unwrap_or("null"));
     origins.filter(move |origin| !origin.eq_ignore_ascii_case(own))
 }
@@ -153,12 +159,17 @@ mod tests {
             for origin in origins {
                 headers.append("origin", http::HeaderValue::from_bytes(origin).unwrap());
             }
-            foreign_origins(&headers, "http://localhost:10002").map(str::to_owned).collect::<Vec<_>>()
+            foreign_origins(&headers, "http://localhost:10002")
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         assert_eq!(foreign(&[]), [""; 0]);
         assert_eq!(foreign(&[b"http://LOCALHOST:10002"]), [""; 0]);
         assert_eq!(foreign(&[b"https://localhost:10002"]), ["https://localhost:10002"]);
-        assert_eq!(foreign(&[b"http://localhost:10002", b"http://evil.example"]), ["http://evil.example"]);
+        assert_eq!(
+            foreign(&[b"http://localhost:10002", b"http://evil.example"]),
+            ["http://evil.example"]
+        );
         assert_eq!(foreign(&[b"null"]), ["null"]);
         assert_eq!(foreign(&[b"\xff"]), ["null"]);
         assert_eq!(foreign(&[b""]), [""]);

@@ -32,12 +32,15 @@ fn advice(error: &io::Error) -> &'static str {
         (io::ErrorKind::AddrNotAvailable, _) => {
             "this machine does not have the address: choose one that it has (--host)"
         }
-        (io::ErrorKind::PermissionDenied, _) => "ports below 1024 need a privilege: choose another port",
+        (io::ErrorKind::PermissionDenied, _) => {
+            "ports below 1024 need a privilege: choose another port"
+        }
         _ => "choose another port, or 0 for a free one",
     }
 }
 
-/// The ports of a server that does not listen yet: nobody else can have them, and nobody can connect.
+/// The ports of a server that does not listen yet: nobody else can have them, and nobody can
+/// connect.
 #[derive(Debug)]
 pub struct ReservedPorts {
     tables: Reserved,
@@ -53,7 +56,9 @@ impl ReservedPorts {
         let tables = Reserved::take("Table service", config.table)?;
         let admin = match Reserved::take("admin port", config.admin) {
             // Azurite has no such port, so it must not keep a second emulator from starting.
-            Err(_) if config.admin_port_is_open => Reserved::take("admin port", SocketAddr::new(config.admin.ip(), 0))?,
+            Err(_) if config.admin_port_is_open => {
+                Reserved::take("admin port", SocketAddr::new(config.admin.ip(), 0))?
+            }
             result => result?,
         };
         Ok(Self { tables, admin })
@@ -82,12 +87,17 @@ impl Reserved {
     fn take(what: &'static str, address: SocketAddr) -> Result<Self, ServerError> {
         let bind = || {
             let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-            // A server that was just stopped leaves connections behind, which must not keep the next one from starting.
+            // A server that was just stopped leaves connections behind, which must not keep the
+            // next one from starting.
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
             Ok(socket)
         };
-        bind().map(|socket| Self { what, address, socket }).map_err(|source| ServerError { what, address, source })
+        bind().map(|socket| Self { what, address, socket }).map_err(|source| ServerError {
+            what,
+            address,
+            source,
+        })
     }
 
     fn listen(self) -> Result<TcpListener, ServerError> {
@@ -129,7 +139,8 @@ impl Server {
         self.admin.local_addr()
     }
 
-    /// Serves until `stop` turns true and open requests have finished. The admin port answers until the end.
+    /// Serves until `stop` turns true and open requests have finished. The admin port answers until
+    /// the end.
     pub async fn run(self, node: Arc<Node>, stop: watch::Receiver<bool>) {
         let (stop_admin, admin_stopped) = watch::channel(false);
         let admin = tokio::spawn(serve_admin(self.admin, Arc::clone(&node), admin_stopped));

@@ -9,8 +9,8 @@ use tavola_fair::{Line, Member, Pool, Stats, Turns};
 
 use crate::config::Limits;
 
-/// Work that a store has in hand at the same time, in units of [`WRITE_UNIT_BYTES`]: enough to fill the groups of a group
-/// commit, and so little that a write behind all of it is not late.
+/// Work that a store has in hand at the same time, in units of [`WRITE_UNIT_BYTES`]: enough to fill
+/// the groups of a group commit, and so little that a write behind all of it is not late.
 const WRITE_UNITS: u64 = 2048;
 /// A write takes one unit, and one more for each of these in its body.
 const WRITE_UNIT_BYTES: u64 = 2 * 1024;

@@ -1,5 +1,6 @@
-//! The most expensive query that there is, over a table without an end: 500 comparisons over rows of 250 properties.
-//! Whatever it asks for, it ends when its page, its client's `timeout`, or its client's patience does.
+//! The most expensive query that there is, over a table without an end: 500 comparisons over rows
+//! of 250 properties. Whatever it asks for, it ends when its page, its client's `timeout`, or its
+//! client's patience does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -47,12 +48,16 @@ impl Server {
         let store = EndlessStore::new(PROPERTIES);
         let rows_read = store.rows_read();
         let mut layers = Layers::default();
-        for (setting, value) in [(format!("accounts.{ACCOUNT}.key1"), KEY), ("limits.queries".to_owned(), "1")] {
+        for (setting, value) in
+            [(format!("accounts.{ACCOUNT}.key1"), KEY), ("limits.queries".to_owned(), "1")]
+        {
             layers.set(&setting, value, Origin::Flag("--test".to_owned()));
         }
         let config = Config::resolve(&layers, Personality::Server).unwrap();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
-        let node = Arc::new(Node::new(&config, tables, Arc::new(AlwaysReady), Telemetry::new(None)).unwrap());
+        let node = Arc::new(
+            Node::new(&config, tables, Arc::new(AlwaysReady), Telemetry::new(None)).unwrap(),
+        );
         let runtime = Runtime::new().unwrap();
         let socket = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let authority = socket.local_addr().unwrap().to_string();
@@ -70,8 +75,11 @@ impl Server {
     /// Asks for a page; `None` if the client has lost its patience before, and left.
     fn query(&self, options: &str, patience: Duration) -> Option<Response<Bytes>> {
         let filter = wide::filter(COMPARISONS, PROPERTIES).replace(' ', "%20");
-        let uri = format!("http://{}/{ACCOUNT}/{TABLE}()?$filter={filter}{options}", self.authority);
-        let request = Request::get(uri).header("x-ms-version", "2019-02-02").header("accept", "application/json");
+        let uri =
+            format!("http://{}/{ACCOUNT}/{TABLE}()?$filter={filter}{options}", self.authority);
+        let request = Request::get(uri)
+            .header("x-ms-version", "2019-02-02")
+            .header("accept", "application/json");
         self.client(patience).exchange_signed(request.body(Bytes::new()).unwrap()).ok()
     }
 
@@ -103,9 +111,15 @@ fn code(response: &Response<Bytes>) -> &str {
 fn a_timeout_of_the_client_is_honoured() {
     let server = Server::start();
     let response = server.query("&timeout=1", PATIENCE).expect("an answer");
-    assert_eq!((response.status(), code(&response)), (StatusCode::INTERNAL_SERVER_ERROR, "OperationTimedOut"));
+    assert_eq!(
+        (response.status(), code(&response)),
+        (StatusCode::INTERNAL_SERVER_ERROR, "OperationTimedOut")
+    );
     assert!(server.rows_read() > 0);
-    assert!(server.time_until_quiet() < Duration::from_secs(1), "nothing is left to do for an answer that has left");
+    assert!(
+        server.time_until_quiet() < Duration::from_secs(1),
+        "nothing is left to do for an answer that has left"
+    );
 }
 
 #[test]
@@ -116,12 +130,21 @@ fn a_page_ends_with_its_time_and_the_next_goes_on_there() {
         let begun = Instant::now();
         let response = server.query(&options, PATIENCE).expect("an answer");
         assert_eq!(response.status(), StatusCode::OK, "{response:?}");
-        assert!(begun.elapsed() >= Duration::from_secs(PAGE_SECONDS_MAX), "a page has all of its time");
-        let next = |name: &str| response.headers().get(name).expect("there is more").to_str().unwrap().to_owned();
+        assert!(
+            begun.elapsed() >= Duration::from_secs(PAGE_SECONDS_MAX),
+            "a page has all of its time"
+        );
+        let next = |name: &str| {
+            response.headers().get(name).expect("there is more").to_str().unwrap().to_owned()
+        };
         let partition = next("x-ms-continuation-NextPartitionKey");
         let row = next("x-ms-continuation-NextRowKey");
         let first_unread = format!("{:012}", server.rows_read());
-        assert_eq!(continuation::decode(&row), Some(first_unread), "the next page begins where this one ended");
+        assert_eq!(
+            continuation::decode(&row),
+            Some(first_unread),
+            "the next page begins where this one ended"
+        );
         options = format!("&NextPartitionKey={partition}&NextRowKey={row}");
     }
 }
@@ -129,10 +152,16 @@ fn a_page_ends_with_its_time_and_the_next_goes_on_there() {
 #[test]
 fn work_ends_with_its_client_and_its_place_is_free() {
     let server = Server::start();
-    assert!(server.query("", Duration::from_millis(500)).is_none(), "a page takes longer than this client waits");
+    assert!(
+        server.query("", Duration::from_millis(500)).is_none(),
+        "a page takes longer than this client waits"
+    );
     assert!(server.rows_read() > 0, "the query was under way");
     let went_on = server.time_until_quiet();
-    assert!(went_on < Duration::from_secs(4), "a page would have gone on for four seconds and a half: {went_on:?}");
+    assert!(
+        went_on < Duration::from_secs(4),
+        "a page would have gone on for four seconds and a half: {went_on:?}"
+    );
     let response = server.query("&timeout=1", PATIENCE).expect("an answer");
     assert_eq!(code(&response), "OperationTimedOut", "the only place for a query is free again");
 }

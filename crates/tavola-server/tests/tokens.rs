@@ -1,4 +1,5 @@
-//! Tokens of a real issuer over real HTTP: where keys come from, how often it is asked, and what bearers earn.
+//! Tokens of a real issuer over real HTTP: where keys come from, how often it is asked, and what
+//! bearers earn.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +22,8 @@ use tavola_testkit::tokens::compact;
 const REST: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-const UNKNOWN_KEY: Result<Vec<RoleAssignment>, TokenRefusal> = Err(TokenRefusal::Invalid(TokenError::KeyUnknown));
+const UNKNOWN_KEY: Result<Vec<RoleAssignment>, TokenRefusal> =
+    Err(TokenRefusal::Invalid(TokenError::KeyUnknown));
 const NO_KEYS: Result<Vec<RoleAssignment>, TokenRefusal> = Err(TokenRefusal::KeysUnavailable);
 
 fn config(toml: &str) -> TokenConfig {
@@ -50,11 +52,18 @@ fn reader() -> Value {
     json!({"roles": ["reader"]})
 }
 
-async fn roles_in(authority: &TokenAuthority, account: &str, token: &str) -> Result<Vec<RoleAssignment>, TokenRefusal> {
+async fn roles_in(
+    authority: &TokenAuthority,
+    account: &str,
+    token: &str,
+) -> Result<Vec<RoleAssignment>, TokenRefusal> {
     authority.roles(token, &AccountName::parse(account).unwrap(), SystemTime::now()).await
 }
 
-async fn roles(authority: &TokenAuthority, token: &str) -> Result<Vec<RoleAssignment>, TokenRefusal> {
+async fn roles(
+    authority: &TokenAuthority,
+    token: &str,
+) -> Result<Vec<RoleAssignment>, TokenRefusal> {
     roles_in(authority, "shop", token).await
 }
 
@@ -111,7 +120,11 @@ async fn claims_earn_roles() {
         (json!({"roles": "reader"}), vec![everywhere.clone()], vec![everywhere.clone()]),
         (json!({"roles": "reader,clerks", "groups": ["Clerks"]}), vec![], vec![]),
         (json!({"groups": "clerks"}), vec![in_shop.clone()], vec![]),
-        (json!({"groups": ["clerks"], "roles": ["reader"]}), vec![everywhere.clone(), in_shop], vec![everywhere]),
+        (
+            json!({"groups": ["clerks"], "roles": ["reader"]}),
+            vec![everywhere.clone(), in_shop],
+            vec![everywhere],
+        ),
         (json!({"sub": "root"}), vec![root.clone()], vec![root]),
     ] {
         let token = issuer.token(&claims);
@@ -132,7 +145,10 @@ async fn tokens_that_earn_nothing() {
     for (token, expected) in [
         (stranger.token(&reader()), Err(TokenRefusal::IssuerNotTrusted)),
         (stranger.token(&json!({"iss": issuer.url()})), refused(TokenError::SignatureMismatch)),
-        (issuer.token(&json!({"aud": "https://vault.azure.net"})), refused(TokenError::AudienceMismatch)),
+        (
+            issuer.token(&json!({"aud": "https://vault.azure.net"})),
+            refused(TokenError::AudienceMismatch),
+        ),
         (issuer.token(&other_account), refused(TokenError::AudienceMismatch)),
         (issuer.token(&json!({"exp": 1})), refused(TokenError::Expired)),
         (compact(r#"{"alg":"none"}"#, "{}", |_| Vec::new()), refused(TokenError::IssuerMissing)),
@@ -157,7 +173,11 @@ async fn https_with_a_private_authority() {
     let (ca, identity) = private_authority();
     let ca_file = folder.path().join("ca.pem");
     fs::write(&ca_file, ca).unwrap();
-    let options = Options { host: Some("localhost".to_owned()), identity: Some(identity), ..Options::default() };
+    let options = Options {
+        host: Some("localhost".to_owned()),
+        identity: Some(identity),
+        ..Options::default()
+    };
     let issuer = OidcIssuer::start_with(options).await.unwrap();
     assert!(issuer.url().starts_with("https://localhost:"));
     let toml = format!("[auth.oidc.corp]\nissuer = \"{}\"\n", issuer.url());
@@ -178,7 +198,10 @@ fn private_authority() -> (String, Identity) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).unwrap();
-    let identity = Identity { certificates: certificate.pem().into_bytes(), key: key.serialize_pem().into_bytes() };
+    let identity = Identity {
+        certificates: certificate.pem().into_bytes(),
+        key: key.serialize_pem().into_bytes(),
+    };
     (ca_certificate.pem(), identity)
 }
 
@@ -195,7 +218,11 @@ async fn new_keys_are_found_by_their_id() {
     jump(REST).await;
     assert_eq!(roles(&authority, &new).await, reads());
     assert_eq!(issuer.fetches(), 2);
-    assert_eq!(roles(&authority, &old).await, UNKNOWN_KEY, "a withdrawn key counts no more, remembered or not");
+    assert_eq!(
+        roles(&authority, &old).await,
+        UNKNOWN_KEY,
+        "a withdrawn key counts no more, remembered or not"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,8 +249,9 @@ async fn many_unknown_keys_later_are_one_question_each_time() {
     for round in 2..5 {
         jump(REST).await;
         for _ in 0..2 {
-            let tokens: Vec<_> =
-                (0..200).map(|kid| issuer.token_of_key(&format!("{round}-{kid}"), &reader())).collect();
+            let tokens: Vec<_> = (0..200)
+                .map(|kid| issuer.token_of_key(&format!("{round}-{kid}"), &reader()))
+                .collect();
             let outcomes = join_all(tokens.iter().map(|token| roles(&authority, token))).await;
             assert!(outcomes.iter().all(|outcome| *outcome == UNKNOWN_KEY));
         }
@@ -231,7 +259,8 @@ async fn many_unknown_keys_later_are_one_question_each_time() {
     }
 }
 
-/// A question belongs to nobody: whoever waits for it may go, and it is not asked again for the next.
+/// A question belongs to nobody: whoever waits for it may go, and it is not asked again for the
+/// next.
 #[tokio::test]
 async fn a_client_that_goes_away_costs_no_second_question() {
     let issuer = OidcIssuer::start().await;
@@ -251,7 +280,8 @@ async fn a_client_that_goes_away_costs_no_second_question() {
 async fn an_issuer_that_goes_away_is_remembered_for_a_day() {
     let issuer = OidcIssuer::start().await;
     let authority = authority_of(issuer.url());
-    let tokens: Vec<_> = (0..4).map(|number| issuer.token(&json!({"roles": ["reader"], "jti": number}))).collect();
+    let tokens: Vec<_> =
+        (0..4).map(|number| issuer.token(&json!({"roles": ["reader"], "jti": number}))).collect();
     assert_eq!(roles(&authority, &tokens[0]).await, reads());
     drop(issuer);
     for token in &tokens[1..3] {
@@ -271,7 +301,11 @@ async fn an_issuer_that_comes_late_is_found() {
     until(|| issuer.discoveries() == 1).await;
     assert_eq!(roles(&authority, &issuer.token(&reader())).await, NO_KEYS);
     issuer.behave(Behaviour::Good);
-    assert_eq!(roles(&authority, &issuer.token(&reader())).await, NO_KEYS, "it is too early to ask again");
+    assert_eq!(
+        roles(&authority, &issuer.token(&reader())).await,
+        NO_KEYS,
+        "it is too early to ask again"
+    );
     jump(REST).await;
     assert_eq!(roles(&authority, &issuer.token(&reader())).await, reads());
 }
@@ -317,8 +351,16 @@ async fn answers_that_are_not_believed() {
         // And the other way round: bad news do not replace good keys.
         issuer.behave(behaviour);
         jump(REST).await;
-        assert_eq!(roles(&authority, &issuer.token_of_key("invented", &reader())).await, UNKNOWN_KEY, "{behaviour:?}");
-        assert_eq!(roles(&authority, &issuer.token_es256(&reader())).await, reads(), "{behaviour:?}");
+        assert_eq!(
+            roles(&authority, &issuer.token_of_key("invented", &reader())).await,
+            UNKNOWN_KEY,
+            "{behaviour:?}"
+        );
+        assert_eq!(
+            roles(&authority, &issuer.token_es256(&reader())).await,
+            reads(),
+            "{behaviour:?}"
+        );
     }
 }
 
@@ -343,7 +385,8 @@ async fn a_slow_issuer_holds_up_nobody_else() {
     jump(Duration::from_secs(5)).await;
     assert_eq!(waiting.await.unwrap(), NO_KEYS);
 
-    // Later it has told its keys and is slow again: those who bear tokens of known keys do not wait.
+    // Later it has told its keys and is slow again: those who bear tokens of known keys do not
+    // wait.
     slow.behave(Behaviour::Good);
     jump(REST).await;
     assert_eq!(roles(&authority, &slow.token(&reader())).await, reads());
@@ -373,14 +416,20 @@ async fn a_token_is_checked_once_and_then_remembered() {
     // Not by its beginning, nor beyond five minutes, nor beyond its end, nor for another account.
     let (message, _) = token.rsplit_once('.').unwrap();
     let forged = format!("{message}.AAAA");
-    assert_eq!(roles(&authority, &forged).await, Err(TokenRefusal::Invalid(TokenError::SignatureMismatch)));
+    assert_eq!(
+        roles(&authority, &forged).await,
+        Err(TokenRefusal::Invalid(TokenError::SignatureMismatch))
+    );
     assert_eq!(authority.verifications(), 2);
     let shop = AccountName::parse("shop").unwrap();
     let later = SystemTime::now() + Duration::from_secs(5 * 60 + 1);
     assert_eq!(authority.roles(&token, &shop, later).await, reads());
     assert_eq!(authority.verifications(), 3);
     let much_later = SystemTime::now() + 2 * HOUR;
-    assert_eq!(authority.roles(&token, &shop, much_later).await, Err(TokenRefusal::Invalid(TokenError::Expired)));
+    assert_eq!(
+        authority.roles(&token, &shop, much_later).await,
+        Err(TokenRefusal::Invalid(TokenError::Expired))
+    );
     assert_eq!(roles_in(&authority, "bank", &token).await, reads());
     assert_eq!(authority.verifications(), 5);
 }
@@ -399,14 +448,19 @@ async fn keys_on_disk() {
         );
         TokenAuthority::new(&config(&toml))
     };
-    for (content, problem) in
-        [(None, "No such file"), (Some("{}"), "not a JSON object"), (Some("{\"keys\":[]}"), "no usable key")]
-    {
+    for (content, problem) in [
+        (None, "No such file"),
+        (Some("{}"), "not a JSON object"),
+        (Some("{\"keys\":[]}"), "no usable key"),
+    ] {
         if let Some(content) = content {
             write(content);
         }
         let error = open(&file).unwrap_err().to_string();
-        assert!(error.starts_with("auth.oidc.corp: jwks_file ") && error.contains(problem), "{error}");
+        assert!(
+            error.starts_with("auth.oidc.corp: jwks_file ") && error.contains(problem),
+            "{error}"
+        );
     }
 
     write(&issuer.key_set().to_string());
@@ -416,7 +470,11 @@ async fn keys_on_disk() {
     issuer.rotate();
     let new = issuer.token(&reader());
     write(&issuer.key_set().to_string());
-    assert_eq!(roles(&authority, &new).await, UNKNOWN_KEY, "the file is read when somebody says so");
+    assert_eq!(
+        roles(&authority, &new).await,
+        UNKNOWN_KEY,
+        "the file is read when somebody says so"
+    );
     authority.reload().unwrap();
     assert_eq!(roles(&authority, &new).await, reads());
     assert_eq!(roles(&authority, &old).await, UNKNOWN_KEY);
@@ -431,8 +489,13 @@ async fn keys_on_disk() {
 async fn certificates_that_cannot_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
-    let toml = format!("[auth.oidc.corp]\nissuer = \"https://id.example\"\nca_file = \"{}\"", file.display());
-    for content in [None, Some(""), Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")] {
+    let toml = format!(
+        "[auth.oidc.corp]\nissuer = \"https://id.example\"\nca_file = \"{}\"",
+        file.display()
+    );
+    for content in
+        [None, Some(""), Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")]
+    {
         if let Some(content) = content {
             fs::write(&file, content).unwrap();
         }
@@ -451,11 +514,17 @@ async fn an_emulator_believes_everybody() {
     assert_eq!(roles(&strict, &token).await, Err(TokenRefusal::IssuerNotTrusted));
     config.unsigned = true;
     let emulator = TokenAuthority::new(&config).unwrap();
-    assert_eq!(roles(&emulator, &token).await, Ok(vec![RoleAssignment { role: Role::Contributor, tables: None }]));
+    assert_eq!(
+        roles(&emulator, &token).await,
+        Ok(vec![RoleAssignment { role: Role::Contributor, tables: None }])
+    );
     let expired = issuer.token(&json!({"iss": tenant, "exp": 1}));
     assert_eq!(roles(&emulator, &expired).await, Err(TokenRefusal::Invalid(TokenError::Expired)));
     let forged = issuer.token_of_key("p256-1", &json!({"exp": 1}));
-    assert!(roles(&emulator, &forged).await.is_err(), "an issuer that is trusted is still held to its word");
+    assert!(
+        roles(&emulator, &forged).await.is_err(),
+        "an issuer that is trusted is still held to its word"
+    );
 }
 
 #[test]

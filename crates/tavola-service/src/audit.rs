@@ -1,8 +1,9 @@
-//! The catalogue held against the rows: what `tavola check` asks about the meaning of system tables.
+//! The catalogue held against the rows: what `tavola check` asks about the meaning of system
+//! tables.
 //!
-//! It gets every row of the system tables and the ids of all tables that have rows, and says what does not fit. It reads
-//! rows with the same functions as the service does. For `tavola repair` it also says what must be added to a folder in which
-//! rows were saved and their tables were not.
+//! It gets every row of the system tables and the ids of all tables that have rows, and says what
+//! does not fit. It reads rows with the same functions as the service does. For `tavola repair` it
+//! also says what must be added to a folder in which rows were saved and their tables were not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +39,8 @@ pub struct Audited {
     pub findings: Vec<String>,
     /// Tables that have rows and are not in the catalogue.
     unknown: Vec<TableId>,
-    /// What the counter of ids must be at least, if it is lower: an id must never be given out twice.
+    /// What the counter of ids must be at least, if it is lower: an id must never be given out
+    /// twice.
     next_id_needed: Option<u64>,
 }
 
@@ -56,11 +58,13 @@ impl Audited {
                 name.as_str()
             )
         };
-        let counter = self.next_id_needed.map(|next| format!("the counter of table ids goes on at {next}"));
+        let counter =
+            self.next_id_needed.map(|next| format!("the counter of table ids goes on at {next}"));
         self.unknown.iter().map(table).chain(counter).collect()
     }
 
-    /// Gives tables whose rows were saved and whose names were not a name, and lets no id be given out again.
+    /// Gives tables whose rows were saved and whose names were not a name, and lets no id be given
+    /// out again.
     ///
     /// # Errors
     /// If the store fails.
@@ -77,7 +81,8 @@ impl Audited {
 
     /// Whose a table of unknown name is: if there are several accounts, nothing says which.
     fn account_for_unknown(&self) -> AccountName {
-        let mut accounts: Vec<&str> = self.tables.values().map(|table| table.account.as_str()).collect();
+        let mut accounts: Vec<&str> =
+            self.tables.values().map(|table| table.account.as_str()).collect();
         accounts.sort_unstable();
         accounts.dedup();
         let only = if let [only] = accounts[..] { only } else { FALLBACK_ACCOUNT };
@@ -123,18 +128,23 @@ impl Audit {
     /// What was found; `with_rows` are the tables that have rows.
     #[must_use]
     pub fn finish(mut self, with_rows: impl Iterator<Item = TableId>) -> Audited {
-        let with_rows: BTreeSet<TableId> = with_rows.filter(|table| table.number() >= TableId::FIRST_USER).collect();
-        let unknown: Vec<TableId> = with_rows.into_iter().filter(|table| !self.tables.contains_key(table)).collect();
+        let with_rows: BTreeSet<TableId> =
+            with_rows.filter(|table| table.number() >= TableId::FIRST_USER).collect();
+        let unknown: Vec<TableId> =
+            with_rows.into_iter().filter(|table| !self.tables.contains_key(table)).collect();
         for table in &unknown {
             let number = table.number();
-            self.findings.push(format!("table {number} has rows, and is neither a living nor a dropped table"));
+            self.findings.push(format!(
+                "table {number} has rows, and is neither a living nor a dropped table"
+            ));
         }
         let next_id = self.next_id.unwrap_or(TableId::FIRST_USER);
         for (table, known) in &self.tables {
             if table.number() >= next_id {
                 let (number, account) = (table.number(), &known.account);
-                self.findings
-                    .push(format!("table {number} of {account} is not below {next_id}, the next id to give out"));
+                self.findings.push(format!(
+                    "table {number} of {account} is not below {next_id}, the next id to give out"
+                ));
             }
         }
         let ids = self.tables.keys().chain(&unknown).map(|table| table.number() + 1);
@@ -148,17 +158,26 @@ impl Audit {
         let (id, name) = if key.starts_with(TABLE_PREFIX) {
             let entry = catalog::read_table(row).map_err(|error| wrong(error.to_string()))?;
             if key.strip_prefix(TABLE_PREFIX) != Some(&*entry.name.folded()) {
-                return Err(wrong(format!("it stands under another name than its own, {:?}", entry.name.as_str())));
+                return Err(wrong(format!(
+                    "it stands under another name than its own, {:?}",
+                    entry.name.as_str()
+                )));
             }
             let unread = catalog::unread_policies(row, &entry);
             if !unread.is_empty() {
-                return Err(wrong(format!("properties of access policies that cannot be read: {}", unread.join(", "))));
+                return Err(wrong(format!(
+                    "properties of access policies that cannot be read: {}",
+                    unread.join(", ")
+                )));
             }
             (entry.id, Some(entry.name.as_str().to_owned()))
         } else if key.starts_with(DROPPED_PREFIX) {
             let id = catalog::read_dropped(row).map_err(|error| wrong(error.to_string()))?;
             if key != catalog::dropped_row_key(id).as_str() {
-                return Err(wrong(format!("it stands under another id than its own, {}", id.number())));
+                return Err(wrong(format!(
+                    "it stands under another id than its own, {}",
+                    id.number()
+                )));
             }
             (id, None)
         } else {
@@ -170,7 +189,9 @@ impl Audit {
         let table = AuditedTable { account: account.clone(), name };
         match self.tables.insert(id, table) {
             None => Ok(()),
-            Some(other) => Err(wrong(format!("its id {} is also that of {}", id.number(), words(&other)))),
+            Some(other) => {
+                Err(wrong(format!("its id {} is also that of {}", id.number(), words(&other))))
+            }
         }
     }
 
@@ -179,7 +200,11 @@ impl Audit {
         let wrong = |what: String| format!("the service properties of {account}: {what}");
         let read = properties::read_properties(row).map_err(|error| wrong(error.to_string()))?;
         let unread = properties::unread(row, &read);
-        if unread.is_empty() { Ok(()) } else { Err(wrong(format!("cannot be read: {}", unread.join(", ")))) }
+        if unread.is_empty() {
+            Ok(())
+        } else {
+            Err(wrong(format!("cannot be read: {}", unread.join(", "))))
+        }
     }
 
     fn counter_row(&mut self, row: &Row) -> Result<(), String> {

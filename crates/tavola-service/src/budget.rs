@@ -28,9 +28,9 @@ impl Rate {
         self.per_second > 0
     }
 
-    /// True if `amount` may be taken now by who has paid until then. A second can be saved up; who has nothing to pay
-    /// may take more than that at once and then waits until it is paid, so what is larger than the rate is slow, not
-    /// impossible.
+    /// True if `amount` may be taken now by who has paid until then. A second can be saved up; who
+    /// has nothing to pay may take more than that at once and then waits until it is paid, so what
+    /// is larger than the rate is slow, not impossible.
     pub(crate) fn admits(self, amount: u64, paid: PaidUntil, now: Duration) -> bool {
         let saved = nanoseconds(BURST).saturating_sub(self.cost(amount));
         !self.is_bounded() || paid.0 <= nanoseconds(now).saturating_add(saved)
@@ -44,18 +44,20 @@ impl Rate {
     /// The time that pays for it.
     fn cost(self, amount: u64) -> u64 {
         let second = u128::from(nanoseconds(Duration::from_secs(1)));
-        let cost = (u128::from(amount) * second).checked_div(u128::from(self.per_second)).unwrap_or_default();
+        let cost = (u128::from(amount) * second)
+            .checked_div(u128::from(self.per_second))
+            .unwrap_or_default();
         u64::try_from(cost).unwrap_or(u64::MAX)
     }
 }
 
-/// All that a budget remembers: the time until which what was taken is paid for, in nanoseconds of the same clock as
-/// every `now`. Once it has passed it says nothing any more.
+/// All that a budget remembers: the time until which what was taken is paid for, in nanoseconds of
+/// the same clock as every `now`. Once it has passed it says nothing any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct PaidUntil(u64);
 
-/// One budget that many may spend from at once. Time is an argument: the time since some moment before the bucket was
-/// made, which never goes back.
+/// One budget that many may spend from at once. Time is an argument: the time since some moment
+/// before the bucket was made, which never goes back.
 #[derive(Debug)]
 pub struct Bucket {
     rate: Rate,
@@ -87,9 +89,10 @@ impl Bucket {
 
     /// `amount` was spent, whether or not there was that much: who comes later pays for it.
     pub fn charge(&self, amount: u64, now: Duration) {
-        let _always_updates = self.paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_until| {
-            Some(self.rate.charged(amount, PaidUntil(paid_until), now).0)
-        });
+        let _always_updates =
+            self.paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_until| {
+                Some(self.rate.charged(amount, PaidUntil(paid_until), now).0)
+            });
     }
 }
 

@@ -1,15 +1,16 @@
 //! The catalogue: which tables an account has, their ids and their access policies.
 //!
-//! One partition per account in a system table. Two kinds of rows share it, so that dropping a table is one transaction:
-//! `t:{name}` is a living table under its folded name, `d:{id}` a dropped one whose rows are still to be reclaimed.
+//! One partition per account in a system table. Two kinds of rows share it, so that dropping a
+//! table is one transaction: `t:{name}` is a living table under its folded name, `d:{id}` a dropped
+//! one whose rows are still to be reclaimed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_core::transaction::Outcome;
 use tavola_core::{
-    AccessPolicy, AccountName, ETag, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
-    EntityView, Precondition, Refusal, RowKey, TableId, TableName, Timestamp,
+    AccessPolicy, AccountName, ETag, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
+    EntityOperation, EntityView, Precondition, Refusal, RowKey, TableId, TableName, Timestamp,
 };
 use tavola_store::{Row, Store, StoreError};
 use tokio::sync::Mutex;
@@ -26,8 +27,8 @@ pub(crate) const TABLE_PREFIX_END: &str = "t;";
 /// Where dropped tables stand; what follows is the id.
 pub(crate) const DROPPED_PREFIX: &str = "d:";
 
-/// Ids are taken from the store in blocks, so that creating a table costs one commit. Ids of a block that is not used up
-/// when the process ends are never given out.
+/// Ids are taken from the store in blocks, so that creating a table costs one commit. Ids of a
+/// block that is not used up when the process ends are never given out.
 const IDS_PER_BLOCK: u64 = 1024;
 /// A change of a table's row is repeated so often when others change it meanwhile.
 const ATTEMPTS_MAX: usize = 8;
@@ -59,14 +60,23 @@ impl Catalog {
     /// The catalogue kept in `store`; tables are remembered for `lease`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
-        Self { store, clock, free_ids: Mutex::new(0..0), remembered: Arc::new(RememberedTables::new(lease)) }
+        Self {
+            store,
+            clock,
+            free_ids: Mutex::new(0..0),
+            remembered: Arc::new(RememberedTables::new(lease)),
+        }
     }
 
     /// The table of that name, in whatever case, as a request on its entities needs it.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn find(&self, account: &AccountName, name: &TableName) -> Result<Option<Arc<TableEntry>>, StoreError> {
+    pub async fn find(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Option<Arc<TableEntry>>, StoreError> {
         let folded = name.folded();
         if let Some(entry) = self.remembered.recall(account, &folded) {
             return Ok(Some(entry));
@@ -83,7 +93,11 @@ impl Catalog {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn read(&self, account: &AccountName, name: &TableName) -> Result<Option<TableEntry>, StoreError> {
+    pub async fn read(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Option<TableEntry>, StoreError> {
         let row = self.store.get(&address(account, table_row_key(name))).await?;
         row.as_ref().map(read_table).transpose()
     }
@@ -92,7 +106,11 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Refusal::TableAlreadyExists`], or if the store fails.
-    pub async fn create(&self, account: &AccountName, name: &TableName) -> Result<(), ServiceError> {
+    pub async fn create(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<(), ServiceError> {
         let id = self.next_id().await?;
         let key = EntityKey::new(partition_key(account), table_row_key(name));
         let entity = table_record(name, id, &[]).into_entity(key)?;
@@ -106,11 +124,18 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Refusal::ResourceNotFound`], or if the store fails.
-    pub async fn drop_table(&self, account: &AccountName, name: &TableName) -> Result<TableId, ServiceError> {
+    pub async fn drop_table(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<TableId, ServiceError> {
         for _ in 0..ATTEMPTS_MAX {
             let entry = self.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
             let operations = vec![
-                EntityOperation::Delete(table_row_key(name), Precondition::Version(ETag::of(entry.version))),
+                EntityOperation::Delete(
+                    table_row_key(name),
+                    Precondition::Version(ETag::of(entry.version)),
+                ),
                 self.dropped(account, entry.id)?,
             ];
             match self.commit(account, operations).await? {
@@ -160,8 +185,13 @@ impl Catalog {
     ///
     /// # Errors
     /// If the store fails.
-    pub(crate) async fn forget(&self, account: &AccountName, ids: &[TableId]) -> Result<(), ServiceError> {
-        let delete = |id: &TableId| EntityOperation::Delete(dropped_row_key(*id), Precondition::Exists);
+    pub(crate) async fn forget(
+        &self,
+        account: &AccountName,
+        ids: &[TableId],
+    ) -> Result<(), ServiceError> {
+        let delete =
+            |id: &TableId| EntityOperation::Delete(dropped_row_key(*id), Precondition::Exists);
         if ids.is_empty() {
             return Ok(());
         }
@@ -186,12 +216,14 @@ impl Catalog {
         operations: Vec<EntityOperation>,
     ) -> Result<Result<Vec<Outcome>, Refusal>, StoreError> {
         let partition_key = partition_key(account);
-        let operations = operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
-        let transaction =
-            EntityGroupTransaction::new(operations).expect("the catalogue changes different rows of one partition");
+        let operations =
+            operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
+        let transaction = EntityGroupTransaction::new(operations)
+            .expect("the catalogue changes different rows of one partition");
         let (store, now) = (Arc::clone(&self.store), self.clock.now());
         let change = self.remembered.begin_change(account);
-        // In a task of its own: a client that goes away must not end the change before its outcome is known.
+        // In a task of its own: a client that goes away must not end the change before its outcome
+        // is known.
         let committed = tokio::spawn(async move {
             let _under_way = change;
             store.commit(TableId::CATALOG, &transaction, now).await
@@ -210,8 +242,8 @@ impl Catalog {
         Ok(TableId::new(number))
     }
 
-    /// Takes the next block from the store's counter. Any number of processes may do so at once: only one of them can
-    /// change the counter from the version that it read.
+    /// Takes the next block from the store's counter. Any number of processes may do so at once:
+    /// only one of them can change the counter from the version that it read.
     async fn reserve_ids(&self) -> Result<std::ops::Range<u64>, ServiceError> {
         let key = counter_key();
         let address = EntityAddress { table: TableId::SEQUENCES, key: key.clone() };
@@ -226,7 +258,8 @@ impl Catalog {
                 None => EntityOperation::Insert(entity),
             };
             let transaction = EntityGroupTransaction::single(key.partition_key.clone(), operation);
-            if self.store.commit(TableId::SEQUENCES, &transaction, self.clock.now()).await?.is_ok() {
+            if self.store.commit(TableId::SEQUENCES, &transaction, self.clock.now()).await?.is_ok()
+            {
                 return Ok(start..start + IDS_PER_BLOCK);
             }
         }
@@ -235,10 +268,15 @@ impl Catalog {
 }
 
 /// Lets ids go on at `next`, whatever was there.
-pub(crate) async fn set_counter(store: &dyn Store, next: u64, now: Timestamp) -> Result<(), ServiceError> {
+pub(crate) async fn set_counter(
+    store: &dyn Store,
+    next: u64,
+    now: Timestamp,
+) -> Result<(), ServiceError> {
     let key = counter_key();
     let entity = counter_record(next).into_entity(key.clone())?;
-    put(store, TableId::SEQUENCES, EntityOperation::Replace(entity, Precondition::None), key, now).await
+    put(store, TableId::SEQUENCES, EntityOperation::Replace(entity, Precondition::None), key, now)
+        .await
 }
 
 /// Adds a table whose rows are there already.
@@ -311,7 +349,8 @@ fn table_record(name: &TableName, id: TableId, policies: &[AccessPolicy]) -> Rec
 
 /// Reads a living table's row.
 pub(crate) fn read_table(row: &Row) -> Result<TableEntry, StoreError> {
-    let name = require(row, "Name", |value| text(value).and_then(|name| TableName::parse(name).ok()))?;
+    let name =
+        require(row, "Name", |value| text(value).and_then(|name| TableName::parse(name).ok()))?;
     let id = TableId::new(require(row, "Id", int64)? as u64);
     let policies = (0..).map_while(|index| read_policy(row, index)).collect();
     Ok(TableEntry { name, id, policies, version: row.timestamp() })
@@ -331,11 +370,13 @@ pub(crate) fn unread_policies(row: &Row, entry: &TableEntry) -> Vec<String> {
 fn read_policy(row: &dyn EntityView, index: usize) -> Option<AccessPolicy> {
     let id = row.property(&format!("Policy{index}")).and_then(text)?.to_owned();
     let at = |field: &str| row.property(&format!("Policy{index}{field}")).and_then(date_time);
-    let permission = row.property(&format!("Policy{index}Permission")).and_then(text).map(str::to_owned);
+    let permission =
+        row.property(&format!("Policy{index}Permission")).and_then(text).map(str::to_owned);
     Some(AccessPolicy { id, start: at("Start"), expiry: at("Expiry"), permission })
 }
 
-/// A dropped table's row. When it was dropped is for people: the time of day may have been set since.
+/// A dropped table's row. When it was dropped is for people: the time of day may have been set
+/// since.
 pub(crate) fn read_dropped(row: &Row) -> Result<TableId, StoreError> {
     require(row, "Id", int64).map(|id| TableId::new(id as u64))
 }

@@ -17,13 +17,15 @@ pub trait Clock: Debug + Send + Sync + 'static {
 
 /// The machine's clock, without its great jumps.
 ///
-/// Versions never fall. So a clock that shows the year 9991 for one moment would mark every Timestamp from then on. A
-/// process therefore takes the time of day from the machine only as long as it is within a day of what its own
-/// monotonic clock says; otherwise it goes by the latter until the machine's clock is back, or the process is started anew.
+/// Versions never fall. So a clock that shows the year 9991 for one moment would mark every
+/// Timestamp from then on. A process therefore takes the time of day from the machine only as long
+/// as it is within a day of what its own monotonic clock says; otherwise it goes by the latter
+/// until the machine's clock is back, or the process is started anew.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-/// A jump of more than this is not adopted, and a store that is ahead of the clock by more is not served unasked.
+/// A jump of more than this is not adopted, and a store that is ahead of the clock by more is not
+/// served unasked.
 pub const JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Clock for SystemClock {
@@ -37,7 +39,11 @@ impl Clock for SystemClock {
         if !is_told && HAS_JUMPED.swap(has_jumped, Ordering::Relaxed) != has_jumped {
             tell(has_jumped, machine);
         }
-        Timestamp::new(DateTime::from_unix(if has_jumped { BEGUN.time_of_day + steady } else { machine }))
+        Timestamp::new(DateTime::from_unix(if has_jumped {
+            BEGUN.time_of_day + steady
+        } else {
+            machine
+        }))
     }
 
     fn elapsed(&self) -> Duration {
@@ -60,7 +66,8 @@ fn time_of_day() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The time since this process began, with what the machine slept: a laptop that wakes up after a week has not jumped.
+/// The time since this process began, with what the machine slept: a laptop that wakes up after a
+/// week has not jumped.
 fn since_begun() -> Duration {
     match (BEGUN.uptime, uptime()) {
         (Some(begun), Some(now)) => now.saturating_sub(begun),
@@ -68,7 +75,8 @@ fn since_begun() -> Duration {
     }
 }
 
-/// How long the machine has been up, asleep or not; `None` where it does not tell. Unlike `Instant` it goes on in its sleep.
+/// How long the machine has been up, asleep or not; `None` where it does not tell. Unlike `Instant`
+/// it goes on in its sleep.
 fn uptime() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;
     let seconds: f64 = text.split(' ').next()?.parse().ok()?;

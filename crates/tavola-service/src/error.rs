@@ -13,7 +13,8 @@ pub enum ServiceError {
     /// The domain says no to one operation of a transaction, and so to all of it.
     #[error("operation {} refused: {:?}", .0.index, .0.refusal)]
     OperationRefused(FailedOperation),
-    /// More entities of the partition were asked for than its budget has; nothing was read or written.
+    /// More entities of the partition were asked for than its budget has; nothing was read or
+    /// written.
     #[error("the partition is over its budget")]
     PartitionOverBudget,
     /// The request's time is over, or nobody waits for its answer any more; it only read.

@@ -1,7 +1,8 @@
 //! What each request of the Table service means, in terms of a [`tavola_store::Store`].
 //!
-//! Speaks only core types: no wire format and no engine is known here. Tables, access policies and service properties
-//! are entities of system tables, so that every store carries them without knowing.
+//! Speaks only core types: no wire format and no engine is known here. Tables, access policies and
+//! service properties are entities of system tables, so that every store carries them without
+//! knowing.
 
 pub mod audit;
 pub mod budget;

@@ -1,9 +1,10 @@
 //! The budgets of partitions: how many entities of each may be asked for in a second.
 //!
-//! The number of partitions has no bound, and the memory here has: a partition that owes nothing says nothing and needs
-//! no place. At 2,000 entities a second one entity is paid for after half a millisecond, so few partitions owe something
-//! at a time. Where more of them meet than there are places, who owes least is forgotten: a budget can then be too
-//! generous for a moment, never too strict, and not for the partitions that spend most.
+//! The number of partitions has no bound, and the memory here has: a partition that owes nothing
+//! says nothing and needs no place. At 2,000 entities a second one entity is paid for after half a
+//! millisecond, so few partitions owe something at a time. Where more of them meet than there are
+//! places, who owes least is forgotten: a budget can then be too generous for a moment, never too
+//! strict, and not for the partitions that spend most.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -32,7 +33,8 @@ pub(crate) struct PartitionBudgets {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Debt {
-    /// The hash of the partition. Two that share 64 bits are not told apart, which nobody will live to see.
+    /// The hash of the partition. Two that share 64 bits are not told apart, which nobody will live
+    /// to see.
     partition: u64,
     paid: PaidUntil,
 }
@@ -68,9 +70,10 @@ impl PartitionBudgets {
         })
     }
 
-    /// These rows, in the order of their keys, were read of a table: who comes later to their partitions pays for them,
-    /// except for those that were taken before. Of whom nothing was taken could not be refused; such readers leave a
-    /// partition alone that is over its budget already, or they could pile up what it owes without end.
+    /// These rows, in the order of their keys, were read of a table: who comes later to their
+    /// partitions pays for them, except for those that were taken before. Of whom nothing was taken
+    /// could not be refused; such readers leave a partition alone that is over its budget already,
+    /// or they could pile up what it owes without end.
     pub(crate) fn charge(&self, rate: Rate, table: TableId, rows: &[Row], taken: usize) {
         if !rate.is_bounded() {
             return;
@@ -90,7 +93,8 @@ impl PartitionBudgets {
         let partition = self.hasher.hash_one(partition);
         let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
         // Nothing under this lock can panic half-way: poisoning would say nothing.
-        let mut set = sets[partition as usize % SETS].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set =
+            sets[partition as usize % SETS].lock().unwrap_or_else(PoisonError::into_inner);
         spend(paid_of(partition, &mut set))
     }
 }
@@ -180,7 +184,12 @@ mod tests {
     #[test]
     fn rows_that_were_read_are_paid_for_by_who_comes_later() {
         let (budgets, clock) = budgets();
-        budgets.charge(RATE, TABLE, &rows(&["a", "b", "b", "b", "b", "b", "b", "b", "b", "b", "b", "b"]), 0);
+        budgets.charge(
+            RATE,
+            TABLE,
+            &rows(&["a", "b", "b", "b", "b", "b", "b", "b", "b", "b", "b", "b"]),
+            0,
+        );
         assert_eq!(taken(&budgets, TABLE, "a"), 9);
         assert_eq!(taken(&budgets, TABLE, "b"), 0, "eleven were read");
         clock.set(200);
@@ -190,12 +199,17 @@ mod tests {
         assert_eq!(taken(&budgets, TABLE, "c"), 8, "what was taken before is not charged again");
         budgets.charge(RATE, TABLE, &rows(&["c"; 6]), 1);
         clock.set(700);
-        assert_eq!(taken(&budgets, TABLE, "c"), 0, "whoever took the last pays for all that it led to");
+        assert_eq!(
+            taken(&budgets, TABLE, "c"),
+            0,
+            "whoever took the last pays for all that it led to"
+        );
         clock.set(800);
         assert_eq!(taken(&budgets, TABLE, "c"), 1);
     }
 
-    /// Scans of a table are not refused. An hour of them must not close a partition for another four.
+    /// Scans of a table are not refused. An hour of them must not close a partition for another
+    /// four.
     #[test]
     fn who_cannot_be_refused_piles_up_no_debt() {
         let (budgets, clock) = budgets();
@@ -210,12 +224,15 @@ mod tests {
     #[test]
     fn without_a_bound_nothing_is_remembered() {
         let (budgets, _) = budgets();
-        assert!((0..1000).all(|_| budgets.take(Rate::UNBOUNDED, TABLE, &partition("p"), 100).is_ok()));
+        assert!(
+            (0..1000).all(|_| budgets.take(Rate::UNBOUNDED, TABLE, &partition("p"), 100).is_ok())
+        );
         budgets.charge(Rate::UNBOUNDED, TABLE, &rows(&["p"]), 0);
         assert!(budgets.sets.get().is_none(), "not even the memory for it is taken");
     }
 
-    /// More partitions owe something than there are places: the crowd is let in, the hot one is not forgotten.
+    /// More partitions owe something than there are places: the crowd is let in, the hot one is not
+    /// forgotten.
     #[test]
     fn a_crowd_does_not_fill_the_purse_of_a_hot_partition() {
         let (budgets, _) = budgets();
@@ -244,8 +261,11 @@ mod tests {
     #[test]
     fn a_budget_is_exact_among_threads() {
         let (budgets, _) = budgets();
-        let take =
-            || (0..1000).filter(|_| budgets.take(Rate::per_second(1000), TABLE, &partition("p"), 1).is_ok()).count();
+        let take = || {
+            (0..1000)
+                .filter(|_| budgets.take(Rate::per_second(1000), TABLE, &partition("p"), 1).is_ok())
+                .count()
+        };
         let taken: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()

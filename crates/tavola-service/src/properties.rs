@@ -1,5 +1,5 @@
-//! The service's properties, kept as one system entity per account, and remembered for a moment: every reply that a
-//! browser may see asks for the CORS rules.
+//! The service's properties, kept as one system entity per account, and remembered for a moment:
+//! every reply that a browser may see asks for the CORS rules.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use tavola_core::cors::CorsRule;
 use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChange};
 use tavola_core::{
-    AccountName, ETag, EdmRef, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, EntityView,
-    Precondition, ServiceProperties, TableId, Timestamp,
+    AccountName, ETag, EdmRef, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
+    EntityOperation, EntityView, Precondition, ServiceProperties, TableId, Timestamp,
 };
 use tavola_store::{Row, Store, StoreError};
 use tokio::time::Instant;
@@ -25,7 +25,8 @@ const NONE: &str = "";
 pub(crate) struct PropertiesStore {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// How long another process's change may go unseen. A change through this process is seen at once.
+    /// How long another process's change may go unseen. A change through this process is seen at
+    /// once.
     lease: Duration,
     /// One entry per account that was asked for: bounded by the accounts that exist.
     remembered: Mutex<HashMap<AccountName, (Instant, Arc<ServiceProperties>)>>,
@@ -36,7 +37,10 @@ impl PropertiesStore {
         Self { store, clock, lease, remembered: Mutex::default() }
     }
 
-    pub(crate) async fn get(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, StoreError> {
+    pub(crate) async fn get(
+        &self,
+        account: &AccountName,
+    ) -> Result<Arc<ServiceProperties>, StoreError> {
         if let Some(properties) = self.recall(account) {
             return Ok(properties);
         }
@@ -57,11 +61,16 @@ impl PropertiesStore {
             let changed = current.changed(change.clone());
             let entity = write_properties(&changed).into_entity(key(account))?;
             let operation = match version {
-                Some(version) => EntityOperation::Replace(entity, Precondition::Version(ETag::of(version))),
+                Some(version) => {
+                    EntityOperation::Replace(entity, Precondition::Version(ETag::of(version)))
+                }
                 None => EntityOperation::Insert(entity),
             };
             let transaction = EntityGroupTransaction::single(partition_key(account), operation);
-            let verdict = self.store.commit(TableId::SERVICE_PROPERTIES, &transaction, self.clock.now()).await;
+            let verdict = self
+                .store
+                .commit(TableId::SERVICE_PROPERTIES, &transaction, self.clock.now())
+                .await;
             self.forget(account);
             if verdict?.is_ok() {
                 return Ok(());
@@ -70,7 +79,10 @@ impl PropertiesStore {
         Err(StoreError::Contended.into())
     }
 
-    async fn read(&self, account: &AccountName) -> Result<(ServiceProperties, Option<Timestamp>), StoreError> {
+    async fn read(
+        &self,
+        account: &AccountName,
+    ) -> Result<(ServiceProperties, Option<Timestamp>), StoreError> {
         let address = EntityAddress { table: TableId::SERVICE_PROPERTIES, key: key(account) };
         match self.store.get(&address).await? {
             Some(row) => Ok((read_properties(&row)?, Some(row.timestamp()))),
@@ -171,7 +183,8 @@ fn read_retention(row: &Row, group: &str) -> Retention {
 }
 
 fn read_cors_rule(row: &Row, index: usize) -> Option<CorsRule> {
-    let list = |field: &str| row.property(&format!("Cors{index}{field}")).and_then(text).map(split_list);
+    let list =
+        |field: &str| row.property(&format!("Cors{index}{field}")).and_then(text).map(split_list);
     let max_age_seconds = match row.property(&format!("Cors{index}MaxAge"))? {
         EdmRef::Int64(seconds) => u32::try_from(seconds).ok()?,
         _ => return None,

@@ -1,4 +1,5 @@
-//! Pages: a plan's ranges read one after another until the page is full, the time is up, or nothing is left.
+//! Pages: a plan's ranges read one after another until the page is full, the time is up, or nothing
+//! is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,8 @@ pub(crate) struct Page {
     pub(crate) cost: Cost,
 }
 
-/// Reads one page of `plan`, at most `top` rows, from the continuation on. A page whose own time is over ends where it is;
-/// one whose request has to stop is given up.
+/// Reads one page of `plan`, at most `top` rows, from the continuation on. A page whose own time is
+/// over ends where it is; one whose request has to stop is given up.
 pub(crate) async fn read_page(
     store: &dyn Store,
     table: TableId,
@@ -101,13 +102,15 @@ impl PageReader<'_> {
                 range.start = next;
                 if self.is_full() {
                     self.page.next = match range.start {
-                        // The store names the row that it did not look at any more: no need to look for it again.
+                        // The store names the row that it did not look at any more: no need to look
+                        // for it again.
                         Cut::Before(key) => Some(key),
                         _ => self.first_key(std::iter::once(range).chain(ranges)).await?,
                     };
                     return Ok(());
                 }
-                // Between two steps others may go first, and whoever waits for this query may end it.
+                // Between two steps others may go first, and whoever waits for this query may end
+                // it.
                 tokio::task::yield_now().await;
             }
         }
@@ -115,7 +118,9 @@ impl PageReader<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.page.rows.len() >= self.rows_max || self.bytes_left == 0 || Instant::now() >= self.deadline
+        self.page.rows.len() >= self.rows_max
+            || self.bytes_left == 0
+            || Instant::now() >= self.deadline
     }
 
     /// Reads into the page; where to go on in the range, if it is not exhausted.
@@ -144,7 +149,8 @@ impl PageReader<'_> {
         let address = EntityAddress { table: self.table, key: key.clone() };
         let row = self.store.get(&address).await?;
         let rows_read = u64::from(row.is_some());
-        let wanted = |row: &Row| self.point_filter.as_mut().is_none_or(|filter| filter.accepts(row));
+        let wanted =
+            |row: &Row| self.point_filter.as_mut().is_none_or(|filter| filter.accepts(row));
         Ok(ScanPage { rows: row.into_iter().filter(wanted).collect(), rows_read, next: None })
     }
 
@@ -161,13 +167,17 @@ impl PageReader<'_> {
         }
     }
 
-    /// The key of the first row that is left, whether or not it will match: the token names an entity, and a page that
-    /// ends where nothing is left has none.
-    async fn first_key(&self, ranges: impl Iterator<Item = KeyRange>) -> Result<Option<EntityKey>, ServiceError> {
+    /// The key of the first row that is left, whether or not it will match: the token names an
+    /// entity, and a page that ends where nothing is left has none.
+    async fn first_key(
+        &self,
+        ranges: impl Iterator<Item = KeyRange>,
+    ) -> Result<Option<EntityKey>, ServiceError> {
         for mut range in ranges {
             loop {
                 self.check_stop()?;
-                let probe = Scan { rows_max: 1, read_max: 1, ..Scan::all(self.table, range.clone()) };
+                let probe =
+                    Scan { rows_max: 1, read_max: 1, ..Scan::all(self.table, range.clone()) };
                 let found = self.store.scan(&probe).await?;
                 if let Some(row) = found.rows.first() {
                     return Ok(Some(row.key()?));

@@ -14,14 +14,16 @@ use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::row_key;
 
-/// A request that found the table before it was dropped may still write to it. It cannot live longer than this, so a
-/// second purge after it leaves nothing behind. Counted from the first purge, which comes after the drop.
+/// A request that found the table before it was dropped may still write to it. It cannot live
+/// longer than this, so a second purge after it leaves nothing behind. Counted from the first
+/// purge, which comes after the drop.
 const LAST_WRITER: Duration = Duration::from_secs(60);
 /// While dropped tables wait for their last purge, they are looked at this often.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// What other processes dropped is looked for this often.
 const INTERVAL_OF_OTHERS: Duration = Duration::from_secs(60);
-/// Dropped tables that are read at a time, and forgotten together: as many as one transaction takes.
+/// Dropped tables that are read at a time, and forgotten together: as many as one transaction
+/// takes.
 const DROPPED_PER_PAGE: usize = TRANSACTION_OPERATIONS_MAX;
 
 /// Purges dropped tables and then forgets them.
@@ -48,7 +50,8 @@ impl Reclaimer {
         Self { store, clock, catalog, dropped, shared, purged: HashMap::new() }
     }
 
-    /// Works until it is cancelled. What was dropped before a restart is found again in the catalogue.
+    /// Works until it is cancelled. What was dropped before a restart is found again in the
+    /// catalogue.
     pub async fn run(mut self) {
         loop {
             let wait_for_writers = match self.pass().await {
@@ -70,8 +73,8 @@ impl Reclaimer {
     /// Purges everything that was dropped; how many tables still wait for their last writers.
     ///
     /// # Errors
-    /// If the store fails; what was not done is done by the next pass. A table whose rows are damaged fails alone: the
-    /// others are purged first.
+    /// If the store fails; what was not done is done by the next pass. A table whose rows are
+    /// damaged fails alone: the others are purged first.
     pub async fn pass(&mut self) -> Result<usize, ServiceError> {
         let mut start = Cut::Start;
         let mut waiting = 0;
@@ -85,11 +88,15 @@ impl Reclaimer {
 
     async fn next_account(&self, start: &Cut) -> Result<Option<PartitionKey>, StoreError> {
         let first = self.catalog_page(start.clone(), Cut::End, 1).await?.rows.pop();
-        let damaged = |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
-        first.map(|row| PartitionKey::new(row.partition_key().as_str()).map_err(damaged)).transpose()
+        let damaged =
+            |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
+        first
+            .map(|row| PartitionKey::new(row.partition_key().as_str()).map_err(damaged))
+            .transpose()
     }
 
-    /// Goes through all dropped tables of an account. The first damage that it meets is left in `damaged`.
+    /// Goes through all dropped tables of an account. The first damage that it meets is left in
+    /// `damaged`.
     async fn pass_account(
         &mut self,
         partition_key: &PartitionKey,
@@ -97,8 +104,12 @@ impl Reclaimer {
     ) -> Result<usize, ServiceError> {
         let Some(account) = AccountName::parse(partition_key.as_str()) else { return Ok(0) };
         // Dropped rows sort before living ones; no id begins with '~'.
-        let end = Cut::Before(EntityKey::new(partition_key.clone(), row_key(format!("{DROPPED_PREFIX}~"))));
-        let mut start = Some(Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX))));
+        let end = Cut::Before(EntityKey::new(
+            partition_key.clone(),
+            row_key(format!("{DROPPED_PREFIX}~")),
+        ));
+        let mut start =
+            Some(Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX))));
         let mut waiting = 0;
         while let Some(from) = start {
             let page = self.catalog_page(from, end.clone(), DROPPED_PER_PAGE).await?;
@@ -133,8 +144,15 @@ impl Reclaimer {
         }
     }
 
-    async fn catalog_page(&self, start: Cut, end: Cut, rows_max: usize) -> Result<ScanPage, StoreError> {
+    async fn catalog_page(
+        &self,
+        start: Cut,
+        end: Cut,
+        rows_max: usize,
+    ) -> Result<ScanPage, StoreError> {
         let range = KeyRange { start, end };
-        self.store.scan(&Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) }).await
+        self.store
+            .scan(&Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) })
+            .await
     }
 }

@@ -1,7 +1,8 @@
 //! System entities: reading and writing the rows that the service keeps for itself.
 
 use tavola_core::{
-    EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties, PropertyName, Refusal, RowKey,
+    EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties, PropertyName,
+    Refusal, RowKey,
 };
 use tavola_store::StoreError;
 
@@ -11,7 +12,8 @@ pub(crate) struct Record(Vec<(PropertyName, EdmValue)>);
 
 impl Record {
     pub(crate) fn set(&mut self, name: &str, value: EdmValue) -> &mut Self {
-        let name = PropertyName::new(name).expect("the service's own property names are identifiers");
+        let name =
+            PropertyName::new(name).expect("the service's own property names are identifiers");
         self.0.push((name, value));
         self
     }
@@ -34,7 +36,9 @@ impl Record {
 pub(crate) fn unread(row: &dyn EntityView, written: &Record) -> Vec<String> {
     let mut unread = Vec::new();
     row.visit(&mut |name, value| {
-        let same = |(written, kept): &(PropertyName, EdmValue)| name == *written.as_str() && kept.as_ref() == value;
+        let same = |(written, kept): &(PropertyName, EdmValue)| {
+            name == *written.as_str() && kept.as_ref() == value
+        };
         if !written.0.iter().any(same) {
             unread.push(name.to_string());
         }
@@ -55,7 +59,8 @@ pub(crate) fn partition_key(account: &tavola_core::AccountName) -> PartitionKey 
 /// A property that a system entity must have.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] if it is missing or of another type: somebody else wrote the row, or it is damaged.
+/// [`StoreError::Corrupt`] if it is missing or of another type: somebody else wrote the row, or it
+/// is damaged.
 pub(crate) fn require<'a, T>(
     row: &'a dyn EntityView,
     name: &str,

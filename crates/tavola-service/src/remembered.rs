@@ -1,9 +1,11 @@
-//! Tables that were looked up lately, so that a request on entities need not ask the store for its table.
+//! Tables that were looked up lately, so that a request on entities need not ask the store for its
+//! table.
 //!
-//! Exact for changes through this process: whoever begins after a drop was answered finds nothing remembered. A change
-//! takes its account's tables out before it commits, and while it is under way nothing is put in; a look-up that began
-//! before or during a change is not remembered either, because it may have read what was there before. What another
-//! process changes is seen when the lease ends.
+//! Exact for changes through this process: whoever begins after a drop was answered finds nothing
+//! remembered. A change takes its account's tables out before it commits, and while it is under way
+//! nothing is put in; a look-up that began before or during a change is not remembered either,
+//! because it may have read what was there before. What another process changes is seen when the
+//! lease ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +62,13 @@ impl RememberedTables {
         LookUp { changes: self.lock().changes, begun: Instant::now() }
     }
 
-    pub(crate) fn remember(&self, look_up: LookUp, account: &AccountName, folded: &str, entry: &Arc<TableEntry>) {
+    pub(crate) fn remember(
+        &self,
+        look_up: LookUp,
+        account: &AccountName,
+        folded: &str,
+        entry: &Arc<TableEntry>,
+    ) {
         let mut state = self.lock();
         if state.changes_under_way > 0 || state.changes != look_up.changes {
             return;
@@ -116,7 +124,12 @@ mod tests {
 
     fn entry(name: &str) -> Arc<TableEntry> {
         let name = TableName::parse(name).unwrap();
-        Arc::new(TableEntry { name, id: TableId::new(300), policies: Vec::new(), version: Timestamp::MIN })
+        Arc::new(TableEntry {
+            name,
+            id: TableId::new(300),
+            policies: Vec::new(),
+            version: Timestamp::MIN,
+        })
     }
 
     fn remembered() -> (Arc<RememberedTables>, AccountName) {
@@ -169,7 +182,12 @@ mod tests {
     async fn what_is_remembered_is_bounded() {
         let (tables, account) = remembered();
         for number in 0..TABLES_MAX {
-            tables.remember(tables.begin_look_up(), &account, &format!("t{number}"), &entry("People"));
+            tables.remember(
+                tables.begin_look_up(),
+                &account,
+                &format!("t{number}"),
+                &entry("People"),
+            );
         }
         let state = tables.lock();
         assert_eq!(state.count, state.tables[&account].len());

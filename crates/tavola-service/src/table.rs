@@ -8,8 +8,9 @@ use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, Grant,
-    Outcome, Refusal, ServiceProperties, TableId, TableName, TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey,
+    EntityOperation, Grant, Outcome, Refusal, ServiceProperties, TableId, TableName, TableReply,
+    TableRequest, Timestamp,
 };
 use tavola_store::{StopToken, Store, StoreError};
 use tokio::sync::Notify;
@@ -60,19 +61,32 @@ impl TableService {
         Self::with_lease(store, clock, LEASE, false)
     }
 
-    /// A service on `store` that other processes serve too. What they change is seen after `lease` at the latest, which
-    /// must be the same for all of them.
+    /// A service on `store` that other processes serve too. What they change is seen after `lease`
+    /// at the latest, which must be the same for all of them.
     #[must_use]
     pub fn shared(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
         Self::with_lease(store, clock, lease, true)
     }
 
-    fn with_lease(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration, is_shared: bool) -> Self {
+    fn with_lease(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        lease: Duration,
+        is_shared: bool,
+    ) -> Self {
         let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock), lease));
         let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock), lease);
         let partition_budgets = PartitionBudgets::new(Arc::clone(&clock));
         let lease_of_others = is_shared.then_some(lease);
-        Self { store, clock, catalog, properties, partition_budgets, dropped: Arc::default(), lease_of_others }
+        Self {
+            store,
+            clock,
+            catalog,
+            properties,
+            partition_budgets,
+            dropped: Arc::default(),
+            lease_of_others,
+        }
     }
 
     /// The background work that gives the space of dropped tables back; somebody must run it.
@@ -92,36 +106,55 @@ impl TableService {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, StoreError> {
+    pub async fn properties(
+        &self,
+        account: &AccountName,
+    ) -> Result<Arc<ServiceProperties>, StoreError> {
         self.properties.get(account).await
     }
 
-    /// The access policies of a table; none if there is no such table, which must not be told to strangers.
+    /// The access policies of a table; none if there is no such table, which must not be told to
+    /// strangers.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn policies(&self, account: &AccountName, table: &TableName) -> Result<Vec<AccessPolicy>, StoreError> {
-        Ok(self.catalog.find(account, table).await?.map(|entry| entry.policies.clone()).unwrap_or_default())
+    pub async fn policies(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+    ) -> Result<Vec<AccessPolicy>, StoreError> {
+        Ok(self
+            .catalog
+            .find(account, table)
+            .await?
+            .map(|entry| entry.policies.clone())
+            .unwrap_or_default())
     }
 
     /// Carries out one request that the grant permits. A query is cut to the grant's keys.
     ///
     /// # Errors
     /// The domain's refusal, or the store's trouble.
-    pub async fn execute(&self, grant: &Grant, request: TableRequest) -> Result<Answer, ServiceError> {
+    pub async fn execute(
+        &self,
+        grant: &Grant,
+        request: TableRequest,
+    ) -> Result<Answer, ServiceError> {
         self.execute_within(grant, Rate::UNBOUNDED, request, &StopToken::default()).await
     }
 
-    /// The same, as long as no partition of the account is asked for more entities than `entities` allows. A point
-    /// request counts one, a transaction its operations, whether or not they succeed; a query of one partition counts
-    /// what it returned and one at least. A query of several partitions is not held up, because where it will read is
-    /// not known before; what it returned counts in each of them that is not over its budget already.
+    /// The same, as long as no partition of the account is asked for more entities than `entities`
+    /// allows. A point request counts one, a transaction its operations, whether or not they
+    /// succeed; a query of one partition counts what it returned and one at least. A query of
+    /// several partitions is not held up, because where it will read is not known before; what it
+    /// returned counts in each of them that is not over its budget already.
     ///
-    /// A query ends soon after `stop` is due, also within the store. Other requests are bounded by what they name.
+    /// A query ends soon after `stop` is due, also within the store. Other requests are bounded by
+    /// what they name.
     ///
     /// # Errors
-    /// [`ServiceError::PartitionOverBudget`] before any entity is read or written, [`ServiceError::Stopped`], and those
-    /// of [`Self::execute`].
+    /// [`ServiceError::PartitionOverBudget`] before any entity is read or written,
+    /// [`ServiceError::Stopped`], and those of [`Self::execute`].
     pub async fn execute_within(
         &self,
         grant: &Grant,
@@ -136,8 +169,12 @@ impl TableService {
             TableRequest::GetTable(name) => self.get_table(account, &name).await,
             TableRequest::DeleteTable(name) => self.delete_table(account, &name).await,
             TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
-            TableRequest::SetPolicies(name, policies) => self.set_policies(account, &name, &policies).await,
-            TableRequest::GetEntity(table, key) => self.get_entity(account, entities, &table, key).await,
+            TableRequest::SetPolicies(name, policies) => {
+                self.set_policies(account, &name, &policies).await
+            }
+            TableRequest::GetEntity(table, key) => {
+                self.get_entity(account, entities, &table, key).await
+            }
             TableRequest::QueryEntities(table, query) => {
                 self.query_entities(grant, entities, &table, &query, stop).await
             }
@@ -149,8 +186,12 @@ impl TableService {
                 self.transact(account, entities, &table, transaction).await
             }
             TableRequest::GetServiceProperties => self.get_properties(account).await,
-            TableRequest::SetServiceProperties(change) => self.set_properties(account, &change).await,
-            TableRequest::GetServiceStats => Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time()))),
+            TableRequest::SetServiceProperties(change) => {
+                self.set_properties(account, &change).await
+            }
+            TableRequest::GetServiceStats => {
+                Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time())))
+            }
             TableRequest::GetMetadata => self.get_metadata(account, stop).await,
             TableRequest::Misaddressed(table, what) => {
                 self.open(account, &table).await.and_then(|_| Err(what.refusal().into()))
@@ -158,7 +199,11 @@ impl TableService {
         }
     }
 
-    async fn create_table(&self, account: &AccountName, name: TableName) -> Result<Answer, ServiceError> {
+    async fn create_table(
+        &self,
+        account: &AccountName,
+        name: TableName,
+    ) -> Result<Answer, ServiceError> {
         self.catalog.create(account, &name).await?;
         Ok(Answer::free(TableReply::TableCreated(name)))
     }
@@ -171,7 +216,11 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         let (filter, from) = tables_query::over_catalog(account, query);
         let page = self.read_catalog(&filter, query.top, from.as_ref(), stop).await?;
-        let names = page.rows.iter().map(|row| Ok(read_table(row)?.name)).collect::<Result<_, StoreError>>()?;
+        let names = page
+            .rows
+            .iter()
+            .map(|row| Ok(read_table(row)?.name))
+            .collect::<Result<_, StoreError>>()?;
         let next = page.next.and_then(|key| tables_query::name_of(&key));
         Ok(Answer { reply: TableReply::Tables { names, next }, cost: page.cost })
     }
@@ -186,12 +235,20 @@ impl TableService {
         read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from, stop).await
     }
 
-    async fn get_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+    async fn get_table(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Answer, ServiceError> {
         let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Table(entry.name)))
     }
 
-    async fn delete_table(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+    async fn delete_table(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Answer, ServiceError> {
         self.catalog.drop_table(account, name).await?;
         self.dropped.notify_one();
         if let Some(lease) = self.lease_of_others {
@@ -201,7 +258,11 @@ impl TableService {
         Ok(Answer::free(TableReply::TableDeleted))
     }
 
-    async fn get_policies(&self, account: &AccountName, name: &TableName) -> Result<Answer, ServiceError> {
+    async fn get_policies(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Answer, ServiceError> {
         let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Policies(entry.policies)))
     }
@@ -216,7 +277,11 @@ impl TableService {
         Ok(Answer::free(TableReply::PoliciesSet))
     }
 
-    async fn open(&self, account: &AccountName, name: &TableName) -> Result<Arc<TableEntry>, ServiceError> {
+    async fn open(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<Arc<TableEntry>, ServiceError> {
         Ok(self.catalog.find(account, name).await?.ok_or(Refusal::TableNotFound)?)
     }
 
@@ -229,7 +294,11 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         let table = self.open(account, name).await?;
         self.partition_budgets.take(entities, table.id, &key.partition_key, 1)?;
-        let row = self.store.get(&EntityAddress { table: table.id, key }).await?.ok_or(Refusal::EntityNotFound)?;
+        let row = self
+            .store
+            .get(&EntityAddress { table: table.id, key })
+            .await?
+            .ok_or(Refusal::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
         Ok(Answer { reply: TableReply::Entity(table.name.clone(), Box::new(row)), cost })
     }
@@ -244,15 +313,28 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         let table = self.open(grant.account(), name).await?;
         let plan = plan(query.filter.as_ref()).within(grant.key_range());
-        let sole_partition = if entities.is_bounded() { plan.sole_partition().cloned() } else { None };
+        let sole_partition =
+            if entities.is_bounded() { plan.sole_partition().cloned() } else { None };
         if let Some(partition_key) = &sole_partition {
             self.partition_budgets.take(entities, table.id, partition_key, 1)?;
         }
-        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), stop).await?;
-        self.partition_budgets.charge(entities, table.id, &page.rows, usize::from(sole_partition.is_some()));
-        let next = page.next.map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
+        let page =
+            read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), stop).await?;
+        self.partition_budgets.charge(
+            entities,
+            table.id,
+            &page.rows,
+            usize::from(sole_partition.is_some()),
+        );
+        let next = page.next.map(|key| Continuation {
+            partition_key: key.partition_key,
+            row_key: Some(key.row_key),
+        });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
-        Ok(Answer { reply: TableReply::Entities { table: table.name.clone(), entities, next }, cost: page.cost })
+        Ok(Answer {
+            reply: TableReply::Entities { table: table.name.clone(), entities, next },
+            cost: page.cost,
+        })
     }
 
     async fn write(
@@ -262,7 +344,8 @@ impl TableService {
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<Answer, ServiceError> {
-        let (table, mut replies) = self.commit(account, entities, name, transaction).await.map_err(as_single)?;
+        let (table, mut replies) =
+            self.commit(account, entities, name, transaction).await.map_err(as_single)?;
         let reply = replies.pop().expect("a transaction of one operation has one outcome");
         Ok(Answer::free(TableReply::Written(table, reply)))
     }
@@ -286,10 +369,22 @@ impl TableService {
         transaction: EntityGroupTransaction,
     ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
         let table = self.open(account, name).await.map_err(as_first_operation)?;
-        self.partition_budgets.take(entities, table.id, transaction.partition_key(), transaction.operations().len())?;
-        let verdict = self.store.commit_for(account.as_str(), table.id, &transaction, self.clock.now()).await?;
+        self.partition_budgets.take(
+            entities,
+            table.id,
+            transaction.partition_key(),
+            transaction.operations().len(),
+        )?;
+        let verdict = self
+            .store
+            .commit_for(account.as_str(), table.id, &transaction, self.clock.now())
+            .await?;
         let outcomes = verdict.map_err(ServiceError::OperationRefused)?;
-        assert_eq!(outcomes.len(), transaction.operations().len(), "a store answers every operation");
+        assert_eq!(
+            outcomes.len(),
+            transaction.operations().len(),
+            "a store answers every operation"
+        );
         let (partition_key, operations) = transaction.into_parts();
         let replies = operations.into_iter().zip(outcomes).map(|(operation, outcome)| {
             let inserted = |timestamp: Timestamp, new: tavola_core::NewEntity| {
@@ -298,7 +393,9 @@ impl TableService {
                 OperationReply::Inserted(Entity { key, timestamp, properties })
             };
             match (operation, outcome) {
-                (EntityOperation::Insert(new), Outcome::Written(timestamp)) => inserted(timestamp, new),
+                (EntityOperation::Insert(new), Outcome::Written(timestamp)) => {
+                    inserted(timestamp, new)
+                }
                 (_, Outcome::Written(timestamp)) => OperationReply::Updated(timestamp),
                 (_, Outcome::Deleted) => OperationReply::Deleted,
             }
@@ -321,9 +418,16 @@ impl TableService {
     }
 
     /// The schema of the first page of tables: the document has no continuation.
-    async fn get_metadata(&self, account: &AccountName, stop: &StopToken) -> Result<Answer, ServiceError> {
-        let Answer { reply, cost } = self.query_tables(account, &TablesQuery::default(), stop).await?;
-        let TableReply::Tables { names, .. } = reply else { unreachable!("query_tables answers with tables") };
+    async fn get_metadata(
+        &self,
+        account: &AccountName,
+        stop: &StopToken,
+    ) -> Result<Answer, ServiceError> {
+        let Answer { reply, cost } =
+            self.query_tables(account, &TablesQuery::default(), stop).await?;
+        let TableReply::Tables { names, .. } = reply else {
+            unreachable!("query_tables answers with tables")
+        };
         Ok(Answer { reply: TableReply::Metadata(names), cost })
     }
 }

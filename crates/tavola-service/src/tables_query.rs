@@ -7,9 +7,12 @@ use tavola_core::{AccountName, EdmValue, EntityKey, Filter};
 use crate::catalog::{TABLE_PREFIX, TABLE_PREFIX_END};
 use crate::record::{partition_key, row_key};
 
-/// The filter and continuation that a query over tables means in the catalogue. Names compare without case, so that a
-/// prefix range finds a table whatever case it was created in.
-pub(crate) fn over_catalog(account: &AccountName, query: &TablesQuery) -> (Filter, Option<Continuation>) {
+/// The filter and continuation that a query over tables means in the catalogue. Names compare
+/// without case, so that a prefix range finds a table whatever case it was created in.
+pub(crate) fn over_catalog(
+    account: &AccountName,
+    query: &TablesQuery,
+) -> (Filter, Option<Continuation>) {
     let mut conditions = vec![
         compare("PartitionKey", Comparison::Equal, account.as_str().to_owned()),
         compare("RowKey", Comparison::GreaterOrEqual, TABLE_PREFIX.to_owned()),
@@ -29,19 +32,26 @@ pub(crate) fn name_of(key: &EntityKey) -> Option<String> {
 }
 
 fn compare(property: &str, comparison: Comparison, constant: String) -> Filter {
-    Filter::Compare { property: property.to_owned(), comparison, constant: EdmValue::String(constant) }
+    Filter::Compare {
+        property: property.to_owned(),
+        comparison,
+        constant: EdmValue::String(constant),
+    }
 }
 
 fn on_row_key(filter: &Filter) -> Filter {
     match filter {
         Filter::Compare { property, comparison, constant } if property == "TableName" => {
             let constant = match constant {
-                EdmValue::String(name) => EdmValue::String(format!("{TABLE_PREFIX}{}", name.to_ascii_lowercase())),
+                EdmValue::String(name) => {
+                    EdmValue::String(format!("{TABLE_PREFIX}{}", name.to_ascii_lowercase()))
+                }
                 other => other.clone(),
             };
             Filter::Compare { property: "RowKey".to_owned(), comparison: *comparison, constant }
         }
-        // A table has no other property, and what the catalogue keeps beside the name is nobody's business.
+        // A table has no other property, and what the catalogue keeps beside the name is nobody's
+        // business.
         Filter::Compare { .. } | Filter::Property(_) => Filter::Constant(false),
         Filter::Constant(truth) => Filter::Constant(*truth),
         Filter::And(all) => Filter::And(all.iter().map(on_row_key).collect()),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::{
-    AccessPolicy, AccountName, Cut, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, EntityView, Grant,
-    KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName,
-    TableRequest,
+    AccessPolicy, AccountName, Cut, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation,
+    EntityView, Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName,
+    RowKey, TableId, TableName, TableRequest,
 };
 use tavola_service::{Audit, Audited, SystemClock, TableService};
 use tavola_store::{MemoryStore, Scan, Store};
@@ -20,7 +20,12 @@ async fn written() -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     let service = TableService::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock));
     let account = AccountName::parse("shop").unwrap();
-    let policy = AccessPolicy { id: "p1".to_owned(), start: None, expiry: None, permission: Some("r".to_owned()) };
+    let policy = AccessPolicy {
+        id: "p1".to_owned(),
+        start: None,
+        expiry: None,
+        permission: Some("r".to_owned()),
+    };
     for request in [
         TableRequest::CreateTable(table("Orders")),
         TableRequest::CreateTable(table("Old")),
@@ -56,12 +61,17 @@ async fn audited(store: &MemoryStore, with_rows: &[u64]) -> Audited {
 
 /// Writes a system row as a defect would.
 async fn put(store: &MemoryStore, table: TableId, row_key: &str, values: &[(&str, EdmValue)]) {
-    let partition_key = PartitionKey::new(if table == TableId::SEQUENCES { "table" } else { "shop" }).unwrap();
-    let named = |(name, value): &(&str, EdmValue)| (PropertyName::new(*name).unwrap(), value.clone());
+    let partition_key =
+        PartitionKey::new(if table == TableId::SEQUENCES { "table" } else { "shop" }).unwrap();
+    let named =
+        |(name, value): &(&str, EdmValue)| (PropertyName::new(*name).unwrap(), value.clone());
     let properties = Properties::new(values.iter().map(named).collect()).unwrap();
     let key = EntityKey::new(partition_key.clone(), RowKey::new(row_key).unwrap());
     let (_, entity) = NewEntity::new(key, properties).unwrap();
-    let write = EntityGroupTransaction::single(partition_key, EntityOperation::Replace(entity, Precondition::None));
+    let write = EntityGroupTransaction::single(
+        partition_key,
+        EntityOperation::Replace(entity, Precondition::None),
+    );
     store.commit(table, &write, tavola_core::Timestamp::MIN).await.unwrap().unwrap();
 }
 
@@ -83,18 +93,46 @@ async fn what_does_not_fit_is_named() {
     use EdmValue::{Int64, String as Text};
     let name = |text: &str| ("Name", Text(text.to_owned()));
     for (table, row_key, values, expected) in [
-        (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(256))], "its id 256 is also that of"),
-        (TableId::CATALOG, "t:second", vec![name("Other"), ("Id", Int64(258))], "under another name"),
-        (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(99_999))], "not below 1280"),
+        (
+            TableId::CATALOG,
+            "t:second",
+            vec![name("Second"), ("Id", Int64(256))],
+            "its id 256 is also that of",
+        ),
+        (
+            TableId::CATALOG,
+            "t:second",
+            vec![name("Other"), ("Id", Int64(258))],
+            "under another name",
+        ),
+        (
+            TableId::CATALOG,
+            "t:second",
+            vec![name("Second"), ("Id", Int64(99_999))],
+            "not below 1280",
+        ),
         (TableId::CATALOG, "t:second", vec![name("Second")], "no usable property Id"),
-        (TableId::CATALOG, "t:second", vec![name("Second"), ("Id", Int64(258)), ("Policy1", Int64(1))], "Policy1"),
+        (
+            TableId::CATALOG,
+            "t:second",
+            vec![name("Second"), ("Id", Int64(258)), ("Policy1", Int64(1))],
+            "Policy1",
+        ),
         (TableId::SERVICE_PROPERTIES, "table", vec![], "the service properties of shop"),
-        (TableId::SEQUENCES, "id", vec![("Next", Int64(256))], "table 256 of shop is not below 256"),
+        (
+            TableId::SEQUENCES,
+            "id",
+            vec![("Next", Int64(256))],
+            "table 256 of shop is not below 256",
+        ),
     ] {
         let store = written().await;
         put(&store, table, row_key, &values).await;
         let (_, findings) = audit(&store, &[]).await;
-        assert!(findings.iter().any(|finding| finding.contains(expected)), "{expected}: {findings:?}");
+        assert!(
+            findings.iter().any(|finding| finding.contains(expected)),
+            "{expected}: {findings:?}"
+        );
     }
 }
 
@@ -104,7 +142,11 @@ async fn rows_without_a_table_get_one() {
     let store = MemoryStore::new();
     let found = audited(&store, &[256, 5000]).await;
     assert_eq!(found.amendments().len(), 3, "{:?}", found.amendments());
-    assert!(found.amendments()[1].contains("Recovered5000 of devstoreaccount1"), "{:?}", found.amendments());
+    assert!(
+        found.amendments()[1].contains("Recovered5000 of devstoreaccount1"),
+        "{:?}",
+        found.amendments()
+    );
     found.amend(&store, tavola_core::Timestamp::MIN).await.unwrap();
     let again = audited(&store, &[256, 5000]).await;
     assert_eq!((again.tables.len(), &again.findings), (2, &Vec::new()));
@@ -113,7 +155,10 @@ async fn rows_without_a_table_get_one() {
     let service = TableService::new(Arc::clone(&store), Arc::new(SystemClock));
     let grant = Grant::owner(AccountName::parse("devstoreaccount1").unwrap());
     service.execute(&grant, TableRequest::CreateTable(table("Next"))).await.unwrap();
-    let key = EntityKey::new(PartitionKey::new("devstoreaccount1").unwrap(), RowKey::new("t:next").unwrap());
+    let key = EntityKey::new(
+        PartitionKey::new("devstoreaccount1").unwrap(),
+        RowKey::new("t:next").unwrap(),
+    );
     let address = tavola_core::EntityAddress { table: TableId::CATALOG, key };
     let row = store.get(&address).await.unwrap().unwrap();
     assert_eq!(row.property("Id"), Some(tavola_core::EdmRef::Int64(5001)));

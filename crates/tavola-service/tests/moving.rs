@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::{
-    AccessPolicy, AccountName, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, EntityView,
-    Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, TableName,
-    TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
+    EntityOperation, EntityView, Grant, KeyRange, NewEntity, PartitionKey, Precondition,
+    Properties, PropertyName, RowKey, TableId, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_service::moving::{Course, Digest, MoveError, Moved, Watch, copy, unfinished_copy};
 use tavola_service::{Clock, SystemClock, TableService};
-use tavola_store::{Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{
+    Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict,
+};
 
 /// Of the table that has more than one page.
 const MANY: i32 = 2_300;
@@ -40,10 +42,15 @@ fn write(name: &str, partition_key: &str, row_key: &str, value: i32) -> TableReq
     let key = EntityKey::new(partition_key.clone(), RowKey::new(row_key).unwrap());
     let value = (PropertyName::new("N").unwrap(), EdmValue::Int32(value));
     let (_, entity) = NewEntity::new(key, Properties::new(vec![value]).unwrap()).unwrap();
-    TableRequest::Write(table(name), partition_key, EntityOperation::Replace(entity, Precondition::None))
+    TableRequest::Write(
+        table(name),
+        partition_key,
+        EntityOperation::Replace(entity, Precondition::None),
+    )
 }
 
-/// Three living tables, one of them with policies and one empty, a dropped one with rows, and service properties.
+/// Three living tables, one of them with policies and one empty, a dropped one with rows, and
+/// service properties.
 async fn source() -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     let service = service(&store);
@@ -57,7 +64,12 @@ async fn source() -> Arc<MemoryStore> {
     for n in 0..MANY {
         ask(&service, write("Many", &format!("p{}", n % 7), &format!("r{n:05}"), n)).await;
     }
-    let policy = AccessPolicy { id: "p1".to_owned(), start: None, expiry: None, permission: Some("r".to_owned()) };
+    let policy = AccessPolicy {
+        id: "p1".to_owned(),
+        start: None,
+        expiry: None,
+        permission: Some("r".to_owned()),
+    };
     ask(&service, TableRequest::SetPolicies(table("Orders"), vec![policy])).await;
     ask(&service, TableRequest::SetServiceProperties(ServicePropertiesChange::default())).await;
     ask(&service, TableRequest::DeleteTable(table("Gone"))).await;
@@ -109,9 +121,15 @@ async fn everything_is_moved_as_it_is() {
     let moved = copy(&*from, &*to, "the source", None, &SystemClock, &mut seen).await.unwrap();
     assert_same(&*from, &*to, &moved).await;
     let names: Vec<&str> = moved.tables.iter().map(|table| table.name.as_str()).collect();
-    assert_eq!(names, ["Orders", "Empty", "Many", "counter of table ids", "service properties", "catalogue"]);
+    assert_eq!(
+        names,
+        ["Orders", "Empty", "Many", "counter of table ids", "service properties", "catalogue"]
+    );
     let all: u64 = moved.tables.iter().map(|table| table.source.rows).sum();
-    assert_eq!(seen.parts, [("reading the source", None), ("copying", Some(all)), ("verifying", Some(all))]);
+    assert_eq!(
+        seen.parts,
+        [("reading the source", None), ("copying", Some(all)), ("verifying", Some(all))]
+    );
     assert_eq!(seen.rows, [all; 3]);
 
     let (before, after) = (service(&from), service(&to));
@@ -140,11 +158,15 @@ async fn versions_of_the_future_are_rewritten() {
     let (from, to) = (source().await, Arc::new(MemoryStore::new()));
     let future = Timestamp::new(tavola_core::DateTime::parse("9991-01-01T00:00:00Z").unwrap());
     let rows_before = rows(&*from, only(&from, "Orders").await).await;
-    let TableRequest::Write(_, partition_key, operation) = write("Orders", "p0", "r0", 7) else { panic!("a write") };
+    let TableRequest::Write(_, partition_key, operation) = write("Orders", "p0", "r0", 7) else {
+        panic!("a write")
+    };
     let transaction = EntityGroupTransaction::single(partition_key, operation);
     from.commit(only(&from, "Orders").await, &transaction, future).await.unwrap().unwrap();
     let now = SystemClock.now();
-    let moved = copy(&*from, &*to, "the source", Some(now), &SystemClock, &mut Seen::default()).await.unwrap();
+    let moved = copy(&*from, &*to, "the source", Some(now), &SystemClock, &mut Seen::default())
+        .await
+        .unwrap();
     assert!(moved.different().next().is_none(), "{moved:?}");
     let copied = rows(&*to, only(&to, "Orders").await).await;
     assert_eq!(copied.len(), rows_before.len());
@@ -164,7 +186,8 @@ async fn versions_of_the_future_are_rewritten() {
 /// The id of a table.
 async fn only(store: &Arc<MemoryStore>, name: &str) -> TableId {
     let catalogue = rows(&**store, TableId::CATALOG).await;
-    let row = catalogue.iter().find(|row| row.row_key().as_str() == format!("t:{}", name.to_lowercase()));
+    let row =
+        catalogue.iter().find(|row| row.row_key().as_str() == format!("t:{}", name.to_lowercase()));
     match row.and_then(|row| row.property("Id")) {
         Some(tavola_core::EdmRef::Int64(id)) => TableId::new(id as u64),
         other => panic!("{other:?}"),
@@ -181,7 +204,11 @@ struct CutShort {
 
 impl CutShort {
     fn new() -> Self {
-        Self { store: MemoryStore::new(), imports_left: AtomicUsize::new(0), rows_written: AtomicUsize::new(0) }
+        Self {
+            store: MemoryStore::new(),
+            imports_left: AtomicUsize::new(0),
+            rows_written: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -265,7 +292,10 @@ async fn nothing_else_is_touched() {
     // A store with a catalogue of its own.
     let other = source().await;
     let error = moved(&*from, &*other).await.unwrap_err();
-    assert!(matches!(&error, MoveError::NotEmpty(what) if what == "table Orders of shop"), "{error}");
+    assert!(
+        matches!(&error, MoveError::NotEmpty(what) if what == "table Orders of shop"),
+        "{error}"
+    );
     assert_eq!(unfinished_copy(&*other).await.unwrap(), None);
 
     // A copy that was begun from another store.
@@ -278,7 +308,10 @@ async fn nothing_else_is_touched() {
     assert!(matches!(moved(&*from, &to).await, Err(MoveError::OtherCopy(_))));
     // And nobody copies from half of a store.
     let error = moved(&to, &MemoryStore::new()).await.unwrap_err();
-    assert!(matches!(&error, MoveError::SourceUnfinished(source) if source == "the source"), "{error}");
+    assert!(
+        matches!(&error, MoveError::SourceUnfinished(source) if source == "the source"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -300,7 +333,10 @@ async fn a_difference_is_found_and_keeps_the_mark() {
     let different: Vec<String> = result.different().map(ToString::to_string).collect();
     assert_eq!(different, ["table Orders of shop"]);
     let orders = &result.tables[0];
-    assert_eq!((orders.source.rows, orders.target.map(|digest: Digest| digest.rows)), (20, Some(21)));
+    assert_eq!(
+        (orders.source.rows, orders.target.map(|digest: Digest| digest.rows)),
+        (20, Some(21))
+    );
     assert!(unfinished_copy(&to).await.unwrap().is_some(), "nobody may serve it");
 }
 
@@ -312,8 +348,16 @@ async fn a_row_in_the_way_ends_the_copy() {
     to.imports_left.store(usize::MAX, Ordering::SeqCst);
     let last = rows(&*from, TableId::new(TableId::FIRST_USER)).await.pop().unwrap();
     let key = last.key().unwrap();
-    let other = Row::encode(&key.partition_key, &key.row_key, &Properties::new(Vec::new()).unwrap(), SystemClock.now());
+    let other = Row::encode(
+        &key.partition_key,
+        &key.row_key,
+        &Properties::new(Vec::new()).unwrap(),
+        SystemClock.now(),
+    );
     to.import(TableId::new(TableId::FIRST_USER), &[other]).await.unwrap();
     let error = moved(&*from, &to).await.unwrap_err();
-    assert!(matches!(&error, MoveError::Occupied { table, .. } if table == "table Orders of shop"), "{error}");
+    assert!(
+        matches!(&error, MoveError::Occupied { table, .. } if table == "table Orders of shop"),
+        "{error}"
+    );
 }

@@ -1,4 +1,5 @@
-//! A page ends at 5 s and at its bytes, and the next one goes on exactly there. Time is paused, never slept.
+//! A page ends at 5 s and at its bytes, and the next one goes on exactly there. Time is paused,
+//! never slept.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,8 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{Fixture, name};
 use tavola_core::{
-    EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties,
-    PropertyName, RowKey, TableId, TableRequest, Timestamp,
+    EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
+    PartitionKey, Properties, PropertyName, RowKey, TableId, TableRequest, Timestamp,
 };
 use tavola_store::{MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict};
 
@@ -56,7 +57,8 @@ async fn a_query_stops_after_five_seconds_and_goes_on_where_it_stopped() {
     for partition in ["a", "b", "c", "d"] {
         fixture.insert("table", &format!("{partition}/1"), 1).await.unwrap();
     }
-    let filter = "PartitionKey eq 'a' or PartitionKey eq 'b' or PartitionKey eq 'c' or PartitionKey eq 'd'";
+    let filter =
+        "PartitionKey eq 'a' or PartitionKey eq 'b' or PartitionKey eq 'c' or PartitionKey eq 'd'";
     let (first, next, _) = fixture.query("table", filter, None, None).await.unwrap();
     assert_eq!(first, ["a/1", "b/1", "c/1"], "three scans end at six seconds");
     let next = next.expect("a page that ran out of time has a successor");
@@ -71,7 +73,8 @@ async fn a_page_of_large_entities_ends_at_its_bytes() {
     fixture.create("table").await.unwrap();
     for row in 0..12 {
         let (partition_key, new) = large_entity(&format!("{row:02}"));
-        let insert = TableRequest::Write(name("table"), partition_key, EntityOperation::Insert(new));
+        let insert =
+            TableRequest::Write(name("table"), partition_key, EntityOperation::Insert(new));
         fixture.ask(insert).await.unwrap();
     }
     let (keys, sizes) = fixture.query_all("table", "", None).await;
@@ -81,7 +84,8 @@ async fn a_page_of_large_entities_ends_at_its_bytes() {
 }
 
 fn large_entity(row: &str) -> (PartitionKey, NewEntity) {
-    let chunk = |n: usize| (PropertyName::new(format!("p{n}")).unwrap(), EdmValue::Binary(vec![7; 65_536]));
+    let chunk =
+        |n: usize| (PropertyName::new(format!("p{n}")).unwrap(), EdmValue::Binary(vec![7; 65_536]));
     let properties = Properties::new((0..15).map(chunk).collect()).unwrap();
     let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new(row).unwrap());
     NewEntity::new(key, properties).unwrap()

@@ -1,5 +1,5 @@
-//! What may be asked of one partition in a second: what counts, who is refused, and that a refusal reads and writes
-//! nothing. The clock is turned, never waited for.
+//! What may be asked of one partition in a second: what counts, who is refused, and that a refusal
+//! reads and writes nothing. The clock is turned, never waited for.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,8 @@ use tavola_core::filter::parse::parse;
 use tavola_core::grant::{Permissions, TableSignature};
 use tavola_core::request::EntityQuery;
 use tavola_core::{
-    EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, Refusal, TableId, TableReply, TableRequest,
+    EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, Refusal, TableId,
+    TableReply, TableRequest,
 };
 use tavola_service::{Rate, ServiceError};
 use tavola_store::{MemoryStore, StopToken};
@@ -45,7 +46,11 @@ impl Server {
         self.ask_as(&self.fixture.owner(), request).await
     }
 
-    async fn ask_as(&self, grant: &Grant, request: TableRequest) -> Result<TableReply, ServiceError> {
+    async fn ask_as(
+        &self,
+        grant: &Grant,
+        request: TableRequest,
+    ) -> Result<TableReply, ServiceError> {
         let _before = self.watch.take();
         let answer = self
             .fixture
@@ -66,7 +71,9 @@ impl Server {
             Ok(_) => "ok".to_owned(),
             Err(ServiceError::PartitionOverBudget) => "busy".to_owned(),
             Err(ServiceError::Refused(refusal)) => format!("{refusal:?}"),
-            Err(ServiceError::OperationRefused(failed)) => format!("{} {:?}", failed.index, failed.refusal),
+            Err(ServiceError::OperationRefused(failed)) => {
+                format!("{} {:?}", failed.index, failed.refusal)
+            }
             Err(other) => panic!("{other}"),
         }
     }
@@ -110,11 +117,17 @@ fn transaction(partition: &str, operations: usize) -> TableRequest {
         let (partition_key, new) = new_entity(&format!("{partition}/{row:02}"), 2);
         (partition_key, EntityOperation::Merge(new, Precondition::None))
     });
-    TableRequest::Transaction(name("table"), EntityGroupTransaction::new(operations.collect()).unwrap())
+    TableRequest::Transaction(
+        name("table"),
+        EntityGroupTransaction::new(operations.collect()).unwrap(),
+    )
 }
 
 fn query(filter: &str, top: Option<usize>) -> TableRequest {
-    TableRequest::QueryEntities(name("table"), EntityQuery { filter: parse(filter).unwrap(), top, from: None })
+    TableRequest::QueryEntities(
+        name("table"),
+        EntityQuery { filter: parse(filter).unwrap(), top, from: None },
+    )
 }
 
 #[tokio::test]
@@ -133,7 +146,12 @@ async fn a_point_request_counts_one_whether_or_not_it_succeeds() {
         assert_eq!(server.outcome(request.clone()).await, expected, "{request:?}");
     }
     assert_eq!(server.left("p").await, ENTITIES - 8);
-    for request in [get("p/00"), write("p/new", "insert"), transaction("p", 1), query("PartitionKey eq 'p'", None)] {
+    for request in [
+        get("p/00"),
+        write("p/new", "insert"),
+        transaction("p", 1),
+        query("PartitionKey eq 'p'", None),
+    ] {
         assert_eq!(server.outcome(request.clone()).await, "busy", "{request:?}");
     }
     assert_eq!(server.left("q").await, ENTITIES, "another partition has its own");
@@ -150,7 +168,11 @@ async fn a_transaction_counts_its_operations() {
     assert_eq!(server.outcome(transaction("p", 3)).await, "ok", "a refusal costs nothing");
     assert_eq!(server.left("p").await, 0);
     server.next_second();
-    assert_eq!(server.outcome(transaction("p", 20)).await, "ok", "larger than the rate: slow, not impossible");
+    assert_eq!(
+        server.outcome(transaction("p", 20)).await,
+        "ok",
+        "larger than the rate: slow, not impossible"
+    );
     server.next_second();
     assert_eq!(server.left("p").await, 0);
     server.next_second();
@@ -232,7 +254,11 @@ async fn what_is_no_entity_has_no_partition() {
         assert_eq!(server.outcome(missing.clone()).await, "TableNotFound");
     }
     let other = TableRequest::GetEntity(name("other"), entity_key("p/00"));
-    assert_eq!(server.outcome(other).await, "EntityNotFound", "the same key in another table is another partition");
+    assert_eq!(
+        server.outcome(other).await,
+        "EntityNotFound",
+        "the same key in another table is another partition"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! The service's own rules, on the reference store and on one that loses races, forgets to answer and delays.
+//! The service's own rules, on the reference store and on one that loses races, forgets to answer
+//! and delays.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,8 +14,8 @@ use tavola_core::filter::plan::AccessClass;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::request::Continuation;
 use tavola_core::{
-    AccessPolicy, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, KeyRange, Precondition, Refusal,
-    TableId, TableReply, TableRequest,
+    AccessPolicy, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, KeyRange,
+    Precondition, Refusal, TableId, TableReply, TableRequest,
 };
 use tavola_store::{MemoryStore, Row, Scan};
 use tavola_testkit::faulty_store::{Faults, FaultyStore};
@@ -72,9 +73,10 @@ async fn tables_are_created_once_whatever_their_case(fixture: Fixture) {
     let reply = fixture.ask(TableRequest::GetTable(name("mytable"))).await.unwrap();
     assert!(matches!(reply, TableReply::Table(table) if table.as_str() == "MyTable"));
     assert_eq!(fixture.tables("", None, None).await, (vec!["MyTable".to_owned()], None));
-    // On the faulty store an unknown first attempt makes "already exists" a success, so this is asked of a name that
-    // certainly exists and with another case.
-    let again = fixture.service.execute(&fixture.owner(), TableRequest::CreateTable(name("mytable"))).await;
+    // On the faulty store an unknown first attempt makes "already exists" a success, so this is
+    // asked of a name that certainly exists and with another case.
+    let again =
+        fixture.service.execute(&fixture.owner(), TableRequest::CreateTable(name("mytable"))).await;
     assert!(again.is_err());
     assert_eq!(fixture.tables("", None, None).await.0, ["MyTable"]);
 }
@@ -154,7 +156,10 @@ async fn operations_on_entities(fixture: Fixture) {
         .await;
     assert!(stale.is_err());
     assert_eq!(fixture.get("table", "p/r").await.unwrap().0, 2);
-    assert_eq!(fixture.write("table", "p/x", replace(Precondition::Exists), 1).await, Err(Refusal::EntityNotFound));
+    assert_eq!(
+        fixture.write("table", "p/x", replace(Precondition::Exists), 1).await,
+        Err(Refusal::EntityNotFound)
+    );
     fixture.write("table", "p/x", replace(Precondition::None), 7).await.unwrap();
     assert_eq!(fixture.get("table", "p/x").await.unwrap().0, 7);
     fixture.delete("table", "p/x", Precondition::Exists).await.unwrap();
@@ -217,7 +222,12 @@ async fn plans_read_only_what_they_must(fixture: Fixture) {
     for (filter, class, read, returned) in [
         ("PartitionKey eq 'p01' and RowKey eq 'r003'", AccessClass::Point, 1, 1),
         ("PartitionKey eq 'p01' and RowKey eq 'nope'", AccessClass::Point, 0, 0),
-        ("PartitionKey eq 'p01' and RowKey ge 'r003' and RowKey lt 'r006'", AccessClass::RowRange, 3, 3),
+        (
+            "PartitionKey eq 'p01' and RowKey ge 'r003' and RowKey lt 'r006'",
+            AccessClass::RowRange,
+            3,
+            3,
+        ),
         ("PartitionKey eq 'p01' and Value eq 7", AccessClass::PartitionScan, 25, 1),
         ("PartitionKey ge 'p03'", AccessClass::PartitionRange, 50, 50),
         (
@@ -230,7 +240,11 @@ async fn plans_read_only_what_they_must(fixture: Fixture) {
     ] {
         let (keys, next, cost) = fixture.query("table", filter, None, None).await.unwrap();
         assert_eq!((keys.len(), next), (returned, None), "{filter}");
-        assert_eq!((cost.class, cost.rows_read, cost.rows_returned), (Some(class), read, returned as u64), "{filter}");
+        assert_eq!(
+            (cost.class, cost.rows_read, cost.rows_returned),
+            (Some(class), read, returned as u64),
+            "{filter}"
+        );
     }
 }
 
@@ -255,7 +269,11 @@ async fn properties_keep_what_is_not_changed(fixture: Fixture) {
     };
     let change = ServicePropertiesChange { cors: Some(vec![rule.clone()]), ..Default::default() };
     fixture.ask(TableRequest::SetServiceProperties(change)).await.unwrap();
-    let logging = tavola_core::properties::Logging { version: "1.0".into(), read: true, ..Default::default() };
+    let logging = tavola_core::properties::Logging {
+        version: "1.0".into(),
+        read: true,
+        ..Default::default()
+    };
     let change = ServicePropertiesChange { logging: Some(logging.clone()), ..Default::default() };
     fixture.ask(TableRequest::SetServiceProperties(change)).await.unwrap();
     let mut stored = read().await;
@@ -267,7 +285,9 @@ async fn properties_keep_what_is_not_changed(fixture: Fixture) {
     let none = ServicePropertiesChange { cors: Some(vec![]), ..Default::default() };
     fixture.ask(TableRequest::SetServiceProperties(none)).await.unwrap();
     let reply = fixture.ask(TableRequest::GetServiceProperties).await.unwrap();
-    assert!(matches!(reply, TableReply::ServiceProperties(now) if now.cors.is_empty() && now.logging.read));
+    assert!(
+        matches!(reply, TableReply::ServiceProperties(now) if now.cors.is_empty() && now.logging.read)
+    );
 }
 
 async fn dropped_tables_are_reclaimed(fixture: Fixture) {
@@ -276,7 +296,11 @@ async fn dropped_tables_are_reclaimed(fixture: Fixture) {
     assert_eq!(rows_of(&fixture, first_table).await, 10);
     let before = rows_of(&fixture, TableId::CATALOG).await;
     fixture.drop_table("table").await.unwrap();
-    assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before, "the living row gave way to a dropped one");
+    assert_eq!(
+        rows_of(&fixture, TableId::CATALOG).await,
+        before,
+        "the living row gave way to a dropped one"
+    );
     let mut reclaimer = fixture.service.reclaimer();
     assert_eq!(pass(&mut reclaimer).await, 1, "the last writer may still come");
     assert_eq!(rows_of(&fixture, first_table).await, 0);
@@ -285,8 +309,9 @@ async fn dropped_tables_are_reclaimed(fixture: Fixture) {
     assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
 }
 
-/// The wait for the last writers was once measured by the time of day: a clock that was set back by a day kept a dropped
-/// table for a day, and one that was set forward left what the last writers wrote for ever.
+/// The wait for the last writers was once measured by the time of day: a clock that was set back by
+/// a day kept a dropped table for a day, and one that was set forward left what the last writers
+/// wrote for ever.
 async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) {
     for jump_seconds in [-86_400, 86_400] {
         fill(&fixture, 1, 10).await;
@@ -295,14 +320,23 @@ async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) 
         let mut reclaimer = fixture.service.reclaimer();
         assert_eq!(pass(&mut reclaimer).await, 1);
         fixture.clock.jump_seconds(jump_seconds);
-        assert_eq!(pass(&mut reclaimer).await, 1, "after a jump of {jump_seconds} s the last writer may still come");
+        assert_eq!(
+            pass(&mut reclaimer).await,
+            1,
+            "after a jump of {jump_seconds} s the last writer may still come"
+        );
         fixture.clock.advance_seconds(61);
-        assert_eq!(pass(&mut reclaimer).await, 0, "after a jump of {jump_seconds} s the last writer is gone");
+        assert_eq!(
+            pass(&mut reclaimer).await,
+            0,
+            "after a jump of {jump_seconds} s the last writer is gone"
+        );
         assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
     }
 }
 
-/// Once only the first hundred were looked at, and with all of them gone nobody came back for the rest.
+/// Once only the first hundred were looked at, and with all of them gone nobody came back for the
+/// rest.
 #[tokio::test]
 async fn ten_thousand_dropped_tables_are_reclaimed() {
     const TABLES: usize = 10_000;
@@ -316,7 +350,11 @@ async fn ten_thousand_dropped_tables_are_reclaimed() {
         fixture.drop_table(&table).await.unwrap();
     }
     let mut reclaimer = fixture.service.reclaimer();
-    assert_eq!(pass(&mut reclaimer).await, TABLES, "each is purged, and its last writers may still come");
+    assert_eq!(
+        pass(&mut reclaimer).await,
+        TABLES,
+        "each is purged, and its last writers may still come"
+    );
     fixture.clock.advance_seconds(61);
     assert_eq!(pass(&mut reclaimer).await, 0);
     assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before, "each is forgotten");

@@ -1,4 +1,5 @@
-//! A store is told whose write it carries out, so that it can share its places out between accounts.
+//! A store is told whose write it carries out, so that it can share its places out between
+//! accounts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -60,5 +61,8 @@ async fn every_write_of_an_entity_names_its_account() {
     fixture.create("table").await.unwrap();
     fixture.insert("table", "p/1", 1).await.unwrap();
     fixture.insert("table", "p/1", 1).await.unwrap_err();
-    assert_eq!(*store.tenants.lock().unwrap(), [fixture.account.as_str(), fixture.account.as_str()]);
+    assert_eq!(
+        *store.tenants.lock().unwrap(),
+        [fixture.account.as_str(), fixture.account.as_str()]
+    );
 }

@@ -1,25 +1,31 @@
 //! What a commit does, once for all stores that read the rows of a transaction before they write.
 
-use tavola_core::{Change, EntityGroupTransaction, EntityOperation, FailedOperation, Timestamp, decide};
+use tavola_core::{
+    Change, EntityGroupTransaction, EntityOperation, FailedOperation, Timestamp, decide,
+};
 
 use crate::encoding::Row;
 use crate::error::StoreError;
 
-/// The version of the next commit: above `last`, the highest that the store has given out, and not below the clock.
+/// The version of the next commit: above `last`, the highest that the store has given out, and not
+/// below the clock.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] if there is none, because a clock once stood at the end of the year 9999.
+/// [`StoreError::Unavailable`] if there is none, because a clock once stood at the end of the year
+/// 9999.
 pub fn next_version(now: Timestamp, last: Timestamp) -> Result<Timestamp, StoreError> {
     let next = Timestamp::next_after(now, last);
     if next > last {
         return Ok(next);
     }
-    let reason = "no version is left: the clock stands, or once stood, at the end of the year 9999".to_owned();
+    let reason = "no version is left: the clock stands, or once stood, at the end of the year 9999"
+        .to_owned();
     Err(StoreError::Unavailable { reason, source: None })
 }
 
-/// Decides every operation of a transaction on the rows that `read` finds: all changes, or the first refusal. `read` is
-/// called in the order of operations, with the index of each that depends on its row.
+/// Decides every operation of a transaction on the rows that `read` finds: all changes, or the
+/// first refusal. `read` is called in the order of operations, with the index of each that depends
+/// on its row.
 ///
 /// # Errors
 /// What `read` fails with.

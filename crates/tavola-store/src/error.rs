@@ -6,7 +6,8 @@ use std::error::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Too many writers wanted the same rows, or the queue is full; nothing was written. Asking again may help.
+    /// Too many writers wanted the same rows, or the queue is full; nothing was written. Asking
+    /// again may help.
     #[error("too many writers at once")]
     Contended,
     /// The engine cannot serve now; nothing was written.
@@ -18,7 +19,8 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// There is no room for more; nothing was written. What is there can be read, and room can be made.
+    /// There is no room for more; nothing was written. What is there can be read, and room can be
+    /// made.
     #[error("there is no room for more: {reason}")]
     Full {
         /// What a person should read.
@@ -34,7 +36,10 @@ pub enum StoreError {
 
 impl StoreError {
     /// [`StoreError::Unavailable`] from an engine's error.
-    pub fn unavailable(reason: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn unavailable(
+        reason: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
         Self::Unavailable { reason: reason.into(), source: Some(source.into()) }
     }
 }

@@ -11,12 +11,15 @@ use crate::store::Store;
 ///
 /// # What an import guarantees
 ///
-/// - **Nothing is overwritten.** Where a row stands, it must be the very row that is brought; otherwise the import is
-///   refused. So it can be repeated after any failure, and only what is missing is written.
+/// - **Nothing is overwritten.** Where a row stands, it must be the very row that is brought;
+///   otherwise the import is refused. So it can be repeated after any failure, and only what is
+///   missing is written.
 /// - **Durable** when it returns.
-/// - **Versions go on.** Later commits to the partitions of the rows get versions above those that were brought.
+/// - **Versions go on.** Later commits to the partitions of the rows get versions above those that
+///   were brought.
 ///
-/// It is no transaction: after a failure any part of the rows may be there. Nobody else may write to the table meanwhile.
+/// It is no transaction: after a failure any part of the rows may be there. Nobody else may write
+/// to the table meanwhile.
 #[async_trait]
 pub trait Import: Store {
     /// Writes those of the rows that are missing. Each key occurs once among them.
@@ -35,7 +38,8 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What is to be done about a row where `standing` is stored under its key: true if it must be written.
+/// What is to be done about a row where `standing` is stored under its key: true if it must be
+/// written.
 ///
 /// # Errors
 /// [`ImportError::Occupied`] if it is another.

@@ -6,9 +6,10 @@
 //! RowKey        UTF-8 with remapped lead bytes, to the end
 //! ```
 //!
-//! Byte order is the order of the service: UTF-8 bytes order as UTF-16 code units once the lead bytes EE and EF stand
-//! above F4 ([`tavola_core::key::lead_rank`]), and no legal key has a byte below 0x20, so that 0x00 ends a PartitionKey
-//! before any longer one begins. Encoded bytes never exceed F6; FF is above all of them.
+//! Byte order is the order of the service: UTF-8 bytes order as UTF-16 code units once the lead
+//! bytes EE and EF stand above F4 ([`tavola_core::key::lead_rank`]), and no legal key has a byte
+//! below 0x20, so that 0x00 ends a PartitionKey before any longer one begins. Encoded bytes never
+//! exceed F6; FF is above all of them.
 
 use std::borrow::Cow;
 
@@ -21,7 +22,8 @@ use crate::error::StoreError;
 const TABLE_BYTES: usize = 8;
 /// Ends a PartitionKey; as the last byte of a bound it means "just after this RowKey".
 const PARTITION_END: u8 = 0x00;
-/// The smallest byte above [`PARTITION_END`]: after all rows of the partition, before any longer PartitionKey.
+/// The smallest byte above [`PARTITION_END`]: after all rows of the partition, before any longer
+/// PartitionKey.
 const AFTER_PARTITION: u8 = 0x01;
 /// No key of the table reaches it.
 const AFTER_TABLE: u8 = 0xFF;
@@ -50,14 +52,17 @@ pub fn encode_partition(table: TableId, partition_key: &PartitionKey) -> Vec<u8>
     out
 }
 
-/// A bound for byte keys: a key stands behind the cut exactly if its bytes are equal to the bound or above it.
+/// A bound for byte keys: a key stands behind the cut exactly if its bytes are equal to the bound
+/// or above it.
 #[must_use]
 pub fn encode_cut(table: TableId, cut: &Cut) -> Vec<u8> {
     let (mut out, last) = match cut {
         Cut::Start => return table.number().to_be_bytes().to_vec(),
         Cut::Before(key) => return encode_key(table, &key.partition_key, &key.row_key),
         Cut::After(key) => (encode_key(table, &key.partition_key, &key.row_key), PARTITION_END),
-        Cut::AfterPartition(partition_key) => (encode_unterminated(table, partition_key), AFTER_PARTITION),
+        Cut::AfterPartition(partition_key) => {
+            (encode_unterminated(table, partition_key), AFTER_PARTITION)
+        }
         Cut::End => (table.number().to_be_bytes().to_vec(), AFTER_TABLE),
     };
     out.push(last);
@@ -76,7 +81,8 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().map(lead_rank));
 }
 
-/// The bytes of one key's text alone, for engines that keep the keys of an entity apart. Their order is the service's.
+/// The bytes of one key's text alone, for engines that keep the keys of an entity apart. Their
+/// order is the service's.
 #[must_use]
 pub fn encode_text(text: &str) -> Vec<u8> {
     text.bytes().map(lead_rank).collect()
@@ -133,7 +139,8 @@ fn get_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
         return None;
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
-        // Plain UTF-8 is what was written unless it has a lead byte that encoding would have replaced.
+        // Plain UTF-8 is what was written unless it has a lead byte that encoding would have
+        // replaced.
         let remapped = bytes.iter().any(|&byte| lead_rank(byte) != byte);
         return (!remapped).then_some(Cow::Borrowed(text));
     }
@@ -156,8 +163,12 @@ fn unrank(byte: u8) -> Option<u8> {
 /// # Errors
 /// [`StoreError::Corrupt`] if they break a rule of keys.
 pub fn entity_key(partition_key: &str, row_key: &str) -> Result<EntityKey, StoreError> {
-    let corrupt = |error| StoreError::Corrupt(format!("key {partition_key:?}, {row_key:?}: {error}"));
-    let checked = (PartitionKey::new(partition_key).map_err(corrupt)?, RowKey::new(row_key).map_err(corrupt)?);
+    let corrupt =
+        |error| StoreError::Corrupt(format!("key {partition_key:?}, {row_key:?}: {error}"));
+    let checked = (
+        PartitionKey::new(partition_key).map_err(corrupt)?,
+        RowKey::new(row_key).map_err(corrupt)?,
+    );
     Ok(EntityKey::new(checked.0, checked.1))
 }
 

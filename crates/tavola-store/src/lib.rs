@@ -1,8 +1,8 @@
-//! The seam under the service: the [`Store`] trait with its contract, its errors, the encoding of entities, and
-//! [`MemoryStore`], the reference that a reader can follow.
+//! The seam under the service: the [`Store`] trait with its contract, its errors, the encoding of
+//! entities, and [`MemoryStore`], the reference that a reader can follow.
 //!
-//! Deliberately absent: any engine, any wire format, and any meaning. What an operation does is decided by
-//! [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
+//! Deliberately absent: any engine, any wire format, and any meaning. What an operation does is
+//! decided by [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
 
 pub mod decision;
 pub mod encoding;

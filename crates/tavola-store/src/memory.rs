@@ -6,7 +6,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 use tavola_core::{
-    Change, Cut, EntityAddress, EntityGroupTransaction, EntityOperation, EntityView, TableId, Timestamp,
+    Change, Cut, EntityAddress, EntityGroupTransaction, EntityOperation, EntityView, TableId,
+    Timestamp,
 };
 
 use crate::decision::{decide_all, next_version};
@@ -55,7 +56,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    // A panic under the lock leaves no half-written state: changes are applied only after all were decided and encoded.
+    // A panic under the lock leaves no half-written state: changes are applied only after all were
+    // decided and encoded.
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,12 +69,18 @@ impl MemoryStore {
 
 impl State {
     fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        let (partition_key, row_key) = (address.key.partition_key.as_str(), address.key.row_key.as_str());
+        let (partition_key, row_key) =
+            (address.key.partition_key.as_str(), address.key.row_key.as_str());
         let value = self.rows.get(&encode_address(address));
         value.map(|value| Row::new(partition_key, row_key, value)).transpose()
     }
 
-    fn range(&self, table: TableId, start: &Cut, end: &Cut) -> impl Iterator<Item = (&Vec<u8>, &Box<[u8]>)> {
+    fn range(
+        &self,
+        table: TableId,
+        start: &Cut,
+        end: &Cut,
+    ) -> impl Iterator<Item = (&Vec<u8>, &Box<[u8]>)> {
         let (start, end) = (encode_cut(table, start), encode_cut(table, end));
         // BTreeMap panics on a range that ends before it starts; to a caller it is merely empty.
         let end = end.max(start.clone());
@@ -125,8 +133,11 @@ impl State {
 
     /// Removes some rows of a table; true if more may be left.
     fn purge_some(&mut self, table: TableId) -> bool {
-        let keys: Vec<Vec<u8>> =
-            self.range(table, &Cut::Start, &Cut::End).take(PURGE_ROWS_MAX).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<Vec<u8>> = self
+            .range(table, &Cut::Start, &Cut::End)
+            .take(PURGE_ROWS_MAX)
+            .map(|(key, _)| key.clone())
+            .collect();
         for key in &keys {
             self.rows.remove(key);
         }

@@ -10,11 +10,12 @@ use crate::keys::{decode_key, entity_key};
 use crate::stop::StopToken;
 use crate::store::{Scan, ScanPage};
 
-/// Work between two looks at the scan's [`crate::StopToken`]. A unit is a few nanoseconds: a look is a thousandth of what
-/// lies between two of them, and even a build without optimisation has one every few milliseconds.
+/// Work between two looks at the scan's [`crate::StopToken`]. A unit is a few nanoseconds: a look
+/// is a thousandth of what lies between two of them, and even a build without optimisation has one
+/// every few milliseconds.
 const WORK_PER_LOOK: usize = 16_384;
-/// Every row counts this much, whatever it has: an engine may have to fetch it from a disk, so that there is a look every
-/// 64 rows at the latest.
+/// Every row counts this much, whatever it has: an engine may have to fetch it from a disk, so that
+/// there is a look every 64 rows at the latest.
 const WORK_PER_ROW: usize = WORK_PER_LOOK / 64;
 /// To check so many bytes is one unit; a small property has about as many.
 const BYTES_PER_WORK: usize = 16;
@@ -42,10 +43,20 @@ impl<'a> PageBuilder<'a> {
         let stop = scan.yield_at.map_or_else(|| scan.stop.clone(), |at| scan.stop.or_at(at));
         // The first row is followed by a look: short scans may come in thousands.
         let work_until_look = 0;
-        Self { scan, filter, page: ScanPage::default(), bytes: 0, stop, row_work, work_until_look, is_stopped: false }
+        Self {
+            scan,
+            filter,
+            page: ScanPage::default(),
+            bytes: 0,
+            stop,
+            row_work,
+            work_until_look,
+            is_stopped: false,
+        }
     }
 
-    /// Looks at one more row, given as key bytes ([`crate::keys`]) and value, and copies it if it belongs to the page.
+    /// Looks at one more row, given as key bytes ([`crate::keys`]) and value, and copies it if it
+    /// belongs to the page.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the bytes are not a row.
@@ -58,7 +69,12 @@ impl<'a> PageBuilder<'a> {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the value is not that of a row.
-    pub fn offer_row(&mut self, partition_key: &str, row_key: &str, value: &[u8]) -> Result<(), StoreError> {
+    pub fn offer_row(
+        &mut self,
+        partition_key: &str,
+        row_key: &str,
+        value: &[u8],
+    ) -> Result<(), StoreError> {
         self.page.rows_read += 1;
         let wanted = match &mut self.filter {
             Some(filter) => filter.select(partition_key, row_key, value)?,
@@ -83,8 +99,8 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    /// True if the scan has to end although the page has room. A store that waits for something else than rows asks
-    /// this in between.
+    /// True if the scan has to end although the page has room. A store that waits for something
+    /// else than rows asks this in between.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_stopped || self.stop.is_due()
@@ -96,12 +112,14 @@ impl<'a> PageBuilder<'a> {
         (self.page.rows.len(), self.page.rows_read as usize, self.bytes)
     }
 
-    /// True if no further row may be offered. A page always holds or has looked at one row, so that scans get on.
+    /// True if no further row may be offered. A page always holds or has looked at one row, so that
+    /// scans get on.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let rows = self.page.rows.len();
         (rows > 0 && (rows >= self.scan.rows_max || self.bytes >= self.scan.bytes_max))
-            || (self.page.rows_read > 0 && (self.is_stopped || self.page.rows_read >= self.scan.read_max as u64))
+            || (self.page.rows_read > 0
+                && (self.is_stopped || self.page.rows_read >= self.scan.read_max as u64))
     }
 
     /// The page; the range had no further row.

@@ -19,8 +19,8 @@ pub struct Peer {
 
 /// What nodes must know of each other, kept where all of them look anyway: in the store.
 ///
-/// Nothing here decides about data. A node that is missing on the list, or on it though it has gone, costs time and no
-/// more.
+/// Nothing here decides about data. A node that is missing on the list, or on it though it has
+/// gone, costs time and no more.
 #[async_trait]
 pub trait SharedStore: Store {
     /// Whether writes of another node conflicted with ours to this partition a moment ago.

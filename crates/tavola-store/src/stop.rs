@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Says when work has to end: at a moment, or when nobody waits for its result any more. Cheap enough to be asked every
-/// few microseconds. The default never says so.
+/// Says when work has to end: at a moment, or when nobody waits for its result any more. Cheap
+/// enough to be asked every few microseconds. The default never says so.
 #[derive(Debug, Clone, Default)]
 pub struct StopToken {
     deadline: Option<Instant>,
@@ -40,7 +40,8 @@ impl StopToken {
     /// True once the work has to end, and from then on.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        let is_abandoned = self.abandoned.as_ref().is_some_and(|abandoned| abandoned.load(Ordering::Relaxed));
+        let is_abandoned =
+            self.abandoned.as_ref().is_some_and(|abandoned| abandoned.load(Ordering::Relaxed));
         is_abandoned || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }

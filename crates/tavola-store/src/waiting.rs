@@ -1,7 +1,8 @@
 //! Threads that may wait for a disk.
 //!
-//! A store must not keep a thread waiting that serves sockets, so it hands work that may wait over to another one. On a
-//! thread that is there for such work that would be a detour; whoever makes one says so here.
+//! A store must not keep a thread waiting that serves sockets, so it hands work that may wait over
+//! to another one. On a thread that is there for such work that would be a detour; whoever makes
+//! one says so here.
 
 use std::cell::Cell;
 

@@ -39,7 +39,8 @@ async fn each_fault_alone() {
 #[tokio::test]
 async fn a_seed_repeats_itself() {
     async fn history(seed: u64) -> Vec<bool> {
-        let faults = Faults { contended: 20, unknown_written: 10, unavailable: 10, ..Faults::default() };
+        let faults =
+            Faults { contended: 20, unknown_written: 10, unavailable: 10, ..Faults::default() };
         let store = FaultyStore::new(MemoryStore::new(), faults, seed);
         let mut history = Vec::new();
         for _ in 0..100 {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use tavola_core::request::{EntityQuery, Select};
 use tavola_core::{
-    AccountName, EdmRef, EdmValue, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties, PropertyName,
-    RowKey, TableName, TableRequest,
+    AccountName, EdmRef, EdmValue, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties,
+    PropertyName, RowKey, TableName, TableRequest,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::headers::{Prefer, Wish};
@@ -23,7 +23,8 @@ use tavola_protocol::table::entity_json::MetadataLevel;
 use crate::record;
 use crate::server_process::{ACCOUNT, KEY};
 
-const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
+const BOUNDARIES: [&str; 2] =
+    ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
 
 /// Who waits longer for a part of an answer waits for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -94,7 +95,10 @@ impl Client {
         })
     }
 
-    pub fn ask(&mut self, request: &TableRequest) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
+    pub fn ask(
+        &mut self,
+        request: &TableRequest,
+    ) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
         self.ask_page(request, None)
     }
 
@@ -103,7 +107,11 @@ impl Client {
         request: &TableRequest,
         page: Option<&NextPage>,
     ) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
-        let wish = Wish { level: MetadataLevel::Minimal, prefer: Some(Prefer::ReturnNoContent), select: Select::All };
+        let wish = Wish {
+            level: MetadataLevel::Minimal,
+            prefer: Some(Prefer::ReturnNoContent),
+            select: Select::All,
+        };
         let style = Style { base: &self.base, wish: &wish, page, boundary_ids: BOUNDARIES };
         let mut http = encode_request(request, &style).expect("the request can be written");
         sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, now());
@@ -112,7 +120,10 @@ impl Client {
     }
 
     /// Signs a request and sends it.
-    pub fn exchange_signed(&mut self, request: Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
+    pub fn exchange_signed(
+        &mut self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, NoAnswer> {
         self.exchange_signed_at(request, now())
     }
 
@@ -129,13 +140,17 @@ impl Client {
     /// Sends one request and reads its answer.
     pub fn exchange(&mut self, request: &Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let mut bytes = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method(), self.authority).into_bytes();
+        let mut bytes =
+            format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method(), self.authority)
+                .into_bytes();
         for (name, value) in request.headers() {
             bytes.extend_from_slice(format!("{name}: ").as_bytes());
             bytes.extend_from_slice(value.as_bytes());
             bytes.extend_from_slice(b"\r\n");
         }
-        bytes.extend_from_slice(format!("Content-Length: {}\r\n\r\n", request.body().len()).as_bytes());
+        bytes.extend_from_slice(
+            format!("Content-Length: {}\r\n\r\n", request.body().len()).as_bytes(),
+        );
         bytes.extend_from_slice(request.body());
         self.send(&bytes)
     }
@@ -144,7 +159,8 @@ impl Client {
     pub fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
         self.stream.get_mut().write_all(bytes).map_err(|_| NoAnswer)?;
         let response = self.read_response().ok_or(NoAnswer)?;
-        let answer = format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
+        let answer =
+            format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
         record::exchange(bytes, response.status().as_u16(), answer.as_bytes());
         Ok(response)
     }
@@ -201,7 +217,9 @@ impl Client {
             let Ok(Decoded::Entities(entities, next)) = answer else { panic!("{answer:?}") };
             all.extend(entities.into_iter().map(|entity| {
                 let entity = entity.into_entity().expect("a whole entity");
-                let Some(EdmRef::Int32(value)) = entity.properties.get("Value") else { panic!("{entity:?}") };
+                let Some(EdmRef::Int32(value)) = entity.properties.get("Value") else {
+                    panic!("{entity:?}")
+                };
                 (format!("{}/{}", entity.key.partition_key, entity.key.row_key), value)
             }));
             match next {
@@ -230,6 +248,7 @@ pub fn insert(key: &str, value: i32) -> (PartitionKey, EntityOperation) {
 
 pub fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
     let property = PropertyName::new("Value").expect("an identifier");
-    let properties = Properties::new(vec![(property, EdmValue::Int32(value))]).expect("one property");
+    let properties =
+        Properties::new(vec![(property, EdmValue::Int32(value))]).expect("one property");
     NewEntity::new(entity_key(key), properties).expect("a small entity")
 }

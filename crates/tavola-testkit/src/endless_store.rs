@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tavola_core::{
-    Cut, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, PartitionKey, Properties, PropertyName, RowKey,
-    TableId, Timestamp,
+    Cut, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, PartitionKey, Properties,
+    PropertyName, RowKey, TableId, Timestamp,
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::page::PageBuilder;
@@ -19,8 +19,8 @@ const FIRST_USER_TABLE: u64 = 256;
 /// The one partition of every table.
 const PARTITION: &str = "p";
 
-/// A store in which every table of a client has endless rows, all with the same properties. What is written is kept for
-/// point reads, and the service's own tables are as they should be.
+/// A store in which every table of a client has endless rows, all with the same properties. What is
+/// written is kept for point reads, and the service's own tables are as they should be.
 #[derive(Debug)]
 pub struct EndlessStore {
     written: MemoryStore,
@@ -49,8 +49,9 @@ impl EndlessStore {
 /// If no row can have so many.
 #[must_use]
 pub fn wide_properties(count: usize) -> Properties {
-    let property =
-        |number| (PropertyName::new(wide::property_name(number)).expect("an identifier"), EdmValue::Int32(0));
+    let property = |number| {
+        (PropertyName::new(wide::property_name(number)).expect("an identifier"), EdmValue::Int32(0))
+    };
     Properties::new((0..count).map(property).collect()).expect("a row may have so many")
 }
 
@@ -118,7 +119,9 @@ mod tests {
 
     #[test]
     fn the_widest_filter_is_legal_and_finds_nothing() {
-        let filter = parse(&wide::filter(FILTER_COMPARISONS_MAX, PROPERTIES_MAX)).expect("legal").expect("a filter");
+        let filter = parse(&wide::filter(FILTER_COMPARISONS_MAX, PROPERTIES_MAX))
+            .expect("legal")
+            .expect("a filter");
         let properties = wide_properties(PROPERTIES_MAX);
         let entity = Entity { key: EntityKey::default(), timestamp: Timestamp::MIN, properties };
         assert!(!matches(&filter, &entity));

@@ -1,4 +1,5 @@
-//! A store that fails as a distributed one does: it loses races, does not know whether it wrote, and takes its time.
+//! A store that fails as a distributed one does: it loses races, does not know whether it wrote,
+//! and takes its time.
 //!
 //! What it does is drawn from a seed, so that a failing test fails again.
 
@@ -133,7 +134,11 @@ impl<S: Store> Store for FaultyStore<S> {
             Fate::Unavailable => return Err(self.inject(unavailable())),
         };
         self.delay().await;
-        if fate == Fate::UnknownWritten { Err(self.inject(StoreError::UnknownOutcome)) } else { written }
+        if fate == Fate::UnknownWritten {
+            Err(self.inject(StoreError::UnknownOutcome))
+        } else {
+            written
+        }
     }
 
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {

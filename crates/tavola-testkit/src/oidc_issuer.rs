@@ -1,4 +1,5 @@
-//! An OpenID Connect issuer over real HTTP: what a server asks for keys, and what hands out tokens to tests.
+//! An OpenID Connect issuer over real HTTP: what a server asks for keys, and what hands out tokens
+//! to tests.
 //!
 //! ```text
 //! GET /.well-known/openid-configuration   where the keys are
@@ -128,7 +129,8 @@ impl OidcIssuer {
     /// # Errors
     /// If it cannot listen there, or its certificate is unusable.
     pub async fn start_with(options: Options) -> Result<Self, String> {
-        let listener = TcpListener::bind(options.listen).await.map_err(|error| error.to_string())?;
+        let listener =
+            TcpListener::bind(options.listen).await.map_err(|error| error.to_string())?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let tls = options.identity.as_ref().map(acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -235,7 +237,9 @@ impl State {
 
     /// Good claims with changes.
     fn claims(&self, changes: &Value) -> Value {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs().cast_signed());
         let mut claims = json!({
             "iss": self.url, "aud": AUDIENCE, "sub": "tester", "iat": now, "nbf": now, "exp": now + LIFETIME,
         });
@@ -259,9 +263,11 @@ fn acceptor(identity: &Identity) -> Result<TlsAcceptor, String> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&identity.certificates)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|error| format!("the key: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key)
+        .map_err(|error| format!("the key: {error}"))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let versions =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = versions.map_err(|error| error.to_string())?.with_no_client_auth();
     let config = builder.with_single_cert(certificates, key).map_err(|error| error.to_string())?;
     Ok(TlsAcceptor::from(Arc::new(config)))

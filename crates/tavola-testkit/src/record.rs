@@ -1,8 +1,9 @@
 //! What a test run said and heard, kept so that it can be searched for secrets afterwards.
 //!
-//! With `TAVOLA_TEST_RECORD` set to a folder, clients of the tests write there the signatures and tokens that they sent,
-//! and every error answer and metrics page that they got; servers log there, as much as they can. `cargo xtask test`
-//! sets it and searches in the end. Without it nothing is written.
+//! With `TAVOLA_TEST_RECORD` set to a folder, clients of the tests write there the signatures and
+//! tokens that they sent, and every error answer and metrics page that they got; servers log there,
+//! as much as they can. `cargo xtask test` sets it and searches in the end. Without it nothing is
+//! written.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -10,7 +11,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// What is shorter, or made of fewer different bytes, is a test of bad input, and would be found everywhere.
+/// What is shorter, or made of fewer different bytes, is a test of bad input, and would be found
+/// everywhere.
 const SECRET_CHARS_MIN: usize = 20;
 const SECRET_ALPHABET_MIN: usize = 8;
 
@@ -35,12 +37,14 @@ pub fn secret(text: &str) {
     }
 }
 
-/// Notes an exchange: what it was signed with, and what came back if that was a refusal or a page of metrics.
+/// Notes an exchange: what it was signed with, and what came back if that was a refusal or a page
+/// of metrics.
 pub fn exchange(request: &[u8], status: u16, answer: &[u8]) {
     if folder().is_none() {
         return;
     }
-    let head_end = request.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(request.len());
+    let head_end =
+        request.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(request.len());
     let head = String::from_utf8_lossy(&request[..head_end]);
     secrets_of(&head).for_each(secret);
     if status >= 400 || head.starts_with("GET /metrics") {
@@ -66,7 +70,8 @@ fn secrets_of(head: &str) -> impl Iterator<Item = &str> {
 }
 
 fn append(cell: &OnceLock<Option<Mutex<File>>>, name: &str, text: &str) {
-    let open = || OpenOptions::new().create(true).append(true).open(file(name)?).ok().map(Mutex::new);
+    let open =
+        || OpenOptions::new().create(true).append(true).open(file(name)?).ok().map(Mutex::new);
     if let Some(file) = cell.get_or_init(open) {
         let mut file = file.lock().expect("no writer panics");
         file.write_all(text.as_bytes()).expect("the record can be written");

@@ -15,7 +15,8 @@ use crate::record;
 /// The development account, which every test server has unless it is told otherwise.
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// The development account's public key.
-pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 /// A key that is nobody's but a test's.
 pub const OTHER_KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
@@ -24,7 +25,9 @@ pub const OTHER_KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 pub fn command(binary: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(binary);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TAVOLA_") || name.to_string_lossy().starts_with("AZURITE_") {
+        if name.to_string_lossy().starts_with("TAVOLA_")
+            || name.to_string_lossy().starts_with("AZURITE_")
+        {
             command.env_remove(name);
         }
     }
@@ -38,7 +41,8 @@ pub fn serve_command(binary: impl AsRef<OsStr>, location: &Path) -> Command {
     command.args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(location);
     match record::folder() {
         None => command.arg("--silent"),
-        // Everything that we could ever say, for the search for secrets; it reads our standard error too.
+        // Everything that we could ever say, for the search for secrets; it reads our standard
+        // error too.
         Some(_) => command.env("TAVOLA_LOG__LEVEL", "info,tavola=debug,tavola_server=debug"),
     };
     command
@@ -98,7 +102,8 @@ impl ServerProcess {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary can be started");
         let _watchdog = Watchdog::new(child.id(), START_TIME_MAX);
         let mut lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut server = Self { child, start_up: Vec::new(), table: String::new(), admin: String::new() };
+        let mut server =
+            Self { child, start_up: Vec::new(), table: String::new(), admin: String::new() };
         if !server.wait_until_announced(&mut lines) {
             let status = server.child.wait().expect("the server ends");
             return Err(EndedEarly { status, printed: std::mem::take(&mut server.start_up) });
@@ -149,9 +154,14 @@ impl ServerProcess {
     /// What the process holds in memory.
     #[must_use]
     pub fn resident_kilobytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process lives");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory is told");
-        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("as a number of kB")
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .expect("the process lives");
+        let line =
+            status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory is told");
+        line.split_whitespace()
+            .nth(1)
+            .and_then(|number| number.parse().ok())
+            .expect("as a number of kB")
     }
 
     /// SIGKILL: nothing is flushed, nobody is told.
@@ -162,7 +172,10 @@ impl ServerProcess {
 
     /// Sends a signal: `-HUP`.
     pub fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill can be run");
+        let sent = Command::new("kill")
+            .args([signal, &self.pid().to_string()])
+            .status()
+            .expect("kill can be run");
         assert!(sent.success());
     }
 
@@ -190,7 +203,8 @@ impl Drop for ServerProcess {
 
 /// Into the record of the run, or nowhere.
 fn keep(mut lines: BufReader<ChildStdout>) {
-    let file = record::file("access-log").map(|file| OpenOptions::new().create(true).append(true).open(file));
+    let file = record::file("access-log")
+        .map(|file| OpenOptions::new().create(true).append(true).open(file));
     let _ended = match file {
         Some(file) => std::io::copy(&mut lines, &mut file.expect("the record can be written")),
         None => std::io::copy(&mut lines, &mut std::io::sink()),

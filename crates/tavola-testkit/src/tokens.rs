@@ -1,11 +1,12 @@
-//! Keys and signed tokens, as an identity provider makes them. Shares no line with what checks them.
+//! Keys and signed tokens, as an identity provider makes them. Shares no line with what checks
+//! them.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256,
-    RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
-    RsaPublicKeyComponents,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384,
+    RSA_PSS_SHA512, RsaEncoding, RsaKeyPair, RsaPublicKeyComponents,
 };
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -42,7 +43,8 @@ impl SigningKey {
     /// Without randomness.
     #[must_use]
     pub fn p256(id: &str) -> Self {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("EC keys can be made");
+        let pair =
+            EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("EC keys can be made");
         Self { id: id.to_owned(), pair: Pair::P256(pair) }
     }
 
@@ -52,7 +54,8 @@ impl SigningKey {
     /// Without randomness.
     #[must_use]
     pub fn p384(id: &str) -> Self {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("EC keys can be made");
+        let pair =
+            EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("EC keys can be made");
         Self { id: id.to_owned(), pair: Pair::P384(pair) }
     }
 
@@ -87,7 +90,8 @@ impl SigningKey {
 
     fn elliptic_jwk(&self, curve: &str, pair: &EcdsaKeyPair) -> Value {
         // The point is 4, x, y.
-        let (x, y) = pair.public_key().as_ref()[1..].split_at((pair.public_key().as_ref().len() - 1) / 2);
+        let (x, y) =
+            pair.public_key().as_ref()[1..].split_at((pair.public_key().as_ref().len() - 1) / 2);
         json!({"kty": "EC", "use": "sig", "kid": self.id, "crv": curve, "x": encode(x), "y": encode(y)})
     }
 
@@ -101,7 +105,11 @@ impl SigningKey {
     /// A token with this header, whose `alg` chooses among what the key can do.
     #[must_use]
     pub fn token_with_header(&self, header: &Value, claims: &Value) -> String {
-        self.token_of_texts(&header.to_string(), &claims.to_string(), header["alg"].as_str().unwrap_or_default())
+        self.token_of_texts(
+            &header.to_string(),
+            &claims.to_string(),
+            header["alg"].as_str().unwrap_or_default(),
+        )
     }
 
     /// A token of any two texts, signed.
@@ -115,10 +123,13 @@ impl SigningKey {
         match &self.pair {
             Pair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(rsa_encoding(algorithm), &random, message, &mut signature).expect("RSA keys sign");
+                pair.sign(rsa_encoding(algorithm), &random, message, &mut signature)
+                    .expect("RSA keys sign");
                 signature
             }
-            Pair::P256(pair) | Pair::P384(pair) => pair.sign(&random, message).expect("EC keys sign").as_ref().to_vec(),
+            Pair::P256(pair) | Pair::P384(pair) => {
+                pair.sign(&random, message).expect("EC keys sign").as_ref().to_vec()
+            }
         }
     }
 }

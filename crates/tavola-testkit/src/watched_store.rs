@@ -1,7 +1,8 @@
 //! A store that is watched: which tables were asked, which rows came out, what was changed.
 //!
-//! It tells what a refused request cost, which no answer over a socket can. The rows of a scan are those that it looked
-//! at, whether or not they were returned: a row that is read and then left out was read all the same.
+//! It tells what a refused request cost, which no answer over a socket can. The rows of a scan are
+//! those that it looked at, whether or not they were returned: a row that is read and then left out
+//! was read all the same.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,15 +73,15 @@ impl<S: Store> WatchedStore<S> {
 }
 
 impl Watch {
-    /// What was done since the last call, per table that was touched at all. Nothing is forgotten that a request did:
-    /// its answer leaves after its last call.
+    /// What was done since the last call, per table that was touched at all. Nothing is forgotten
+    /// that a request did: its answer leaves after its last call.
     #[must_use]
     pub fn take(&self) -> BTreeMap<TableId, Activity> {
         std::mem::take(&mut self.lock().tables)
     }
 
-    /// From now on nothing is counted of the tasks that have called until now: what works in the background comes and
-    /// goes in its own time.
+    /// From now on nothing is counted of the tasks that have called until now: what works in the
+    /// background comes and goes in its own time.
     pub fn set_callers_aside(&self) {
         let mut seen = self.lock();
         let callers = std::mem::take(&mut seen.callers);
@@ -203,7 +204,10 @@ mod tests {
         store.get(&address("1")).await.unwrap();
         assert!(watch.take().is_empty(), "this task has written before");
         let in_another_task = Arc::clone(&store);
-        tokio::spawn(async move { in_another_task.get(&address("1")).await.map(drop) }).await.unwrap().unwrap();
+        tokio::spawn(async move { in_another_task.get(&address("1")).await.map(drop) })
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(watch.take()[&TABLE].reads, 1);
     }
 }

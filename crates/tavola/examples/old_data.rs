@@ -1,8 +1,10 @@
-//! Makes the fixture of a new format of data folders, once, before the first version that writes it is released:
+//! Makes the fixture of a new format of data folders, once, before the first version that writes it
+//! is released:
 //!
 //! `cargo run -p tavola --example old_data -- crates/tavola/tests/fixtures/format-2`
 //!
-//! It writes that folder, and beside it a text that says what clients see in it. `tests/old_data.rs` opens them.
+//! It writes that folder, and beside it a text that says what clients see in it.
+//! `tests/old_data.rs` opens them.
 
 #![allow(clippy::unwrap_used, reason = "a tool for us, which fails by panicking")]
 

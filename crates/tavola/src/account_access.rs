@@ -1,8 +1,8 @@
 //! Which account a command works on, where it is, and the key that opens it.
 //!
-//! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the configuration that
-//! `tavola serve` reads, then the development account. A key may stand on the command line, for a server that is only tried;
-//! others on the machine can see it there.
+//! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the
+//! configuration that `tavola serve` reads, then the development account. A key may stand on the
+//! command line, for a server that is only tried; others on the machine can see it there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +25,8 @@ use crate::flags;
 pub(crate) const VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// Of `--key-file`: far above any key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Where a server listens that picks its port when it starts: nobody can know, so it is the usual one.
+/// Where a server listens that picks its port when it starts: nobody can know, so it is the usual
+/// one.
 const USUAL_PORT: u16 = 10002;
 
 /// An account, where it is, and one of its keys.
@@ -76,8 +77,10 @@ pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
 
 /// `--accounts-folder`, for every command that needs accounts.
 pub(crate) fn accounts_folder_flag() -> Arg {
-    let setting = Setting::find("server.accounts_folder").expect("the folder of accounts is a setting");
-    let help = format!("{} [default: {}] [env: {}]", setting.help, setting.default, setting.variable());
+    let setting =
+        Setting::find("server.accounts_folder").expect("the folder of accounts is a setting");
+    let help =
+        format!("{} [default: {}] [env: {}]", setting.help, setting.default, setting.variable());
     Arg::new(setting.path).long("accounts-folder").value_name("FOLDER").help(help)
 }
 
@@ -100,7 +103,8 @@ pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
 
 /// The account of a command with both groups of flags.
 pub(crate) fn resolve(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
-    let variable = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new);
+    let variable =
+        std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new);
     let flag = matches.get_one::<String>("connection-string");
     let named = named_account(matches)?;
     match (flag, matches.get_one::<PathBuf>("key-file"), named, variable) {
@@ -113,7 +117,8 @@ pub(crate) fn resolve(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
         (None, None, named, variable) => match (key_flag(matches)?, named, variable) {
             (KeyFlag::Text(key), named, _) => {
                 let account = named.map_or_else(development_account, Ok)?;
-                let endpoint = endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
+                let endpoint =
+                    endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
                 Ok(AccountAccess { account, endpoint, key })
             }
             (KeyFlag::Number(_), None, Some(text)) => of_string(VARIABLE, &text, matches),
@@ -128,18 +133,24 @@ pub(crate) fn resolve_configured(matches: &ArgMatches) -> Result<AccountAccess, 
 }
 
 fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAccess, Failure> {
-    let string = ConnectionString::parse(text).map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
+    let string = ConnectionString::parse(text)
+        .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
     let Secret::Key(key) = string.secret() else {
-        let words = "a shared access signature does not do here, an account key is needed: AccountKey";
+        let words =
+            "a shared access signature does not do here, an account key is needed: AccountKey";
         return Err(Failure::Usage(format!("{origin}: {words}")));
     };
     let account = string.account().cloned();
-    let account = account.ok_or_else(|| Failure::Usage(format!("{origin}: AccountName is missing")))?;
+    let account =
+        account.ok_or_else(|| Failure::Usage(format!("{origin}: AccountName is missing")))?;
     let endpoint = endpoint_flag(matches)?.unwrap_or_else(|| string.table_endpoint().clone());
     Ok(AccountAccess { account, endpoint, key: key.clone() })
 }
 
-fn of_configuration(matches: &ArgMatches, named: Option<AccountName>) -> Result<AccountAccess, Failure> {
+fn of_configuration(
+    matches: &ArgMatches,
+    named: Option<AccountName>,
+) -> Result<AccountAccess, Failure> {
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
     let account = named.map_or_else(|| only_account(&config), Ok)?;
@@ -147,7 +158,8 @@ fn of_configuration(matches: &ArgMatches, named: Option<AccountName>) -> Result<
         KeyFlag::Number(number) => key_text(&layers, &config, &account, number)?,
         KeyFlag::Text(key) => key,
     };
-    let endpoint = endpoint_flag(matches)?.map_or_else(|| configured_endpoint(&layers, &config, &account), Ok)?;
+    let endpoint = endpoint_flag(matches)?
+        .map_or_else(|| configured_endpoint(&layers, &config, &account), Ok)?;
     Ok(AccountAccess { account, endpoint, key })
 }
 
@@ -158,28 +170,38 @@ enum KeyFlag {
 }
 
 fn key_flag(matches: &ArgMatches) -> Result<KeyFlag, Failure> {
-    let Some(text) = matches.get_one::<String>("key-number") else { return Ok(KeyFlag::Number(KeyNumber::First)) };
+    let Some(text) = matches.get_one::<String>("key-number") else {
+        return Ok(KeyFlag::Number(KeyNumber::First));
+    };
     match KeyNumber::parse(text) {
         Some(number) => Ok(KeyFlag::Number(number)),
         // Not shown: it may be a key but for a letter.
-        None if AccountKey::parse(text).is_err() => {
-            Err(Failure::Usage("--key is neither 1 nor 2, nor an account key, which is base64".to_owned()))
-        }
+        None if AccountKey::parse(text).is_err() => Err(Failure::Usage(
+            "--key is neither 1 nor 2, nor an account key, which is base64".to_owned(),
+        )),
         None => Ok(KeyFlag::Text(Zeroizing::new(text.clone()))),
     }
 }
 
 fn named_account(matches: &ArgMatches) -> Result<Option<AccountName>, Failure> {
     let Some(name) = matches.get_one::<String>("account") else { return Ok(None) };
-    let wrong = || format!("\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most 63");
+    let wrong = || {
+        format!(
+            "\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most 63"
+        )
+    };
     AccountName::parse(name).map(Some).ok_or_else(|| Failure::Usage(wrong()))
 }
 
 fn only_account(config: &Config) -> Result<AccountName, Failure> {
     let names = account_names(config);
     match &names[..] {
-        [only] => AccountName::parse(only).ok_or_else(|| Failure::Usage("the account has no legal name".to_owned())),
-        _ => Err(Failure::Usage(format!("which account? Use --account with one of: {}", names.join(", ")))),
+        [only] => AccountName::parse(only)
+            .ok_or_else(|| Failure::Usage("the account has no legal name".to_owned())),
+        _ => Err(Failure::Usage(format!(
+            "which account? Use --account with one of: {}",
+            names.join(", ")
+        ))),
     }
 }
 
@@ -198,14 +220,19 @@ fn key_text(
     if let Some(key) = layers.account_key(account, number) {
         return Ok(Zeroizing::new(key.to_owned()));
     }
-    let configured = config.accounts.contains(account.as_str()) && !config.accounts.is_development();
+    let configured =
+        config.accounts.contains(account.as_str()) && !config.accounts.is_development();
     match (account.as_str(), number) {
         // Whoever serves it, its key is the same.
-        (DEVELOPMENT_ACCOUNT, KeyNumber::First) if !configured => Ok(Zeroizing::new(DEVELOPMENT_KEY.to_owned())),
-        (DEVELOPMENT_ACCOUNT, KeyNumber::Second) if !configured => {
-            Err(Failure::Usage("the development account has one key only: leave --key out".to_owned()))
+        (DEVELOPMENT_ACCOUNT, KeyNumber::First) if !configured => {
+            Ok(Zeroizing::new(DEVELOPMENT_KEY.to_owned()))
         }
-        _ if configured => Err(Failure::Usage(format!("the account {account} has no {}", number.field()))),
+        (DEVELOPMENT_ACCOUNT, KeyNumber::Second) if !configured => Err(Failure::Usage(
+            "the development account has one key only: leave --key out".to_owned(),
+        )),
+        _ if configured => {
+            Err(Failure::Usage(format!("the account {account} has no {}", number.field())))
+        }
         _ => Err(Failure::Usage(format!(
             "the configuration has no account {account}; it has: {}. Look at `tavola config show --origin`",
             account_names(config).join(", ")
@@ -254,13 +281,19 @@ fn usual_endpoint(account: &AccountName) -> Result<Endpoint, Failure> {
 }
 
 fn development_account() -> Result<AccountName, Failure> {
-    AccountName::parse(DEVELOPMENT_ACCOUNT).ok_or_else(|| Failure::Usage("no such account".to_owned()))
+    AccountName::parse(DEVELOPMENT_ACCOUNT)
+        .ok_or_else(|| Failure::Usage("no such account".to_owned()))
 }
 
 fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
     let text = read_secret(file, KEY_FILE_BYTES_MAX)?;
     let key = Zeroizing::new(text.trim().to_owned());
-    let wrong = |_| Failure::Usage(format!("{} holds no account key: it must be one line of base64", file.display()));
+    let wrong = |_| {
+        Failure::Usage(format!(
+            "{} holds no account key: it must be one line of base64",
+            file.display()
+        ))
+    };
     AccountKey::parse(&key).map_err(wrong)?;
     Ok(key)
 }
@@ -278,7 +311,11 @@ pub(crate) fn read_secret(file: &PathBuf, bytes_max: u64) -> Result<Zeroizing<St
 }
 
 /// Every key of an account that this machine knows: of its configuration, or of the variable.
-pub(crate) fn known_keys(layers: &Layers, config: &Config, account: &AccountName) -> Option<KnownKeys> {
+pub(crate) fn known_keys(
+    layers: &Layers,
+    config: &Config,
+    account: &AccountName,
+) -> Option<KnownKeys> {
     let of_number = |number| key_text(layers, config, account, number).ok();
     let first = of_number(KeyNumber::First).or_else(|| key_of_variable(account))?;
     let second = of_number(KeyNumber::Second);

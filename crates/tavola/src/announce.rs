@@ -1,5 +1,5 @@
-//! What is printed when the server starts and stops. People read it, and tools wait for it: under the names of Azurite
-//! the lines are its own, to the letter (observed on 3.35.0).
+//! What is printed when the server starts and stops. People read it, and tools wait for it: under
+//! the names of Azurite the lines are its own, to the letter (observed on 3.35.0).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,9 @@ impl Announcer {
     fn starting_at(self, scheme: Scheme, table: SocketAddr) {
         match self {
             Self::Tavola => {}
-            Self::Azurite => println!("Azurite Table service is starting at {}", url(scheme, table)),
+            Self::Azurite => {
+                println!("Azurite Table service is starting at {}", url(scheme, table))
+            }
             Self::AzuriteTable => println!("Azurite Table service is starting on {table}"),
         }
     }
@@ -42,7 +44,10 @@ impl Announcer {
         }
         match self {
             Self::Tavola => listening(config, table, admin),
-            Self::Azurite => println!("Azurite Table service is successfully listening at {}", url(scheme, table)),
+            Self::Azurite => println!(
+                "Azurite Table service is successfully listening at {}",
+                url(scheme, table)
+            ),
             Self::AzuriteTable => println!("Azurite Table service successfully started on {table}"),
         }
     }

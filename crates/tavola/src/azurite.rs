@@ -12,11 +12,13 @@ use crate::exit::Failure;
 use crate::flags;
 use crate::serve::{self, CommandLine};
 
-/// Our data lives in a folder of its own beside whatever the location holds: by default that is somebody's project.
+/// Our data lives in a folder of its own beside whatever the location holds: by default that is
+/// somebody's project.
 const DATA_FOLDER: &str = "__tavola_table__";
 
 /// What `--debug` writes: everything of ours, and of others what is worth a warning.
-const DEBUG_FILTER: &str = "warn,tavola=debug,tavola_server=debug,tavola_service=debug,tavola_embedded=debug";
+const DEBUG_FILTER: &str =
+    "warn,tavola=debug,tavola_server=debug,tavola_service=debug,tavola_embedded=debug";
 
 /// Flags with a value that belong to services or features which do not exist yet.
 const NOT_YET_WITH_VALUE: [&str; 7] = [
@@ -31,8 +33,8 @@ const NOT_YET_WITH_VALUE: [&str; 7] = [
 /// Switches that change nothing here: they ask for what is always so.
 const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
 
-/// What `-v` prints, alone on its line as Azurite does: scripts compare it with the versions that they know. It is the
-/// version that this personality was held against.
+/// What `-v` prints, alone on its line as Azurite does: scripts compare it with the versions that
+/// they know. It is the version that this personality was held against.
 const AZURITE_VERSION: &str = "3.35.0";
 
 /// Runs as `azurite` or `azurite-table`.
@@ -43,7 +45,8 @@ pub(crate) fn run(called_as: &str, arguments: &[OsString]) -> Result<(), Failure
         return Ok(());
     }
     warn_of_what_is_missing(&matches);
-    let announcer = if called_as == "azurite-table" { Announcer::AzuriteTable } else { Announcer::Azurite };
+    let announcer =
+        if called_as == "azurite-table" { Announcer::AzuriteTable } else { Announcer::Azurite };
     serve::run(CommandLine { matches, resolve, announcer })
 }
 
@@ -51,7 +54,9 @@ fn resolve(matches: &ArgMatches) -> Result<Config, ConfigError> {
     let mut config = Config::resolve(&layers(matches), Personality::Emulator)?;
     if matches.get_one::<String>("oauth").is_some() {
         if config.tls.is_none() {
-            return Err(ConfigError::new("--oauth needs https: give --cert and --key, or --cert and --pwd"));
+            return Err(ConfigError::new(
+                "--oauth needs https: give --cert and --key, or --cert and --pwd",
+            ));
         }
         config.tokens.unsigned = true;
     }
@@ -63,32 +68,62 @@ fn command() -> Command {
     let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let command = Command::new("azurite")
         .disable_version_flag(true)
-        .arg(switch("version").short('v').help("Print the version of Azurite that this one stands for"))
+        .arg(
+            switch("version")
+                .short('v')
+                .help("Print the version of Azurite that this one stands for"),
+        )
         .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", taking the flags of Azurite"))
-        .arg(value("tableHost", "ADDRESS").help("Address on which the Table service listens [default: 127.0.0.1]"))
-        .arg(value("tablePort", "PORT").help("Port of the Table service; 0 picks a free one [default: 10002]"))
-        .arg(value("tableKeepAliveTimeout", "SECONDS").help("Idle connections are closed after this [default: 5]"))
-        .arg(value("location", "FOLDER").short('l').help("Workspace folder [default: the current one]"))
-        .arg(value("adminHost", "ADDRESS").help("Address for health and metrics [default: 127.0.0.1]"))
-        .arg(value("adminPort", "PORT").help("Port for health and metrics; 0 picks a free one [default: 10003]"))
+        .arg(
+            value("tableHost", "ADDRESS")
+                .help("Address on which the Table service listens [default: 127.0.0.1]"),
+        )
+        .arg(
+            value("tablePort", "PORT")
+                .help("Port of the Table service; 0 picks a free one [default: 10002]"),
+        )
+        .arg(
+            value("tableKeepAliveTimeout", "SECONDS")
+                .help("Idle connections are closed after this [default: 5]"),
+        )
+        .arg(
+            value("location", "FOLDER")
+                .short('l')
+                .help("Workspace folder [default: the current one]"),
+        )
+        .arg(
+            value("adminHost", "ADDRESS")
+                .help("Address for health and metrics [default: 127.0.0.1]"),
+        )
+        .arg(
+            value("adminPort", "PORT")
+                .help("Port for health and metrics; 0 picks a free one [default: 10003]"),
+        )
         .arg(value("cert", "FILE").help("Serve https with this certificate: PEM, or a PFX file"))
         .arg(value("key", "FILE").help("The private key of a PEM certificate"))
         .arg(value("pwd", "PASSWORD").help("The password of a PFX file"))
-        .arg(
-            value("oauth", "LEVEL")
-                .value_parser(["basic"])
-                .help("Take bearer tokens by their claims, without checking who signed them; needs --cert"),
-        )
+        .arg(value("oauth", "LEVEL").value_parser(["basic"]).help(
+            "Take bearer tokens by their claims, without checking who signed them; needs --cert",
+        ))
         .arg(switch("silent").short('s').help("No access log, and no other log but errors"))
-        .arg(value("debug", "FILE").short('d').help("Write a log of every request and error to this file"))
-        .arg(switch("loose").short('L').help("Accepted: unknown headers and parameters are always ignored"))
+        .arg(
+            value("debug", "FILE")
+                .short('d')
+                .help("Write a log of every request and error to this file"),
+        )
+        .arg(
+            switch("loose")
+                .short('L')
+                .help("Accepted: unknown headers and parameters are always ignored"),
+        )
         .arg(switch("disableProductStyleUrl").help("Take the account from the path only"))
         .arg(switch("inMemoryPersistence").conflicts_with("location").help("Keep nothing on disk"));
-    let command =
-        NO_OPERATION.iter().fold(command, |command, name| command.arg(switch(name).help("Accepted: it is always so")));
-    NOT_YET_WITH_VALUE
+    let command = NO_OPERATION
         .iter()
-        .fold(command, |command, name| command.arg(value(name, "VALUE").help("Accepted with a warning: not built yet")))
+        .fold(command, |command, name| command.arg(switch(name).help("Accepted: it is always so")));
+    NOT_YET_WITH_VALUE.iter().fold(command, |command, name| {
+        command.arg(value(name, "VALUE").help("Accepted with a warning: not built yet"))
+    })
 }
 
 /// One line for all of them: nobody reads ten.
@@ -105,7 +140,8 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
     }
 }
 
-/// Who reads the output knows Azurite's, which has no lines of JSON and tells of nothing that went well.
+/// Who reads the output knows Azurite's, which has no lines of JSON and tells of nothing that went
+/// well.
 fn set_log(layers: &mut Layers, matches: &ArgMatches, debug: Origin) {
     let level = if matches.get_flag("silent") { "error" } else { "warn" };
     layers.set("log.level", level, Origin::Default);

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tavola_cassandra::{CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES};
+use tavola_cassandra::{
+    CassandraStore, LATENCY_EDGES_MS, OpenError, Options, Reads, Risk, WIDTH_EDGES,
+};
 use tavola_fair::Stats;
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, Settings};
@@ -46,8 +48,9 @@ pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
 fn accepted_risks(names: &[String]) -> Result<Vec<Risk>, Failure> {
     let parse = |name: &String| {
         let known = Risk::ALL.map(Risk::name).join(", ") + ", plain-peers";
-        Risk::parse(name)
-            .ok_or_else(|| Failure::Usage(format!("store.accept_risks: no risk {name:?}; there are {known}")))
+        Risk::parse(name).ok_or_else(|| {
+            Failure::Usage(format!("store.accept_risks: no risk {name:?}; there are {known}"))
+        })
     };
     names.iter().map(parse).collect()
 }
@@ -55,7 +58,9 @@ fn accepted_risks(names: &[String]) -> Result<Vec<Risk>, Failure> {
 /// Settings and keyspaces are for people to look at; a cluster that is away may come back.
 pub(crate) fn cannot_open(error: OpenError) -> Failure {
     match &error {
-        OpenError::Connect { .. } | OpenError::Statement { .. } => Failure::System(error.to_string()),
+        OpenError::Connect { .. } | OpenError::Statement { .. } => {
+            Failure::System(error.to_string())
+        }
         _ => Failure::Data(error.to_string()),
     }
 }
@@ -69,7 +74,8 @@ pub(crate) struct ClusterStore {
 
 impl ClusterStore {
     pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
-        let settings = config.peers.map(|address| forwarding_settings(address, config)).transpose()?;
+        let settings =
+            config.peers.map(|address| forwarding_settings(address, config)).transpose()?;
         let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
         let forwarding = match settings {
             Some(settings) => Some(Arc::new(open_forwarding(&store, &settings).await?)),
@@ -100,7 +106,12 @@ fn forwarding_settings(address: SocketAddr, config: &ClusterConfig) -> Result<Se
     };
     let forward_timeout = config.answer_time * FORWARD_TIMEOUT_FACTOR;
     let settings = Settings::new(address, forward_timeout, || SystemClock.now());
-    Ok(Settings { affinity, keys: peer_keys(config)?, accept_plain: config.accept_plain_peers, ..settings })
+    Ok(Settings {
+        affinity,
+        keys: peer_keys(config)?,
+        accept_plain: config.accept_plain_peers,
+        ..settings
+    })
 }
 
 /// The keys that this node is configured with, if it has peers; checked.
@@ -110,9 +121,13 @@ pub(crate) fn peer_keys(config: &ClusterConfig) -> Result<Option<PeerKeys>, Fail
     keys.map(Some).map_err(|error| Failure::Usage(format!("store.peer_keys: {error}")))
 }
 
-async fn open_forwarding(store: &Arc<CassandraStore>, settings: &Settings) -> Result<ForwardingStore, Failure> {
+async fn open_forwarding(
+    store: &Arc<CassandraStore>,
+    settings: &Settings,
+) -> Result<ForwardingStore, Failure> {
     let forwarding = ForwardingStore::open(Arc::clone(store) as _, settings).await;
-    let forwarding = forwarding.map_err(|error| Failure::System(format!("store.peers: {error}")))?;
+    let forwarding =
+        forwarding.map_err(|error| Failure::System(format!("store.peers: {error}")))?;
     let (address, is_protected) = (forwarding.address(), settings.keys.is_some());
     tracing::info!(address, is_protected, "listening for peers");
     if settings.accept_plain {
@@ -135,24 +150,60 @@ impl Health for ClusterStore {
         let mut counters = vec![
             ("tavola_store_commits", "Transactions that were written", stats.commits),
             ("tavola_store_refusals", "Transactions that the domain refused", stats.refusals),
-            ("tavola_store_contended", "Transactions that found their partition's queue full", stats.contended),
+            (
+                "tavola_store_contended",
+                "Transactions that found their partition's queue full",
+                stats.contended,
+            ),
             ("tavola_store_attempts", "Conditional batches that were sent", stats.attempts),
-            ("tavola_store_attempts_refused", "Conditional batches that were refused", stats.attempts_refused),
+            (
+                "tavola_store_attempts_refused",
+                "Conditional batches that were refused",
+                stats.attempts_refused,
+            ),
             ("tavola_store_retries", "Conditional batches that were repeated", stats.retries),
-            ("tavola_store_unknown", "Conditional batches whose outcome was not told", stats.unknown),
+            (
+                "tavola_store_unknown",
+                "Conditional batches whose outcome was not told",
+                stats.unknown,
+            ),
             ("tavola_store_fences", "Fences that were put up to find out", stats.fences),
-            ("tavola_store_unresolved", "Transactions answered with an unknown outcome", stats.unresolved),
-            ("tavola_store_registrations", "Partitions entered into the directory", stats.registrations),
-            ("tavola_store_retirements", "Empty partitions taken out of the directory", stats.retirements),
+            (
+                "tavola_store_unresolved",
+                "Transactions answered with an unknown outcome",
+                stats.unresolved,
+            ),
+            (
+                "tavola_store_registrations",
+                "Partitions entered into the directory",
+                stats.registrations,
+            ),
+            (
+                "tavola_store_retirements",
+                "Empty partitions taken out of the directory",
+                stats.retirements,
+            ),
         ];
         if let Some(forwarding) = &self.forwarding {
             let stats = forwarding.stats();
             counters.extend([
-                ("tavola_peers_sent", "Writes that another node carried out for this one", stats.sent),
+                (
+                    "tavola_peers_sent",
+                    "Writes that another node carried out for this one",
+                    stats.sent,
+                ),
                 ("tavola_peers_received", "Writes carried out for other nodes", stats.received),
                 ("tavola_peers_declined", "Writes that another node did not begin", stats.declined),
-                ("tavola_peers_refused", "Connections to the port for peers that were refused", stats.refused),
-                ("tavola_peers_unanswered", "Writes whose outcome another node did not tell", stats.unanswered),
+                (
+                    "tavola_peers_refused",
+                    "Connections to the port for peers that were refused",
+                    stats.refused,
+                ),
+                (
+                    "tavola_peers_unanswered",
+                    "Writes whose outcome another node did not tell",
+                    stats.unanswered,
+                ),
             ]);
         }
         counters
@@ -175,25 +226,43 @@ impl Health for ClusterStore {
                 );
             }
         }
-        gauge(&mut text, "tavola_store_waiting", "Transactions that wait for their partition", stats.waiting);
+        gauge(
+            &mut text,
+            "tavola_store_waiting",
+            "Transactions that wait for their partition",
+            stats.waiting,
+        );
         let width = "tavola_store_batch_width";
         heading(&mut text, width, "histogram", "Transactions that share a conditional batch");
         let edges: Vec<String> = WIDTH_EDGES.iter().map(u64::to_string).collect();
         buckets(&mut text, width, "", &edges, &stats.widths);
         let time = "tavola_store_statement_seconds";
         heading(&mut text, time, "histogram", "Time until the cluster answered a statement");
-        let edges: Vec<String> = LATENCY_EDGES_MS.iter().map(|edge| format!("{:.3}", *edge as f64 / 1e3)).collect();
+        let edges: Vec<String> =
+            LATENCY_EDGES_MS.iter().map(|edge| format!("{:.3}", *edge as f64 / 1e3)).collect();
         for latency in &stats.latencies {
             let label = format!("statement=\"{}\",", latency.statement);
             buckets(&mut text, time, &label, &edges, &latency.buckets);
-            let _infallible =
-                writeln!(text, "{time}_sum{{statement=\"{}\"}} {}", latency.statement, latency.total.as_secs_f64());
+            let _infallible = writeln!(
+                text,
+                "{time}_sum{{statement=\"{}\"}} {}",
+                latency.statement,
+                latency.total.as_secs_f64()
+            );
         }
         let failed = "tavola_store_statement_failures";
-        heading(&mut text, failed, "counter", "Statements that the cluster did not carry out, or did not say so");
+        heading(
+            &mut text,
+            failed,
+            "counter",
+            "Statements that the cluster did not carry out, or did not say so",
+        );
         for latency in &stats.latencies {
-            let _infallible =
-                writeln!(text, "{failed}_total{{statement=\"{}\"}} {}", latency.statement, latency.failed);
+            let _infallible = writeln!(
+                text,
+                "{failed}_total{{statement=\"{}\"}} {}",
+                latency.statement, latency.failed
+            );
         }
         text
     }
@@ -207,9 +276,13 @@ fn heading(text: &mut String, name: &str, kind: &str, help: &str) {
 fn tenants(text: &mut String, tenants: &[(String, Stats)]) {
     type Value = fn(&Stats) -> f64;
     let metrics: [(&str, &str, &str, Value); 4] = [
-        ("used", "gauge", "Places for forwarded writes that an account holds", |stats| stats.used as f64),
+        ("used", "gauge", "Places for forwarded writes that an account holds", |stats| {
+            stats.used as f64
+        }),
         ("waits", "counter", "Times that an account waited for one", |stats| stats.waits as f64),
-        ("wait_seconds", "counter", "Seconds that it waited", |stats| stats.wait_time.as_secs_f64()),
+        ("wait_seconds", "counter", "Seconds that it waited", |stats| {
+            stats.wait_time.as_secs_f64()
+        }),
         ("refused", "counter", "Times that it was refused one", |stats| stats.refused as f64),
     ];
     for (name, kind, help, value) in metrics {
@@ -218,7 +291,8 @@ fn tenants(text: &mut String, tenants: &[(String, Stats)]) {
         heading(text, &name, kind, help);
         for (account, stats) in tenants {
             let account = account.replace(['\\', '"', '\n'], "_");
-            let _infallible = writeln!(text, "{name}{suffix}{{account=\"{account}\"}} {}", value(stats));
+            let _infallible =
+                writeln!(text, "{name}{suffix}{{account=\"{account}\"}} {}", value(stats));
         }
     }
 }
@@ -247,7 +321,13 @@ mod tests {
     #[test]
     fn buckets_are_cumulative() {
         let mut text = String::new();
-        buckets(&mut text, "n", "statement=\"get\",", &["1".to_owned(), "2".to_owned()], &[3, 0, 2]);
+        buckets(
+            &mut text,
+            "n",
+            "statement=\"get\",",
+            &["1".to_owned(), "2".to_owned()],
+            &[3, 0, 2],
+        );
         let expected = [
             "n_bucket{statement=\"get\",le=\"1\"} 3",
             "n_bucket{statement=\"get\",le=\"2\"} 3",

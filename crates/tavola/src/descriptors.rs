@@ -1,7 +1,8 @@
 //! File descriptors: each connection takes one, and the store must never lack one.
 //!
-//! A usual soft limit is 1,024, far below what a server may need, and a store that cannot open a file stops taking
-//! writes. So the limit is raised as far as it may be, and connections get only what is left beside everything else.
+//! A usual soft limit is 1,024, far below what a server may need, and a store that cannot open a
+//! file stops taking writes. So the limit is raised as far as it may be, and connections get only
+//! what is left beside everything else.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tavola_server::config::Limits;
@@ -10,7 +11,8 @@ use crate::exit::Failure;
 
 /// The engine's tables (`open_files_max`), with its logs, its folders and what a compaction writes.
 const STORE: u64 = 256 + 64;
-/// Health, metrics, refusals of surplus connections, certificates, issuers of tokens, standard streams.
+/// Health, metrics, refusals of surplus connections, certificates, issuers of tokens, standard
+/// streams.
 const OTHERS: u64 = 64 + 64 + 64;
 /// However few there are, somebody must be able to connect.
 const CONNECTIONS_MIN: u64 = 16;
@@ -18,7 +20,8 @@ const CONNECTIONS_MIN: u64 = 16;
 /// With fewer a server would fail somewhere in its start, and say something about that place only.
 const DESCRIPTORS_MIN: u64 = 64;
 
-/// The limits with as many connections as there are descriptors for, after asking the system for more.
+/// The limits with as many connections as there are descriptors for, after asking the system for
+/// more.
 pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
     let wanted = limits.connections as u64;
     let available = raise(wanted.saturating_add(STORE + OTHERS));
@@ -45,7 +48,8 @@ fn connections_for(descriptors: u64) -> u64 {
     descriptors.saturating_sub(STORE + OTHERS).max(CONNECTIONS_MIN)
 }
 
-/// Raises the soft limit to what is needed, or to the hard limit; the descriptors that there are then.
+/// Raises the soft limit to what is needed, or to the hard limit; the descriptors that there are
+/// then.
 fn raise(needed: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);

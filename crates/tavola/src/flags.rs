@@ -1,4 +1,5 @@
-//! The command line of `tavola`. Flags of `serve` come from the list of settings: each is defined once.
+//! The command line of `tavola`. Flags of `serve` come from the list of settings: each is defined
+//! once.
 
 use std::path::PathBuf;
 
@@ -61,7 +62,9 @@ pub(crate) fn command() -> Command {
 }
 
 fn serve() -> Command {
-    let command = Command::new("serve").about("Serve tables until SIGINT or SIGTERM").after_help(SERVE_EXAMPLES);
+    let command = Command::new("serve")
+        .about("Serve tables until SIGINT or SIGTERM")
+        .after_help(SERVE_EXAMPLES);
     with_settings(command).arg(
         Arg::new("silent")
             .short('s')
@@ -72,7 +75,10 @@ fn serve() -> Command {
 }
 
 fn config() -> Command {
-    let origin = Arg::new("origin").long("origin").action(ArgAction::SetTrue).help("Show where each value comes from");
+    let origin = Arg::new("origin")
+        .long("origin")
+        .action(ArgAction::SetTrue)
+        .help("Show where each value comes from");
     let init = Command::new("init").about("Write a file with every setting as a comment").arg(
         Arg::new("file")
             .value_name("FILE")
@@ -86,7 +92,10 @@ fn config() -> Command {
         .subcommand_required(true)
         .subcommand(init)
         .subcommand(with_settings(Command::new("check").about("Check the configuration and exit")))
-        .subcommand(with_settings(Command::new("show").about("Print every setting, secrets masked")).arg(origin))
+        .subcommand(
+            with_settings(Command::new("show").about("Print every setting, secrets masked"))
+                .arg(origin),
+        )
 }
 
 fn with_settings(command: Command) -> Command {
@@ -100,8 +109,14 @@ pub(crate) fn with_some_settings(command: Command, paths: &'static [&'static str
 
 /// The settings that name a cluster and what is made in it, and those that say how it is reached.
 const CLUSTER: &[&str] = &["store.contact_points", "store.keyspace", "store.replication"];
-const ACCESS: &[&str] =
-    &["store.data_centre", "store.user", "store.password_file", "store.tls", "store.ca_file", "store.accept_risks"];
+const ACCESS: &[&str] = &[
+    "store.data_centre",
+    "store.user",
+    "store.password_file",
+    "store.tls",
+    "store.ca_file",
+    "store.accept_risks",
+];
 
 /// The configuration file, and the flags that name a cluster and say how it is reached.
 pub(crate) fn with_cluster_settings(command: Command, heading: &'static str) -> Command {
@@ -109,7 +124,8 @@ pub(crate) fn with_cluster_settings(command: Command, heading: &'static str) -> 
     with_access_settings(flags.fold(command, Command::arg), heading)
 }
 
-/// The configuration file, and the flags that say how a cluster is reached which was named otherwise.
+/// The configuration file, and the flags that say how a cluster is reached which was named
+/// otherwise.
 pub(crate) fn with_access_settings(command: Command, heading: &'static str) -> Command {
     let flags = ACCESS.iter().map(|path| flag_of_setting(path).help_heading(heading));
     flags.fold(command.arg(config_file_flag()), Command::arg)
@@ -124,10 +140,12 @@ pub(crate) fn flag_of_setting(path: &str) -> Arg {
 fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
     let settings = SETTINGS.iter().filter(|setting| wanted(setting));
     let flags = settings.filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
-    let command =
-        flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| command.arg(flag_of(setting, flag)));
+    let command = flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| {
+        command.arg(flag_of(setting, flag))
+    });
     let renamed = OLD_NAMES.iter().filter(|old| Setting::find(old.now).is_some_and(&wanted));
-    let flags = renamed.filter_map(|old| old.flag.map(|flag| Arg::new(old.path).long(flag).hide(true)));
+    let flags =
+        renamed.filter_map(|old| old.flag.map(|flag| Arg::new(old.path).long(flag).hide(true)));
     flags.fold(command, Command::arg)
 }
 
@@ -142,7 +160,12 @@ pub(crate) fn config_file_flag() -> Arg {
 
 fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
     let default = if setting.default.is_empty() { "none" } else { setting.default };
-    let help = format!("{} [default: {default}] [env: {}] [file: {}]", setting.help, setting.variable(), setting.path);
+    let help = format!(
+        "{} [default: {default}] [env: {}] [file: {}]",
+        setting.help,
+        setting.variable(),
+        setting.path
+    );
     let arg = Arg::new(setting.path).long(flag).value_name(setting.value).help(help);
     // A switch may stand alone.
     if setting.value == "BOOL" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
@@ -153,7 +176,8 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     layers_with_problems(matches).checked()
 }
 
-/// The same, for who tells problems together with others: what could not be read is in [`Layers::problems`].
+/// The same, for who tells problems together with others: what could not be read is in
+/// [`Layers::problems`].
 pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
     let mut layers = Layers::read(file.as_deref(), environment());
@@ -172,17 +196,22 @@ pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
 
 /// Variables whose value is not Unicode cannot be ours.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The file that was named, or else the first that exists of those that are searched.
 fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let user_folder = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
+    let variable =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let user_folder =
+        variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
     let searched = [
         Some(PathBuf::from("tavola.toml")),
         user_folder.map(|folder| folder.join("tavola").join("tavola.toml")),
         Some(PathBuf::from("/etc/tavola/tavola.toml")),
     ];
-    named.or_else(|| variable("TAVOLA_CONFIG")).or_else(|| searched.into_iter().flatten().find(|file| file.is_file()))
+    named
+        .or_else(|| variable("TAVOLA_CONFIG"))
+        .or_else(|| searched.into_iter().flatten().find(|file| file.is_file()))
 }

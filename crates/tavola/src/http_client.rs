@@ -1,5 +1,5 @@
-//! The HTTP client of the commands: HTTP/1.1 over TCP or TLS, with a time for everything. Each step fails in words of its
-//! own, because the commands that use it explain failures to people.
+//! The HTTP client of the commands: HTTP/1.1 over TCP or TLS, with a time for everything. Each step
+//! fails in words of its own, because the commands that use it explain failures to people.
 //!
 //! Deliberately absent: proxies, redirects, retries, connections kept for later.
 
@@ -107,11 +107,15 @@ impl HttpClient {
 
     /// Sends a request with an absolute URL and reads the whole answer.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let authority = request.uri().authority().cloned().ok_or(HttpError::Url("it has no host"))?;
+        let authority =
+            request.uri().authority().cloned().ok_or(HttpError::Url("it has no host"))?;
         let is_https = request.uri().scheme_str() == Some("https");
         let stream = connect(&authority, is_https).await?;
-        let stream: Box<dyn Stream> =
-            if is_https { Box::new(secure(stream, &authority, self.trust()?).await?) } else { Box::new(stream) };
+        let stream: Box<dyn Stream> = if is_https {
+            Box::new(secure(stream, &authority, self.trust()?).await?)
+        } else {
+            Box::new(stream)
+        };
         let request = in_origin_form(request, &authority)?;
         let answer = timeout(self.exchange_time, exchange(stream, request, &authority)).await;
         match answer.unwrap_or_else(|_elapsed| Err(HttpError::TimedOut(authority.to_string()))) {
@@ -146,8 +150,12 @@ fn client_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, HttpError> {
     Ok(Arc::new(config_builder()?.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn pinning_config(pinned: CertificateDer<'static>, mut roots: RootCertStore) -> Result<Arc<ClientConfig>, HttpError> {
-    // The usual rules cannot be set up without anybody to trust; then the certificate stands for its own issuer.
+fn pinning_config(
+    pinned: CertificateDer<'static>,
+    mut roots: RootCertStore,
+) -> Result<Arc<ClientConfig>, HttpError> {
+    // The usual rules cannot be set up without anybody to trust; then the certificate stands for
+    // its own issuer.
     if roots.is_empty() {
         roots.add_parsable_certificates([pinned.clone()]);
     }
@@ -180,20 +188,32 @@ async fn secure(
 async fn speaks_tls(authority: &Authority) -> bool {
     let Ok(config) = client_config(RootCertStore::empty()) else { return false };
     let Ok(stream) = connect(authority, false).await else { return false };
-    matches!(secure(stream, authority, config).await, Ok(_) | Err(HttpError::Certificate(..) | HttpError::Tls(..)))
+    matches!(
+        secure(stream, authority, config).await,
+        Ok(_) | Err(HttpError::Certificate(..) | HttpError::Tls(..))
+    )
 }
 
 fn add_roots(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
-    let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates =
-        certificates.map_err(|error| format!("cannot read certificates of {}: {error}", file.display()))?;
+        CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = certificates
+        .map_err(|error| format!("cannot read certificates of {}: {error}", file.display()))?;
     let (added, _) = roots.add_parsable_certificates(certificates);
-    if added == 0 { Err(format!("{} holds no certificate in PEM form", file.display())) } else { Ok(()) }
+    if added == 0 {
+        Err(format!("{} holds no certificate in PEM form", file.display()))
+    } else {
+        Ok(())
+    }
 }
 
 async fn connect(authority: &Authority, is_https: bool) -> Result<TcpStream, HttpError> {
-    let (host, port) = (bare_host(authority), authority.port_u16().unwrap_or(if is_https { 443 } else { 80 }));
-    let addresses = tokio::net::lookup_host((host, port)).await.map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+    let (host, port) =
+        (bare_host(authority), authority.port_u16().unwrap_or(if is_https { 443 } else { 80 }));
+    let addresses = tokio::net::lookup_host((host, port))
+        .await
+        .map(Iterator::collect::<Vec<_>>)
+        .unwrap_or_default();
     let mut last = HttpError::NoSuchHost(host.to_owned());
     for address in addresses {
         match connect_to(address, authority).await {
@@ -208,7 +228,9 @@ async fn connect_to(address: SocketAddr, authority: &Authority) -> Result<TcpStr
     let at = authority.to_string();
     match timeout(CONNECT_TIME, TcpStream::connect(address)).await {
         Err(_elapsed) => Err(HttpError::TimedOut(at)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Err(HttpError::Refused(at)),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(HttpError::Refused(at))
+        }
         Ok(Err(error)) => Err(HttpError::Unreachable(at, error)),
         Ok(Ok(stream)) => {
             // Requests are small, and each waits for its answer.
@@ -224,10 +246,15 @@ pub(crate) fn bare_host(authority: &Authority) -> &str {
 }
 
 /// What goes on the wire to a server that is no proxy: the path, and the host in a header.
-fn in_origin_form(mut request: Request<Bytes>, authority: &Authority) -> Result<Request<Full<Bytes>>, HttpError> {
-    let target = request.uri().path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
+fn in_origin_form(
+    mut request: Request<Bytes>,
+    authority: &Authority,
+) -> Result<Request<Full<Bytes>>, HttpError> {
+    let target =
+        request.uri().path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
     *request.uri_mut() = target;
-    let host = HeaderValue::from_str(authority.as_str()).map_err(|_| HttpError::Url("its host is not one"))?;
+    let host = HeaderValue::from_str(authority.as_str())
+        .map_err(|_| HttpError::Url("its host is not one"))?;
     request.headers_mut().insert(HOST, host);
     Ok(request.map(Full::new))
 }
@@ -241,22 +268,25 @@ async fn exchange(
         true => HttpError::ClientCertificateNeeded(authority.to_string()),
         false => HttpError::NotHttp(authority.to_string(), error),
     };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(not_http)?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(not_http)?;
     let connection = tokio::spawn(connection);
     let (parts, body) = sender.send_request(request).await.map_err(not_http)?.into_parts();
-    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| {
-        match error.downcast::<LengthLimitError>() {
+    let body =
+        Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| match error
+            .downcast::<LengthLimitError>(
+        ) {
             Ok(_) => HttpError::TooLarge,
             Err(other) => HttpError::Unreachable(authority.to_string(), io::Error::other(other)),
-        }
-    })?;
+        })?;
     connection.abort();
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
 
 /// In TLS 1.3 a server says so after the client took the handshake for done.
 fn is_certificate_required(error: &(dyn Error + 'static)) -> bool {
-    const REQUIRED: rustls::Error = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
+    const REQUIRED: rustls::Error =
+        rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
     let mut next = Some(error);
     while let Some(error) = next {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -272,7 +302,9 @@ fn tls_error(at: String, error: io::Error) -> HttpError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidMessage(_)) => HttpError::NotTls(at),
-        Some(rustls::Error::InvalidCertificate(problem)) => HttpError::Certificate(at, certificate_problem(problem)),
+        Some(rustls::Error::InvalidCertificate(problem)) => {
+            HttpError::Certificate(at, certificate_problem(problem))
+        }
         Some(other) => HttpError::Tls(at, other.clone()),
         // A server that knows no TLS may as well hang up.
         None if error.kind() == io::ErrorKind::UnexpectedEof => HttpError::NotTls(at),
@@ -282,12 +314,18 @@ fn tls_error(at: String, error: io::Error) -> HttpError {
 
 fn certificate_problem(problem: &CertificateError) -> String {
     match problem {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired".to_owned(),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "is not valid yet".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet".to_owned()
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "is for other host names".to_owned()
         }
-        CertificateError::UnknownIssuer => "comes from an issuer that this machine does not trust".to_owned(),
+        CertificateError::UnknownIssuer => {
+            "comes from an issuer that this machine does not trust".to_owned()
+        }
         other => format!("is not good: {other}"),
     }
 }

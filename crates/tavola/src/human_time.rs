@@ -24,7 +24,9 @@ pub(crate) fn date_time(at: SystemTime) -> DateTime {
 /// A time of the service as the system counts it. Before 1970 there is none that matters here.
 pub(crate) fn system_time(at: DateTime) -> SystemTime {
     let fraction = Duration::from_nanos(at.ticks() % TICKS_PER_SECOND * 100);
-    UNIX_EPOCH + Duration::from_secs(u64::try_from(at.unix_seconds()).unwrap_or_default()) + fraction
+    UNIX_EPOCH
+        + Duration::from_secs(u64::try_from(at.unix_seconds()).unwrap_or_default())
+        + fraction
 }
 
 /// `an hour`, `3 days`: the nearest of the largest unit that fits.
@@ -61,7 +63,8 @@ pub(crate) fn between(one: DateTime, other: DateTime) -> Duration {
 
 /// `90s`, `30m`, `1h`, `7d`, `2w`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is not a time; write a number and s, m, h, d or w: 30m, 1h, 7d");
+    let wrong =
+        || format!("\"{text}\" is not a time; write a number and s, m, h, d or w: 30m, 1h, 7d");
     let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "s" => 1,
@@ -78,8 +81,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A time that somebody typed.
 pub(crate) fn parse_time(text: &str) -> Result<DateTime, String> {
-    DateTime::parse(text)
-        .map_err(|_| format!("\"{text}\" is not a time; write 2026-12-31, or 2026-12-31T18:00:00Z in UTC"))
+    DateTime::parse(text).map_err(|_| {
+        format!("\"{text}\" is not a time; write 2026-12-31, or 2026-12-31T18:00:00Z in UTC")
+    })
 }
 
 #[cfg(test)]
@@ -111,7 +115,8 @@ mod tests {
         ] {
             assert_eq!(words(Duration::from_secs(seconds)), expected, "{seconds}");
         }
-        let (early, late) = (DateTime::parse("2026-01-01").unwrap(), DateTime::parse("2026-01-04").unwrap());
+        let (early, late) =
+            (DateTime::parse("2026-01-01").unwrap(), DateTime::parse("2026-01-04").unwrap());
         assert_eq!(relative(early, late), "3 days ago");
         assert_eq!(relative(late, early), "in 3 days");
     }
@@ -124,11 +129,24 @@ mod tests {
 
     #[test]
     fn durations_typed() {
-        for (text, seconds) in [("90s", 90), ("30m", 1_800), ("1h", 3_600), ("7d", 604_800), ("2w", 1_209_600)] {
+        for (text, seconds) in
+            [("90s", 90), ("30m", 1_800), ("1h", 3_600), ("7d", 604_800), ("2w", 1_209_600)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for bad in ["", "h", "1", "0m", "-1h", "1.5h", "1 h", "1y", "99999999999999999999d", "9999999999999999d", "é"]
-        {
+        for bad in [
+            "",
+            "h",
+            "1",
+            "0m",
+            "-1h",
+            "1.5h",
+            "1 h",
+            "1y",
+            "99999999999999999999d",
+            "9999999999999999d",
+            "é",
+        ] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

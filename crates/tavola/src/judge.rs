@@ -1,11 +1,12 @@
-//! What the service would say to a signature. The rules are the protocol crate's own, called on a request that is never
-//! sent.
+//! What the service would say to a signature. The rules are the protocol crate's own, called on a
+//! request that is never sent.
 
 use http::Request;
 use http::header::HOST;
 use tavola_core::{AccountName, DateTime};
 use tavola_protocol::{
-    AccountKeys, AddressRules, Caller, Credential, Gate, Precedence, Rejection, authenticate, locate,
+    AccountKeys, AddressRules, Caller, Credential, Gate, Precedence, Rejection, authenticate,
+    locate,
 };
 
 use crate::human_time::system_time;
@@ -22,7 +23,8 @@ pub(crate) fn judge(
     let (parts, ()) = request.map_err(|_| Rejection::UrlUnparsable)?.into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == account.as_str())?;
-    let gate = Gate { keys, challenge: "", caller, now: system_time(now), precedence: Precedence::Header };
+    let gate =
+        Gate { keys, challenge: "", caller, now: system_time(now), precedence: Precedence::Header };
     match authenticate(&parts, &address, &gate)? {
         Credential::Complete(grant, signer) => Ok(Credential::Complete(grant, signer)),
         Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),
@@ -34,7 +36,9 @@ pub(crate) fn judge(
 /// What a rejection says, for a person.
 pub(crate) fn words(rejection: &Rejection) -> String {
     match rejection {
-        Rejection::AuthenticationFailed { detail: Some(detail), .. } => detail.trim_end_matches('.').to_owned(),
+        Rejection::AuthenticationFailed { detail: Some(detail), .. } => {
+            detail.trim_end_matches('.').to_owned()
+        }
         other => {
             let parts = tavola_protocol::rejection::status_code_text(other);
             format!("{}: {}", parts.code, parts.text.trim_end_matches('.'))

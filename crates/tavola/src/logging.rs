@@ -40,18 +40,21 @@ impl Logs {
             Some(file) => BoxMakeWriter::new(Arc::clone(file)),
         };
         let is_terminal = file.is_none() && std::io::stderr().is_terminal();
-        let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colours =
+            is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
-        let lines = match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
-            LogFormat::Text => lines.boxed(),
-            LogFormat::Json => lines.json().boxed(),
-        };
+        let lines =
+            match log.format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json })
+            {
+                LogFormat::Text => lines.boxed(),
+                LogFormat::Json => lines.json().boxed(),
+            };
         tracing_subscriber::registry().with(filter).with(lines).init();
         Ok(Self { level, file, access_file })
     }
 
-    /// The log of requests, unless it is switched off. Its lines follow the format that was asked for; nobody asking
-    /// means the common log format, which the tools of this field read.
+    /// The log of requests, unless it is switched off. Its lines follow the format that was asked
+    /// for; nobody asking means the common log format, which the tools of this field read.
     pub(crate) fn access_log(&self, log: &LogConfig) -> Result<Option<AccessLog>, Failure> {
         if !log.access {
             return Ok(None);
@@ -68,7 +71,8 @@ impl Logs {
         started.map(Some).map_err(no_thread)
     }
 
-    /// Makes ready what a configuration says that was read again: the level, and files, which are opened anew.
+    /// Makes ready what a configuration says that was read again: the level, and files, which are
+    /// opened anew.
     pub(crate) fn prepare(&self, log: &LogConfig) -> Result<Apply, ConfigError> {
         let filter = filter_of(log)?;
         let level = self.level.clone();
@@ -88,15 +92,21 @@ impl Logs {
         let files = [&self.file, &self.access_file];
         let reopened: Vec<Option<Apply>> = files
             .into_iter()
-            .map(|file| prepare_file(file.as_ref(), file.as_ref().map(|file| file.path()).as_deref()))
+            .map(|file| {
+                prepare_file(file.as_ref(), file.as_ref().map(|file| file.path()).as_deref())
+            })
             .collect::<Result<_, _>>()?;
         reopened.into_iter().flatten().for_each(|reopen| reopen());
         Ok(())
     }
 }
 
-/// Opens the file that an open one shall be. One that was not there at the start, or shall go, waits for the next start.
-fn prepare_file(current: Option<&Arc<LogFile>>, path: Option<&Path>) -> Result<Option<Apply>, ConfigError> {
+/// Opens the file that an open one shall be. One that was not there at the start, or shall go,
+/// waits for the next start.
+fn prepare_file(
+    current: Option<&Arc<LogFile>>,
+    path: Option<&Path>,
+) -> Result<Option<Apply>, ConfigError> {
     let Some((current, path)) = current.zip(path) else { return Ok(None) };
     let (current, fresh) = (Arc::clone(current), open(path).map_err(ConfigError::new)?);
     Ok(Some(Box::new(move || current.replace(fresh))))
@@ -115,17 +125,19 @@ pub(crate) fn check(log: &LogConfig) -> Result<(), ConfigError> {
 fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
     let variable = std::env::var(VARIABLE).ok().filter(|filter| !filter.trim().is_empty());
     let (name, filter) = match &variable {
-        // Meant for every program of its kind, so words that mean nothing here are none of our business.
+        // Meant for every program of its kind, so words that mean nothing here are none of our
+        // business.
         Some(filter) => (VARIABLE, filter.as_str()),
         None => ("log.level", log.level.as_str()),
     };
-    // A single word is about the server. The driver of a cluster tells of every node that comes and goes; a filter that
-    // names it gets that too.
+    // A single word is about the server. The driver of a cluster tells of every node that comes and
+    // goes; a filter that names it gets that too.
     let is_word = filter.bytes().all(|byte| byte.is_ascii_alphabetic());
     let driver = if is_word { ",scylla=error" } else { "" };
     // Errors of what the filter does not name are told nevertheless.
-    EnvFilter::try_new(format!("error,{filter}{driver}"))
-        .map_err(|error| ConfigError::new(format!("{name}: \"{filter}\" is not a level or filter: {error}")))
+    EnvFilter::try_new(format!("error,{filter}{driver}")).map_err(|error| {
+        ConfigError::new(format!("{name}: \"{filter}\" is not a level or filter: {error}"))
+    })
 }
 
 /// The log of who did what, if it is asked for.

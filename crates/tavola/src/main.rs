@@ -1,5 +1,5 @@
-//! The one binary. Called as `tavola` it is the server and its commands; called as `azurite` or `azurite-table` it takes
-//! that emulator's flags and prints its start-up lines.
+//! The one binary. Called as `tavola` it is the server and its commands; called as `azurite` or
+//! `azurite-table` it takes that emulator's flags and prints its start-up lines.
 
 mod account_access;
 mod announce;
@@ -30,7 +30,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let called_as = arguments.first().and_then(|path| Path::new(path).file_stem()).and_then(|name| name.to_str());
+    let called_as = arguments
+        .first()
+        .and_then(|path| Path::new(path).file_stem())
+        .and_then(|name| name.to_str());
     let result = match called_as {
         Some(name) if name.starts_with("azurite") => {
             keep_files_private();
@@ -44,7 +47,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What this process writes is its owner's alone, whatever the shell's umask says: data, logs, keys.
+/// What this process writes is its owner's alone, whatever the shell's umask says: data, logs,
+/// keys.
 fn keep_files_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }

@@ -32,8 +32,8 @@ impl NewFile {
         self.is_secret
     }
 
-    /// A server that watches the file sees the old content or the new, and a secret is never open to others, even for a
-    /// moment.
+    /// A server that watches the file sees the old content or the new, and a secret is never open
+    /// to others, even for a moment.
     pub(crate) fn write(&self) -> std::io::Result<()> {
         let mut unfinished = self.path.clone().into_os_string();
         unfinished.push(format!(".{}", std::process::id()));

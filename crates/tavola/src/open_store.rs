@@ -45,7 +45,9 @@ impl OpenStore {
                 };
                 open_embedded(location.clone(), options).await
             }
-            StoreConfig::Cassandra(config) => Ok(Self::Cassandra(ClusterStore::open(config).await?)),
+            StoreConfig::Cassandra(config) => {
+                Ok(Self::Cassandra(ClusterStore::open(config).await?))
+            }
         }
     }
 
@@ -74,8 +76,8 @@ impl OpenStore {
         }
     }
 
-    /// Everything acknowledged is on disk already; this only saves the next start from replaying the log, and other
-    /// front ends from finding out that this one has gone.
+    /// Everything acknowledged is on disk already; this only saves the next start from replaying
+    /// the log, and other front ends from finding out that this one has gone.
     pub(crate) async fn close(self) {
         match self {
             Self::Memory(_) => {}
@@ -89,10 +91,15 @@ impl OpenStore {
     }
 }
 
-/// On a thread that may wait: a recovery takes a while, and meanwhile somebody may want the process to end.
-async fn open_embedded(location: PathBuf, options: tavola_embedded::Options) -> Result<OpenStore, Failure> {
+/// On a thread that may wait: a recovery takes a while, and meanwhile somebody may want the process
+/// to end.
+async fn open_embedded(
+    location: PathBuf,
+    options: tavola_embedded::Options,
+) -> Result<OpenStore, Failure> {
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(location, options)).await;
-    let opened = opened.map_err(|ended| Failure::System(format!("the store could not be opened: {ended}")))?;
+    let opened = opened
+        .map_err(|ended| Failure::System(format!("the store could not be opened: {ended}")))?;
     Ok(OpenStore::Embedded(Arc::new(opened.map_err(cannot_open)?)))
 }
 
@@ -110,9 +117,12 @@ fn compression_of(configured: Compression) -> tavola_embedded::Compression {
     }
 }
 
-/// Half of a store must not be served: what is missing would look deleted, and what is written would be in the way.
+/// Half of a store must not be served: what is missing would look deleted, and what is written
+/// would be in the way.
 fn is_unfinished_copy(source: &str) -> Failure {
-    Failure::Data(format!("the store is an unfinished copy of {source}: repeat `tavola store copy` to finish it"))
+    Failure::Data(format!(
+        "the store is an unfinished copy of {source}: repeat `tavola store copy` to finish it"
+    ))
 }
 
 /// A script can tell a folder that must be looked at from a disk or machine that must.
@@ -152,10 +162,26 @@ impl Health for EmbeddedHealth {
             ("tavola_store_syncs", "Groups that were written, each with one sync", stats.syncs),
             ("tavola_store_written_bytes", "Bytes of those groups", stats.bytes_written),
             ("tavola_store_gets_cached", "Point reads that memory answered", stats.gets_cached),
-            ("tavola_store_gets_from_disk", "Point reads that had to ask the disk", stats.gets_from_disk),
-            ("tavola_store_gets_in_place", "Point reads while files are in memory", stats.gets_in_place),
-            ("tavola_store_scans_in_place", "Scans of a few rows while files are in memory", stats.scans_in_place),
-            ("tavola_store_rows_scanned", "Rows that scans looked at, for whomever", stats.rows_scanned),
+            (
+                "tavola_store_gets_from_disk",
+                "Point reads that had to ask the disk",
+                stats.gets_from_disk,
+            ),
+            (
+                "tavola_store_gets_in_place",
+                "Point reads while files are in memory",
+                stats.gets_in_place,
+            ),
+            (
+                "tavola_store_scans_in_place",
+                "Scans of a few rows while files are in memory",
+                stats.scans_in_place,
+            ),
+            (
+                "tavola_store_rows_scanned",
+                "Rows that scans looked at, for whomever",
+                stats.rows_scanned,
+            ),
         ]
     }
 }

@@ -1,5 +1,5 @@
-//! Trusting a server by its certificate itself, which somebody who has the server's configuration can do without knowing
-//! the issuer.
+//! Trusting a server by its certificate itself, which somebody who has the server's configuration
+//! can do without knowing the issuer.
 
 use std::sync::Arc;
 
@@ -16,7 +16,10 @@ pub(crate) struct PinnedVerifier {
 }
 
 impl PinnedVerifier {
-    pub(crate) fn new(certificate: CertificateDer<'static>, roots: RootCertStore) -> Result<Self, String> {
+    pub(crate) fn new(
+        certificate: CertificateDer<'static>,
+        roots: RootCertStore,
+    ) -> Result<Self, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         Ok(Self { certificate, usual: usual.map_err(|error| error.to_string())? })
@@ -32,7 +35,8 @@ impl ServerCertVerifier for PinnedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // Whoever proves to have its key is the server that this configuration describes, at whatever address.
+        // Whoever proves to have its key is the server that this configuration describes, at
+        // whatever address.
         if *end_entity == self.certificate {
             return Ok(ServerCertVerified::assertion());
         }

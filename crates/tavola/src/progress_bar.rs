@@ -1,5 +1,5 @@
-//! How far long work has come: a bar on a terminal, a line per part otherwise. On standard error, so that what is
-//! printed for scripts stays clean.
+//! How far long work has come: a bar on a terminal, a line per part otherwise. On standard error,
+//! so that what is printed for scripts stays clean.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -45,7 +45,8 @@ impl Shown {
             eprintln!("{what}: {total_words}");
             return;
         }
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bar = Some(ProgressBar::new(total).with_style(style).with_message(what.to_owned()));
     }
 

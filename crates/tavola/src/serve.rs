@@ -44,7 +44,8 @@ impl Configuration for CommandLine {
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    let runtime =
+        runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     // First of all: a signal during the start must not kill the process.
     let signals = runtime.block_on(async { Signals::listen() })?;
     let mut config = command_line.read()?;
@@ -76,7 +77,8 @@ async fn serve(
     mut signals: Signals,
     reloading: Reloading,
 ) -> Result<(), Failure> {
-    // Before the store: if a port is in use, no data folder is made, and none is recovered for nothing.
+    // Before the store: if a port is in use, no data folder is made, and none is recovered for
+    // nothing.
     let ports = ReservedPorts::take(config)?;
     let opened = tokio::select! {
         opened = open(config) => Some(opened?),
@@ -105,9 +107,12 @@ async fn serve_store(
     reloading: Reloading,
 ) -> Result<(), Failure> {
     let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
-    let telemetry = Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
+    let telemetry =
+        Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
     let tables = match &config.store {
-        StoreConfig::Cassandra(cluster) => TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease),
+        StoreConfig::Cassandra(cluster) => {
+            TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease)
+        }
         StoreConfig::Memory | StoreConfig::Embedded { .. } => {
             TableService::new(store.entities(), Arc::new(SystemClock))
         }
@@ -154,7 +159,8 @@ impl Configuration for Reloading {
         // The last that can fail, because it tells of the certificate that it has found.
         let certificate = match (&self.tls, &config.tls) {
             (Some(tls), Some(source)) => {
-                let fresh = TlsReloader::open(source).map_err(|error| ConfigError::new(error.to_string()))?;
+                let fresh = TlsReloader::open(source)
+                    .map_err(|error| ConfigError::new(error.to_string()))?;
                 Some((Arc::clone(tls), fresh))
             }
             _ => None,
@@ -186,7 +192,10 @@ fn reload(node: &Node) {
             tracing::info!(accounts, "the configuration was read again");
             if !needs_restart.is_empty() {
                 let settings = needs_restart.join(", ");
-                tracing::warn!(settings, "these settings were changed and count after a restart only");
+                tracing::warn!(
+                    settings,
+                    "these settings were changed and count after a restart only"
+                );
             }
             "done".to_owned()
         }
@@ -201,7 +210,16 @@ fn reload(node: &Node) {
 /// What the audit log is told of an act that nobody asked for over a socket.
 fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
     let time = SystemTime::now();
-    AdminEvent { time, act, account: None, key: None, address: None, principal: None, status: None, result }
+    AdminEvent {
+        time,
+        act,
+        account: None,
+        key: None,
+        address: None,
+        principal: None,
+        status: None,
+        result,
+    }
 }
 
 /// SIGUSR1 opens log files anew, for whoever rotates them and wants nothing else to change.
@@ -211,7 +229,9 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
             node.telemetry.reopen_audit_log();
             match logs.reopen() {
                 Ok(()) => tracing::info!("log files were opened anew"),
-                Err(error) => tracing::error!(%error, "log files were not opened anew; the old ones are written on"),
+                Err(error) => {
+                    tracing::error!(%error, "log files were not opened anew; the old ones are written on")
+                }
             }
         }
     });
@@ -220,11 +240,14 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
 /// Says where the server is, in the words of the name that it was called by.
 fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<(), Failure> {
     let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
-    let (table, admin) = (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
+    let (table, admin) =
+        (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
     announcer.listening(config, table, admin);
     if config.admin.port() != 0 && admin.port() != config.admin.port() {
         let wanted = config.admin;
-        tracing::warn!("{wanted} is taken by another process, so health and metrics are at http://{admin} instead");
+        tracing::warn!(
+            "{wanted} is taken by another process, so health and metrics are at http://{admin} instead"
+        );
     }
     tracing::info!(%table, %admin, "listening");
     Ok(())

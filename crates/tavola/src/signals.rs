@@ -4,7 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// The signals that a server listens to from its first moment on: one that nobody listens to would kill it.
+/// The signals that a server listens to from its first moment on: one that nobody listens to would
+/// kill it.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -18,7 +19,8 @@ impl Signals {
     /// Within a runtime.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind: SignalKind| {
-            signal(kind).map_err(|error| Failure::System(format!("cannot listen for signals: {error}")))
+            signal(kind)
+                .map_err(|error| Failure::System(format!("cannot listen for signals: {error}")))
         };
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,

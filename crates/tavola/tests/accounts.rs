@@ -1,4 +1,5 @@
-//! Accounts while serving: added, rotated and bounded, by files, by signal and through the admin port.
+//! Accounts while serving: added, rotated and bounded, by files, by signal and through the admin
+//! port.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,7 +43,11 @@ fn key(folder: &Path, arguments: &[&str]) -> String {
 fn server(folder: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> RunningServer {
     let accounts = folder.join("accounts");
     RunningServer::start_with(&folder.join("data"), |command| {
-        with(if accounts.exists() { command.arg("--accounts-folder").arg(accounts) } else { command })
+        with(if accounts.exists() {
+            command.arg("--accounts-folder").arg(accounts)
+        } else {
+            command
+        })
     })
 }
 
@@ -76,17 +81,29 @@ fn accounts_are_added_and_rotated_by_signal() {
     let first = key(&accounts, &["add", "shop"]);
     let server = server(folder.path(), |command| command);
     assert_eq!(create(&server, "shop", &first, "one"), "ok");
-    assert_eq!(create(&server, ACCOUNT, KEY, "one"), "ResourceNotFound", "the development account is gone");
+    assert_eq!(
+        create(&server, ACCOUNT, KEY, "one"),
+        "ResourceNotFound",
+        "the development account is gone"
+    );
     let second = key(&accounts, &["rotate", "shop", "--key", "2"]);
     let other = key(&accounts, &["add", "other"]);
-    assert_eq!(create(&server, "shop", &second, "two"), "AuthenticationFailed", "not before the server reads it");
+    assert_eq!(
+        create(&server, "shop", &second, "two"),
+        "AuthenticationFailed",
+        "not before the server reads it"
+    );
     server.signal("-HUP");
-    wait_until("the new key counts", || create(&server, "shop", &second, "two") != "AuthenticationFailed");
+    wait_until("the new key counts", || {
+        create(&server, "shop", &second, "two") != "AuthenticationFailed"
+    });
     assert_eq!(create(&server, "shop", &first, "three"), "ok", "the first key goes on being good");
     assert_eq!(create(&server, "other", &other, "one"), "ok", "a new account is known");
     key(&accounts, &["rotate", "shop", "--key", "1"]);
     server.signal("-HUP");
-    wait_until("the old key is refused", || create(&server, "shop", &first, "four") == "AuthenticationFailed");
+    wait_until("the old key is refused", || {
+        create(&server, "shop", &first, "four") == "AuthenticationFailed"
+    });
 }
 
 #[test]
@@ -152,19 +169,38 @@ fn the_admin_port_is_not_a_side_door() {
     let (shop, other) = (key(&accounts, &["add", "shop"]), key(&accounts, &["add", "other"]));
     let server = server(folder.path(), |command| command);
     let rotate = "/accounts/shop/rotate?key=1";
-    assert_eq!(post(&server, "other", &other, rotate).0, StatusCode::UNAUTHORIZED, "another account's key");
+    assert_eq!(
+        post(&server, "other", &other, rotate).0,
+        StatusCode::UNAUTHORIZED,
+        "another account's key"
+    );
     assert_eq!(post(&server, "shop", KEY, rotate).0, StatusCode::UNAUTHORIZED, "a wrong key");
-    assert_eq!(post(&server, "nobody", KEY, "/reload").0, StatusCode::UNAUTHORIZED, "no such account");
+    assert_eq!(
+        post(&server, "nobody", KEY, "/reload").0,
+        StatusCode::UNAUTHORIZED,
+        "no such account"
+    );
     let ask = |method: &str, path: &str, headers: &[(&str, &str)]| {
         let mut client = Client::connect_as(&server.admin, "shop", &shop).unwrap();
-        let host = headers.iter().find(|(name, _)| *name == "Host").map_or(&*server.admin, |(_, value)| value);
-        let rest: String =
-            headers.iter().filter(|(name, _)| *name != "Host").map(|(n, v)| format!("{n}: {v}\r\n")).collect();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{rest}Content-Length: 0\r\n\r\n");
+        let host = headers
+            .iter()
+            .find(|(name, _)| *name == "Host")
+            .map_or(&*server.admin, |(_, value)| value);
+        let rest: String = headers
+            .iter()
+            .filter(|(name, _)| *name != "Host")
+            .map(|(n, v)| format!("{n}: {v}\r\n"))
+            .collect();
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{rest}Content-Length: 0\r\n\r\n");
         client.send(head.as_bytes()).unwrap().status()
     };
     assert_eq!(ask("POST", rotate, &[]), StatusCode::UNAUTHORIZED, "nobody");
-    assert_eq!(ask("POST", rotate, &[("Authorization", "Bearer x")]), StatusCode::UNAUTHORIZED, "a token of nobody");
+    assert_eq!(
+        ask("POST", rotate, &[("Authorization", "Bearer x")]),
+        StatusCode::UNAUTHORIZED,
+        "a token of nobody"
+    );
     assert_eq!(ask("GET", rotate, &[]), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(ask("POST", "/metrics", &[]), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(ask("GET", "/metrics", &[]), StatusCode::OK);
@@ -181,7 +217,8 @@ fn accounts_have_switches_and_budgets() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = folder.path().join("accounts");
     let frozen = key(&accounts, &["add", "frozen", "--read-only"]);
-    let distant = key(&accounts, &["add", "distant", "--allow-ip", "10.0.0.0/8", "--allow-ip", "::2"]);
+    let distant =
+        key(&accounts, &["add", "distant", "--allow-ip", "10.0.0.0/8", "--allow-ip", "::2"]);
     let near = key(&accounts, &["add", "near", "--allow-ip", "127.0.0.0/8"]);
     let poor = key(&accounts, &["add", "poor", "--requests-per-second", "1000"]);
     // The body that creates a table is then paid for by a quarter of a minute.
@@ -193,9 +230,11 @@ fn accounts_have_switches_and_budgets() {
     assert_eq!(create(&server, "distant", &distant, "table"), "AuthorizationFailure");
     assert_eq!(create(&server, "near", &near, "table"), "ok");
     assert_eq!(create(&server, "poor", &poor, "table"), "ok");
-    let request =
-        Request::post("/poor/Tables".to_owned()).body(Bytes::from_static(b"{\"TableName\":\"more\"}")).unwrap();
-    let busy = Client::connect_as(&server.table, "poor", &poor).unwrap().exchange_signed(request).unwrap();
+    let request = Request::post("/poor/Tables".to_owned())
+        .body(Bytes::from_static(b"{\"TableName\":\"more\"}"))
+        .unwrap();
+    let busy =
+        Client::connect_as(&server.table, "poor", &poor).unwrap().exchange_signed(request).unwrap();
     assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(busy.headers()["retry-after"], "1");
     let text = String::from_utf8_lossy(busy.body()).into_owned();
@@ -234,10 +273,16 @@ fn throttled(server: &RunningServer, bound: &str) -> u64 {
 #[test]
 fn a_hot_partition_is_refused_and_others_are_served() {
     let folder = tempfile::tempdir().unwrap();
-    let server = server(folder.path(), |command| command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "1"));
+    let server = server(folder.path(), |command| {
+        command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "1")
+    });
     let mut client = Client::connect(&server.table).unwrap();
     client.create_table("table");
-    assert_eq!(answer(&mut client, &server, &hundred("hot", 0)).status(), StatusCode::ACCEPTED, "a full purse");
+    assert_eq!(
+        answer(&mut client, &server, &hundred("hot", 0)).status(),
+        StatusCode::ACCEPTED,
+        "a full purse"
+    );
     let (partition_key, operation) = insert("hot/new", 1);
     let query = |filter| EntityQuery { filter: parse(filter).unwrap(), ..EntityQuery::default() };
     for request in [
@@ -258,7 +303,11 @@ fn a_hot_partition_is_refused_and_others_are_served() {
     assert_eq!(answer(&mut client, &server, &hundred("cold", 0)).status(), StatusCode::ACCEPTED);
     assert_eq!(answer(&mut client, &server, &get("empty/0")).status(), StatusCode::NOT_FOUND);
     let all = TableRequest::QueryEntities(name("table"), EntityQuery::default());
-    assert_eq!(answer(&mut client, &server, &all).status(), StatusCode::OK, "where it reads is not known before");
+    assert_eq!(
+        answer(&mut client, &server, &all).status(),
+        StatusCode::OK,
+        "where it reads is not known before"
+    );
     assert_eq!(client.read_all("table").len(), 200, "what was refused was not written");
     assert_eq!(throttled(&server, "partition"), 4);
 }
@@ -270,7 +319,9 @@ fn a_budget_refills_and_an_account_may_have_its_own() {
     let usual = key(&accounts, &["add", "usual"]);
     let free = key(&accounts, &["add", "free", "--partition-entities-per-second", "0"]);
     let slow = key(&accounts, &["add", "slow", "--partition-entities-per-second", "1"]);
-    let server = server(folder.path(), |command| command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "50"));
+    let server = server(folder.path(), |command| {
+        command.env("TAVOLA_TARGETS__PARTITION_ENTITIES_PER_SECOND", "50")
+    });
     let client = |account: &str, key: &str| {
         let mut client = Client::connect_as(&server.table, account, key).unwrap();
         client.create_table("table");
@@ -284,14 +335,18 @@ fn a_budget_refills_and_an_account_may_have_its_own() {
     let begun = Instant::now();
     usual.ask(&hundred("p", 0)).unwrap().expect("partitions of other accounts are others");
     wait_until("the budget refills", || usual.ask(&get("p/0-0")).unwrap().is_ok());
-    assert!(begun.elapsed() >= Duration::from_secs(1), "two seconds pay for a hundred, and one can be owed");
+    assert!(
+        begun.elapsed() >= Duration::from_secs(1),
+        "two seconds pay for a hundred, and one can be owed"
+    );
     let mut slow_client = client("slow", &slow);
     slow_client.ask(&hundred("p", 0)).unwrap().unwrap();
     server.signal("-HUP");
     assert!(slow_client.ask(&get("p/0-0")).unwrap().is_err(), "a reload pays nothing");
     let file = accounts.join("slow.toml");
     let settings = std::fs::read_to_string(&file).unwrap();
-    let settings = settings.replace("partition_entities_per_second = 1", "partition_entities_per_second = 0");
+    let settings =
+        settings.replace("partition_entities_per_second = 1", "partition_entities_per_second = 0");
     std::fs::write(&file, settings).unwrap();
     server.signal("-HUP");
     wait_until("the budget is gone", || slow_client.ask(&get("p/0-0")).unwrap().is_ok());

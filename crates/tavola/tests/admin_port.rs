@@ -1,4 +1,5 @@
-//! The admin port under attack: connections that are held, and signatures that are used again or elsewhere.
+//! The admin port under attack: connections that are held, and signatures that are used again or
+//! elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -78,10 +79,12 @@ fn open_sockets(server: &RunningServer) -> usize {
 /// A server with the account `shop`, and the account's first key.
 fn shop(folder: &Path) -> (RunningServer, String) {
     let accounts = folder.join("accounts");
-    let key = run(tavola().args(["account", "add", "shop", "--accounts-folder"]).arg(&accounts)).text();
+    let key =
+        run(tavola().args(["account", "add", "shop", "--accounts-folder"]).arg(&accounts)).text();
     record::secret(&key);
-    let server =
-        RunningServer::start_with(&folder.join("data"), |command| command.arg("--accounts-folder").arg(&accounts));
+    let server = RunningServer::start_with(&folder.join("data"), |command| {
+        command.arg("--accounts-folder").arg(&accounts)
+    });
     (server, key)
 }
 
@@ -106,7 +109,11 @@ fn a_signature_counts_once() {
             assert!(words(&again).contains("was used before"), "{}", words(&again));
         }
     }
-    assert_eq!(post(&server.admin, "shop", &key, "/reload").status(), StatusCode::OK, "a new one counts");
+    assert_eq!(
+        post(&server.admin, "shop", &key, "/reload").status(),
+        StatusCode::OK,
+        "a new one counts"
+    );
 }
 
 #[test]
@@ -127,7 +134,8 @@ fn a_signature_counts_for_its_request_alone() {
     let mut other = signed();
     other.headers_mut().insert("x-ms-client-request-id", "another".parse().unwrap());
     refused(&other, "another id");
-    let (account, account_key) = (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
+    let (account, account_key) =
+        (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
     for minutes in [-6_i64, 6] {
         let by = Duration::from_secs(minutes.unsigned_abs() * 60);
         let at = if minutes < 0 { now() - by } else { now() + by };
@@ -138,21 +146,30 @@ fn a_signature_counts_for_its_request_alone() {
     assert_eq!(send(&server, &signed()).status(), StatusCode::OK);
 }
 
-/// In host style a request for a table called `reload` has the path of the change, and was signed the same.
+/// In host style a request for a table called `reload` has the path of the change, and was signed
+/// the same.
 #[test]
 fn a_signature_for_a_table_is_no_good() {
     let folder = tempfile::tempdir().unwrap();
     let (server, key) = shop(folder.path());
-    let (account, account_key) = (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
+    let (account, account_key) =
+        (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
     for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
         let mut request = Request::post("/reload").body(Bytes::new()).unwrap();
         sign_request(&mut request, scheme, &account, &account_key, now());
         let answer = send(&server, &request);
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{scheme:?}");
         assert!(words(&answer).contains("Authorization: TavolaAdmin"), "{}", words(&answer));
-        let renamed = request.headers()["authorization"].to_str().unwrap().replace(scheme.name(), "TavolaAdmin");
+        let renamed = request.headers()["authorization"]
+            .to_str()
+            .unwrap()
+            .replace(scheme.name(), "TavolaAdmin");
         request.headers_mut().insert("authorization", renamed.parse().unwrap());
-        assert_eq!(send(&server, &request).status(), StatusCode::UNAUTHORIZED, "{scheme:?} under another name");
+        assert_eq!(
+            send(&server, &request).status(),
+            StatusCode::UNAUTHORIZED,
+            "{scheme:?} under another name"
+        );
     }
 }
 
@@ -161,7 +178,8 @@ fn a_signature_for_a_table_is_no_good() {
 fn a_restart_forgets_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (server, key) = shop(folder.path());
-    let (account, account_key) = (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
+    let (account, account_key) =
+        (AccountName::parse("shop").unwrap(), AccountKey::parse(&key).unwrap());
     let mut request = Request::post("/reload").body(Bytes::new()).unwrap();
     sign_admin_request(&mut request, &account, &account_key, now() - Duration::from_secs(240));
     let answer = send(&server, &request);

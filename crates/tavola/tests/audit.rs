@@ -1,4 +1,5 @@
-//! The audit log of a real server: who, what, from where, with which result; what is not in it; and that it stops nobody.
+//! The audit log of a real server: who, what, from where, with which result; what is not in it; and
+//! that it stops nobody.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,8 +49,15 @@ impl World {
         Self::start_in(tempfile::tempdir().unwrap(), file, with)
     }
 
-    fn start_in(folder: TempDir, file: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
-        let keys = [account(folder.path(), &["add", SHOP]), account(folder.path(), &["rotate", SHOP, "--key", "2"])];
+    fn start_in(
+        folder: TempDir,
+        file: &Path,
+        with: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
+        let keys = [
+            account(folder.path(), &["add", SHOP]),
+            account(folder.path(), &["rotate", SHOP, "--key", "2"]),
+        ];
         let server = RunningServer::start_with(&folder.path().join("data"), |command| {
             command.arg("--accounts-folder").arg(folder.path().join("accounts"));
             with(command.arg("--audit-file").arg(file))
@@ -72,8 +80,9 @@ impl World {
 
     /// Waits until so many lines tell of requests.
     fn requests(&self, count: usize) -> Vec<Value> {
-        let requests =
-            || -> Vec<Value> { self.lines().into_iter().filter(|line| line["event"] == "request").collect() };
+        let requests = || -> Vec<Value> {
+            self.lines().into_iter().filter(|line| line["event"] == "request").collect()
+        };
         eventually("the requests are in the log", || requests().len() >= count);
         let requests = requests();
         assert_eq!(requests.len(), count, "{requests:#?}");
@@ -84,7 +93,10 @@ impl World {
         let request = Request::get("/metrics").body(Bytes::new()).unwrap();
         let answer = Client::connect(&self.server.admin).unwrap().exchange(&request).unwrap();
         let text = String::from_utf8(answer.body().to_vec()).unwrap();
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
@@ -100,7 +112,10 @@ impl World {
     }
 
     fn sign(&self, sas: &TableSas, key: usize) -> String {
-        let signed = sas.signed(&AccountName::parse(SHOP).unwrap(), &AccountKey::parse(&self.keys[key]).unwrap());
+        let signed = sas.signed(
+            &AccountName::parse(SHOP).unwrap(),
+            &AccountKey::parse(&self.keys[key]).unwrap(),
+        );
         record::secret(signature_of(&signed).as_str());
         signed
     }
@@ -131,7 +146,8 @@ fn lines(file: &Path) -> Vec<Value> {
     assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')), "{text}");
     // The last line may be on its way.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let parse =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     whole.split('\n').filter(|line| !line.is_empty()).map(parse).collect()
 }
 
@@ -164,22 +180,38 @@ fn who_what_from_where_and_with_which_result() {
     world.client(0).ask(&create).unwrap().unwrap();
     world.client(1).ask(&write("orders", "p/r1")).unwrap().unwrap();
     let operations = ["p/r2", "p/r3"].map(|key| insert(key, VALUE)).into();
-    let group = TableRequest::Transaction(name("orders"), EntityGroupTransaction::new(operations).unwrap());
+    let group =
+        TableRequest::Transaction(name("orders"), EntityGroupTransaction::new(operations).unwrap());
     world.client(0).ask(&group).unwrap().unwrap();
     world.client(0).ask(&query("orders")).unwrap().unwrap();
     world.client(0).ask(&write("orders", "p/r1")).unwrap().unwrap_err();
-    let wrong = Client::connect_as(&world.server.table, SHOP, common::KEY).unwrap().ask(&query("orders"));
+    let wrong =
+        Client::connect_as(&world.server.table, SHOP, common::KEY).unwrap().ask(&query("orders"));
     wrong.unwrap().unwrap_err();
-    let unknown = Client::connect_as(&world.server.table, "nobody", common::KEY).unwrap().ask(&query("orders"));
+    let unknown = Client::connect_as(&world.server.table, "nobody", common::KEY)
+        .unwrap()
+        .ask(&query("orders"));
     unknown.unwrap().unwrap_err();
     let requests = world.requests(7);
     let who = ["account", "credential", "key", "authenticated"];
     let what = ["operation", "table", "partition_key", "row_key", "status", "error", "reason"];
     let expected = [
-        (json!([SHOP, "shared-key", 1, true]), json!(["CreateTable", "orders", null, null, 204, null, null])),
-        (json!([SHOP, "shared-key", 2, true]), json!(["InsertEntity", "orders", "p", "r1", 204, null, null])),
-        (json!([SHOP, "shared-key", 1, true]), json!(["EntityGroupTransaction", "orders", "p", null, 202, null, null])),
-        (json!([SHOP, "shared-key", 1, true]), json!(["QueryEntities", "orders", null, null, 200, null, null])),
+        (
+            json!([SHOP, "shared-key", 1, true]),
+            json!(["CreateTable", "orders", null, null, 204, null, null]),
+        ),
+        (
+            json!([SHOP, "shared-key", 2, true]),
+            json!(["InsertEntity", "orders", "p", "r1", 204, null, null]),
+        ),
+        (
+            json!([SHOP, "shared-key", 1, true]),
+            json!(["EntityGroupTransaction", "orders", "p", null, 202, null, null]),
+        ),
+        (
+            json!([SHOP, "shared-key", 1, true]),
+            json!(["QueryEntities", "orders", null, null, 200, null, null]),
+        ),
         (
             json!([SHOP, "shared-key", 1, true]),
             json!(["InsertEntity", "orders", "p", "r1", 409, "EntityAlreadyExists", null]),
@@ -200,7 +232,10 @@ fn who_what_from_where_and_with_which_result() {
             fields(line, &["address", "forwarded_by", "scheme"]),
             [json!("127.0.0.1"), Value::Null, json!("http")]
         );
-        assert!(line["request_id"].as_str().unwrap().len() == 36 && line["time"].as_str().unwrap().ends_with('Z'));
+        assert!(
+            line["request_id"].as_str().unwrap().len() == 36
+                && line["time"].as_str().unwrap().ends_with('Z')
+        );
     }
     let operations = json!([
         {"operation": "InsertEntity", "row_key": "r2"},
@@ -224,16 +259,26 @@ fn signatures_are_told_apart_and_not_shown() {
         expiry: Some(tavola_core::DateTime::parse(expiry).unwrap()),
         permission: Some("r".to_owned()),
     });
-    world.client(0).ask(&TableRequest::SetPolicies(name("orders"), policies.into())).unwrap().unwrap();
-    let table =
-        |table: &TableSas| TableSas { version: SAS_VERSION.to_owned(), table: "orders".to_owned(), ..table.clone() };
+    world
+        .client(0)
+        .ask(&TableRequest::SetPolicies(name("orders"), policies.into()))
+        .unwrap()
+        .unwrap();
+    let table = |table: &TableSas| TableSas {
+        version: SAS_VERSION.to_owned(),
+        table: "orders".to_owned(),
+        ..table.clone()
+    };
     let of = |permissions: &str, expiry: &str| {
         let (permissions, expiry) = (permissions.to_owned(), expiry.to_owned());
         table(&TableSas { permissions, expiry, ..TableSas::default() })
     };
     let by_policy = table(&TableSas { policy: "readers".to_owned(), ..TableSas::default() });
-    let signed =
-        [world.sign(&by_policy, 1), world.sign(&of("r", "2199-01-01"), 0), world.sign(&of("r", "2001-01-01"), 0)];
+    let signed = [
+        world.sign(&by_policy, 1),
+        world.sign(&of("r", "2199-01-01"), 0),
+        world.sign(&of("r", "2001-01-01"), 0),
+    ];
     assert_eq!(world.ask_with(&query("orders"), &signed[0]), 200);
     assert_eq!(world.ask_with(&query("orders"), &signed[1]), 200);
     assert_eq!(world.ask_with(&query("orders"), &signed[2]), 403, "expired");
@@ -246,7 +291,8 @@ fn signatures_are_told_apart_and_not_shown() {
         expiry: "2199-01-01".to_owned(),
         ..AccountSas::default()
     };
-    let account = account.signed(&AccountName::parse(SHOP).unwrap(), &AccountKey::parse(&world.keys[0]).unwrap());
+    let account = account
+        .signed(&AccountName::parse(SHOP).unwrap(), &AccountKey::parse(&world.keys[0]).unwrap());
     world.ask_with(&TableRequest::QueryTables(TablesQuery::default()), &account);
     let requests = world.requests(7);
     let names = ["credential", "key", "policy", "authenticated", "reason", "sas_sha256"];
@@ -272,18 +318,27 @@ fn signatures_are_told_apart_and_not_shown() {
 
 #[test]
 fn each_level_has_what_it_says() {
-    for (level, expected) in [("denied", &[403][..]), ("writes", &[204, 403]), ("all", &[204, 200, 403])] {
+    for (level, expected) in
+        [("denied", &[403][..]), ("writes", &[204, 403]), ("all", &[204, 200, 403])]
+    {
         let world = World::start(|command| command.env("TAVOLA_AUDIT__REQUESTS", level));
         let done = |request: &TableRequest| world.client(0).ask(request).unwrap();
         world.client(0).create_table("orders");
         done(&write("orders", "p/r")).unwrap();
         done(&query("orders")).unwrap();
-        let denied = Client::connect_as(&world.server.table, SHOP, common::KEY).unwrap().ask(&query("orders"));
+        let denied = Client::connect_as(&world.server.table, SHOP, common::KEY)
+            .unwrap()
+            .ask(&query("orders"));
         denied.unwrap().unwrap_err();
         let created = usize::from(level != "denied");
         let requests = world.requests(expected.len() + created);
-        let statuses: Vec<u64> = requests[created..].iter().map(|line| line["status"].as_u64().unwrap()).collect();
-        assert_eq!(statuses, expected.iter().map(|status| *status as u64).collect::<Vec<_>>(), "{level}");
+        let statuses: Vec<u64> =
+            requests[created..].iter().map(|line| line["status"].as_u64().unwrap()).collect();
+        assert_eq!(
+            statuses,
+            expected.iter().map(|status| *status as u64).collect::<Vec<_>>(),
+            "{level}"
+        );
     }
 }
 
@@ -407,7 +462,10 @@ fn a_log_that_hangs_stops_nobody_and_says_what_is_missing() {
     let reading = std::thread::spawn(move || {
         use std::io::BufRead as _;
         let mut lines = std::io::BufReader::new(reader).lines();
-        lines.find(|line| line.as_ref().unwrap().contains("\"event\":\"lines-lost\"")).unwrap().unwrap()
+        lines
+            .find(|line| line.as_ref().unwrap().contains("\"event\":\"lines-lost\""))
+            .unwrap()
+            .unwrap()
     });
     let lost = loop {
         client.ask(&list).unwrap().unwrap();
@@ -421,7 +479,9 @@ fn a_log_that_hangs_stops_nobody_and_says_what_is_missing() {
 #[test]
 fn a_full_disk_costs_lines_and_no_request() {
     let log = tempfile::NamedTempFile::new().unwrap();
-    let world = World::start_at(Path::new("/dev/full"), |command| command.arg("--log-file").arg(log.path()));
+    let world = World::start_at(Path::new("/dev/full"), |command| {
+        command.arg("--log-file").arg(log.path())
+    });
     for table in ["one", "two", "three"] {
         world.client(0).create_table(table);
     }
@@ -441,7 +501,9 @@ fn strangers_cannot_fill_the_log() {
     }
     eventually("lines are left out", || world.metric("tavola_audit_log_lost_total") > 0);
     world.client(0).create_table("orders");
-    eventually("whoever is known has a line", || world.lines().iter().any(|line| line["operation"] == "CreateTable"));
+    eventually("whoever is known has a line", || {
+        world.lines().iter().any(|line| line["operation"] == "CreateTable")
+    });
     assert!(world.lines().iter().any(|line| line["event"] == "lines-lost"));
 }
 
@@ -450,9 +512,13 @@ fn what_cannot_be_opened_or_understood_is_said_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |arguments: &[&str]| {
         let mut command = common::cli::in_folder(folder.path());
-        command.args(["serve", "--table-port", "0", "--admin-port", "0", "--store", "memory"]).args(arguments);
-        let done =
-            common::cli::run(command.env("TAVOLA_AUDIT__REQUESTS", if arguments.is_empty() { "some" } else { "all" }));
+        command
+            .args(["serve", "--table-port", "0", "--admin-port", "0", "--store", "memory"])
+            .args(arguments);
+        let done = common::cli::run(
+            command
+                .env("TAVOLA_AUDIT__REQUESTS", if arguments.is_empty() { "some" } else { "all" }),
+        );
         assert_ne!(done.code, Some(0));
         done.stderr
     };

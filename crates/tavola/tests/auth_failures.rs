@@ -1,5 +1,5 @@
-//! Failed authentication at a real server: counted by account and reason, told to the operator, and answered slowly to
-//! whoever fails often. Good credentials are never slowed.
+//! Failed authentication at a real server: counted by account and reason, told to the operator, and
+//! answered slowly to whoever fails often. Good credentials are never slowed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,8 @@ use http::{HeaderValue, Request};
 use tempfile::TempDir;
 
 /// Right in its form, and nobody's.
-const WRONG_KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQQ==";
+const WRONG_KEY: &str =
+    "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQQ==";
 
 /// A server that believes its clients where they come from.
 struct World {
@@ -63,7 +64,9 @@ impl World {
 #[test]
 fn whoever_fails_often_waits_and_nobody_else() {
     let world = World::start(|command| {
-        command.env("TAVOLA_LIMITS__AUTH_FAILURES_PER_MINUTE", "5").env("TAVOLA_LIMITS__AUTH_FAILURE_DELAY_MS", "200")
+        command
+            .env("TAVOLA_LIMITS__AUTH_FAILURES_PER_MINUTE", "5")
+            .env("TAVOLA_LIMITS__AUTH_FAILURE_DELAY_MS", "200")
     });
     let (hostile, neighbour) = ("203.0.113.7", "203.0.113.8");
     for _ in 0..5 {
@@ -76,14 +79,23 @@ fn whoever_fails_often_waits_and_nobody_else() {
     assert_eq!(world.delayed(), 1);
     assert_eq!(world.ask_from(hostile, "nobody", WRONG_KEY), 404);
     assert_eq!(world.delayed(), 2, "whichever account is tried");
-    assert_eq!(world.ask_from(hostile, ACCOUNT, KEY), 200, "a good key opens, from the same address");
+    assert_eq!(
+        world.ask_from(hostile, ACCOUNT, KEY),
+        200,
+        "a good key opens, from the same address"
+    );
     assert_eq!(world.ask_from(neighbour, ACCOUNT, KEY), 200, "the account is not locked");
     assert_eq!(world.ask_from(neighbour, ACCOUNT, WRONG_KEY), 403);
     assert_eq!(world.delayed(), 2, "none of these waited");
     let log = std::fs::read_to_string(&world.log).unwrap();
-    let told: Vec<_> =
-        log.lines().filter(|line| line.contains("authentication failed 5 times within a minute")).collect();
-    assert!(matches!(told[..], [line] if line.contains(hostile) && !line.contains(neighbour)), "{log}");
+    let told: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("authentication failed 5 times within a minute"))
+        .collect();
+    assert!(
+        matches!(told[..], [line] if line.contains(hostile) && !line.contains(neighbour)),
+        "{log}"
+    );
 }
 
 #[test]
@@ -95,7 +107,9 @@ fn failures_are_counted_by_account_and_reason() {
         world.ask_from("203.0.113.7", name, WRONG_KEY);
     }
     let count = |account: &str, reason: &str| {
-        world.metric(&format!("tavola_authentication_failures_total{{account=\"{account}\",reason=\"{reason}\"}}"))
+        world.metric(&format!(
+            "tavola_authentication_failures_total{{account=\"{account}\",reason=\"{reason}\"}}"
+        ))
     };
     assert_eq!(
         (count(ACCOUNT, "signature"), count("-", "unknown-account")),
@@ -107,7 +121,9 @@ fn failures_are_counted_by_account_and_reason() {
 #[test]
 fn zero_switches_the_delay_off() {
     let world = World::start(|command| {
-        command.env("TAVOLA_LIMITS__AUTH_FAILURES_PER_MINUTE", "0").env("TAVOLA_LIMITS__AUTH_FAILURE_DELAY_MS", "10000")
+        command
+            .env("TAVOLA_LIMITS__AUTH_FAILURES_PER_MINUTE", "0")
+            .env("TAVOLA_LIMITS__AUTH_FAILURE_DELAY_MS", "10000")
     });
     for _ in 0..300 {
         assert_eq!(world.ask_from("203.0.113.7", ACCOUNT, WRONG_KEY), 403);

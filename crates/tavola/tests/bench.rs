@@ -1,4 +1,5 @@
-//! `tavola bench` against real servers: what it prints, and that its table is gone whatever happens.
+//! `tavola bench` against real servers: what it prints, and that its table is gone whatever
+//! happens.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -41,7 +42,10 @@ impl House {
     /// A command for the server's development account, with flags by spaces.
     fn command(&self, flags: &str) -> Command {
         let mut command = in_folder(self.folder.path());
-        command.arg("bench").args(flags.split_whitespace()).args(["--endpoint", &self.server.endpoint()]);
+        command
+            .arg("bench")
+            .args(flags.split_whitespace())
+            .args(["--endpoint", &self.server.endpoint()]);
         command
     }
 
@@ -56,12 +60,14 @@ impl House {
 
 fn tables_of(server: &RunningServer, account: &str, key: &str) -> Vec<String> {
     let request = TableRequest::QueryTables(TablesQuery::default());
-    let answer = Client::connect_as(&server.table, account, key).unwrap().ask(&request).unwrap().unwrap();
+    let answer =
+        Client::connect_as(&server.table, account, key).unwrap().ask(&request).unwrap().unwrap();
     let Decoded::Tables(tables, None) = answer else { panic!("{answer:?}") };
     tables
 }
 
-/// Runs a command until it says on standard error that `workload` has begun; gives the rest of what it says there.
+/// Runs a command until it says on standard error that `workload` has begun; gives the rest of what
+/// it says there.
 fn until(command: &mut Command, workload: &str) -> (Child, BufReader<impl Read + use<>>) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
@@ -83,7 +89,9 @@ fn rest(mut child: Child, mut lines: impl Read) -> Done {
 }
 
 fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
 }
 
 #[test]
@@ -94,7 +102,11 @@ fn every_workload_is_measured_and_nothing_is_left() {
     shows_nothing_secret(&done);
     assert_eq!(done.code, Some(0), "{done:?}");
     let lines: Vec<&str> = done.stdout.lines().collect();
-    assert!(lines[0].ends_with(": 1,000 entities of 500 bytes, up to 4 connections, 0.2 s each"), "{}", done.stdout);
+    assert!(
+        lines[0].ends_with(": 1,000 entities of 500 bytes, up to 4 connections, 0.2 s each"),
+        "{}",
+        done.stdout
+    );
     let heads = ["workload", "rate", "p50", "p99", "p99.9", "generator"];
     assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>(), heads);
     let expected = [
@@ -110,7 +122,11 @@ fn every_workload_is_measured_and_nothing_is_left() {
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!((words[0], words[2], words.last()), (workload, unit, Some(&"%")), "{line}");
     }
-    assert!(done.stderr.contains("filling: 1000 rows") && done.stderr.contains("batch: 0.2 s"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("filling: 1000 rows") && done.stderr.contains("batch: 0.2 s"),
+        "{}",
+        done.stderr
+    );
     assert_eq!(house.tables(), ["staff"]);
 }
 
@@ -120,11 +136,18 @@ fn figures_for_scripts() {
     let done = house.bench(&format!("get scan --rate 50 {SMALL} -o json"));
     shows_nothing_secret(&done);
     let json: Value = serde_json::from_str(&done.text()).unwrap();
-    assert_eq!((&json["endpoint"], &json["account"]), (&house.server.endpoint().into(), &ACCOUNT.into()));
-    assert_eq!((&json["entities"], &json["rate"], &json["seconds"]), (&1_000.into(), &50.0.into(), &0.2.into()));
+    assert_eq!(
+        (&json["endpoint"], &json["account"]),
+        (&house.server.endpoint().into(), &ACCOUNT.into())
+    );
+    assert_eq!(
+        (&json["entities"], &json["rate"], &json["seconds"]),
+        (&1_000.into(), &50.0.into(), &0.2.into())
+    );
     let [get, scan] = json["workloads"].as_array().unwrap() as &[Value] else { panic!("{json}") };
     // Ten are due in 0.2 s at 50 in a second, whoever answers them and when.
-    let counted = |of: &Value| (of["requests"].clone(), of["entities"].clone(), of["connections"].clone());
+    let counted =
+        |of: &Value| (of["requests"].clone(), of["entities"].clone(), of["connections"].clone());
     assert_eq!(counted(get), (10.into(), 10.into(), 4.into()));
     assert_eq!(counted(scan), (10.into(), 10_000.into(), 1.into()));
     for figure in ["per_second", "p50_us", "p99_us", "p999_us", "generator_cpu_share"] {
@@ -133,15 +156,20 @@ fn figures_for_scripts() {
     assert!(house.tables().is_empty());
 }
 
-/// A rate far above the server's had to be worked off to the last request: minutes for a run of a second.
+/// A rate far above the server's had to be worked off to the last request: minutes for a run of a
+/// second.
 #[test]
 fn a_rate_that_nobody_can_follow_ends_in_time() {
     let house = House::new();
-    let done = house.bench("get --rate 1000000 --entities 1000 --connections 1 --seconds 0.3 -o json");
+    let done =
+        house.bench("get --rate 1000000 --entities 1000 --connections 1 --seconds 0.3 -o json");
     let json: Value = serde_json::from_str(&done.text()).unwrap();
     let get = &json["workloads"][0];
     assert!(get["requests"].as_u64().unwrap() < 300_000, "{get}");
-    assert!(get["notes"][0].as_str().unwrap().contains("on one connection, did not keep up"), "{get}");
+    assert!(
+        get["notes"][0].as_str().unwrap().contains("on one connection, did not keep up"),
+        "{get}"
+    );
     assert!(house.tables().is_empty());
 }
 
@@ -153,12 +181,18 @@ fn another_account_over_https() {
     record::secret(OTHER_KEY);
     let server = RunningServer::start_with(&folder.path().join("data"), |command| {
         let [cert, key] = ["cert.pem", "key.pem"].map(|file| folder.path().join(file));
-        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", OTHER_KEY).arg("--tls-cert").arg(cert).arg("--tls-key").arg(key)
+        command
+            .env("TAVOLA_ACCOUNTS__SHOP__KEY1", OTHER_KEY)
+            .arg("--tls-cert")
+            .arg(cert)
+            .arg("--tls-key")
+            .arg(key)
     });
     std::fs::write(folder.path().join("secret"), format!("{OTHER_KEY}\n")).unwrap();
     let endpoint = format!("https://localhost:{}/shop", server.table.rsplit(':').next().unwrap());
     let bench = |flags: &str| {
-        let flags = format!("{flags} {SMALL} --account shop --key-file secret --endpoint {endpoint}");
+        let flags =
+            format!("{flags} {SMALL} --account shop --key-file secret --endpoint {endpoint}");
         run(in_folder(folder.path()).arg("bench").args(flags.split_whitespace()))
     };
     let done = bench("get insert --ca-file ca.pem");
@@ -167,7 +201,10 @@ fn another_account_over_https() {
     assert!(!format!("{done:?}").contains(OTHER_KEY));
     let untrusted = bench("get");
     assert_eq!((untrusted.code, untrusted.stdout.as_str()), (Some(1), ""), "{untrusted:?}");
-    assert!(untrusted.stderr.contains("certificate") || untrusted.stderr.contains("trusts no issuer"), "{untrusted:?}");
+    assert!(
+        untrusted.stderr.contains("certificate") || untrusted.stderr.contains("trusts no issuer"),
+        "{untrusted:?}"
+    );
     let plain = run(in_folder(folder.path())
         .args(["bench", "get", "--account", "shop", "--key-file", "secret", "--endpoint"])
         .arg(endpoint.replace("https", "http")));
@@ -181,7 +218,10 @@ fn a_wrong_key_is_told_before_anything_is_made() {
     std::fs::write(house.folder.path().join("secret"), OTHER_KEY).unwrap();
     let done = house.bench(&format!("get {SMALL} --key-file secret"));
     assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
-    assert!(done.stderr.contains("refuses the key of devstoreaccount1 with 403 AuthenticationFailed"), "{done:?}");
+    assert!(
+        done.stderr.contains("refuses the key of devstoreaccount1 with 403 AuthenticationFailed"),
+        "{done:?}"
+    );
     shows_nothing_secret(&done);
     assert!(house.tables().is_empty());
 }
@@ -190,17 +230,24 @@ fn a_wrong_key_is_told_before_anything_is_made() {
 fn a_budget_ends_it_and_the_table_is_dropped() {
     record::secret(OTHER_KEY);
     let house = House::with(|command| {
-        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", OTHER_KEY).env("TAVOLA_ACCOUNTS__SHOP__REQUESTS_PER_SECOND", "40")
+        command
+            .env("TAVOLA_ACCOUNTS__SHOP__KEY1", OTHER_KEY)
+            .env("TAVOLA_ACCOUNTS__SHOP__REQUESTS_PER_SECOND", "40")
     });
     let string = format!(
         "AccountName=shop;AccountKey={OTHER_KEY};TableEndpoint={}",
         house.server.endpoint().replace(ACCOUNT, "shop")
     );
     let arguments = ["bench", "get", "--entities", "1000", "--seconds", "600"];
-    let done = run(in_folder(house.folder.path()).args(arguments).env("AZURE_STORAGE_CONNECTION_STRING", string));
+    let done = run(in_folder(house.folder.path())
+        .args(arguments)
+        .env("AZURE_STORAGE_CONNECTION_STRING", string));
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.stderr.contains("get: status 503 instead of 200"), "{done:?}");
-    assert!(done.stderr.contains("measure below it with --rate") && done.stderr.contains("The table was dropped"));
+    assert!(
+        done.stderr.contains("measure below it with --rate")
+            && done.stderr.contains("The table was dropped")
+    );
     assert!(!format!("{done:?}").contains(OTHER_KEY));
     assert!(tables_of(&house.server, "shop", OTHER_KEY).is_empty());
 }
@@ -219,7 +266,9 @@ fn a_key_that_changes_midway_leaves_the_table_by_name() {
     });
     std::fs::write(folder.path().join("secret"), &first).unwrap();
     let mut command = in_folder(folder.path());
-    command.args("bench insert --entities 1000 --seconds 600 --account shop --key-file secret".split(' '));
+    command.args(
+        "bench insert --entities 1000 --seconds 600 --account shop --key-file secret".split(' '),
+    );
     command.args(["--endpoint", &server.endpoint().replace(ACCOUNT, "shop")]);
     let (child, lines) = until(&mut command, "insert");
     let second = account(&["rotate", "shop", "--key", "1", "--accounts-folder", "accounts"]);
@@ -239,18 +288,24 @@ fn a_key_that_changes_midway_leaves_the_table_by_name() {
 
 #[test]
 fn ctrl_c_drops_the_table() {
-    for (workload, flags) in [("filling", "--entities 1000000"), ("mixed", "mixed --entities 1000 --seconds 600")] {
+    for (workload, flags) in
+        [("filling", "--entities 1000000"), ("mixed", "mixed --entities 1000 --seconds 600")]
+    {
         let house = House::new();
         let (child, lines) = until(&mut house.command(flags), workload);
         interrupt(&child);
         let done = rest(child, lines);
         assert_eq!(done.code, Some(1), "{done:?}");
-        assert!(done.stderr.ends_with("tavola: stopped by a signal. The table was dropped\n"), "{done:?}");
+        assert!(
+            done.stderr.ends_with("tavola: stopped by a signal. The table was dropped\n"),
+            "{done:?}"
+        );
         assert!(house.tables().is_empty());
     }
 }
 
-/// A pipe into `head -1` closes early: a program that panics on its next line would leave its table behind.
+/// A pipe into `head -1` closes early: a program that panics on its next line would leave its table
+/// behind.
 #[test]
 fn a_reader_who_goes_early_does_not_keep_the_table() {
     let house = House::new();
@@ -261,7 +316,8 @@ fn a_reader_who_goes_early_does_not_keep_the_table() {
     assert!(house.tables().is_empty());
 }
 
-/// A server that takes tables; to a batch it says 204, which is no answer to one, or nothing at all. Tells what it was asked.
+/// A server that takes tables; to a batch it says 204, which is no answer to one, or nothing at
+/// all. Tells what it was asked.
 fn careless_server(answers_batches: bool) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -304,7 +360,11 @@ fn answer_all(
         if !is_answered {
             continue;
         }
-        stream.write_all(if is_list { list.as_bytes() } else { b"HTTP/1.1 204 No Content\r\n\r\n" })?;
+        stream.write_all(if is_list {
+            list.as_bytes()
+        } else {
+            b"HTTP/1.1 204 No Content\r\n\r\n"
+        })?;
     }
 }
 
@@ -320,7 +380,8 @@ fn a_wrong_reply_ends_it_and_the_table_is_dropped() {
     let asked: Vec<String> = questions.try_iter().collect();
     assert!(asked[0].starts_with("GET /devstoreaccount1/Tables?$top=1"), "{asked:?}");
     assert!(asked[1].starts_with("POST /devstoreaccount1/Tables "), "{asked:?}");
-    let dropped = asked.iter().any(|line| line.starts_with("DELETE /devstoreaccount1/Tables('tavolabench"));
+    let dropped =
+        asked.iter().any(|line| line.starts_with("DELETE /devstoreaccount1/Tables('tavolabench"));
     assert!(dropped, "{asked:?}");
 }
 
@@ -329,7 +390,8 @@ fn a_second_ctrl_c_does_not_wait() {
     let (address, questions) = careless_server(false);
     let folder = tempfile::tempdir().unwrap();
     let endpoint = format!("http://{address}/{ACCOUNT}");
-    let (child, mut lines) = until(in_folder(folder.path()).args(["bench", "get", "--endpoint", &endpoint]), "filling");
+    let (child, mut lines) =
+        until(in_folder(folder.path()).args(["bench", "get", "--endpoint", &endpoint]), "filling");
     // Now it waits for an answer that does not come.
     assert!(questions.iter().any(|line| line.contains("$batch")));
     interrupt(&child);
@@ -349,7 +411,10 @@ fn nobody_there() {
     let endpoint = format!("http://127.0.0.1:{port}/{ACCOUNT}");
     let done = run(in_folder(folder.path()).args(["bench", "--endpoint", &endpoint]));
     assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
-    assert!(done.stderr.contains(&format!("nobody listens at 127.0.0.1:{port}; start it with")), "{done:?}");
+    assert!(
+        done.stderr.contains(&format!("nobody listens at 127.0.0.1:{port}; start it with")),
+        "{done:?}"
+    );
 }
 
 #[track_caller]
@@ -364,7 +429,8 @@ fn refused(folder: &Path, arguments: &[&str], words: &str) {
 fn what_is_refused_without_asking_anybody() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |arguments: &[&str], words: &str| refused(folder.path(), arguments, words);
-    // An address that documents use: nothing was sent there, or this would not end with these words.
+    // An address that documents use: nothing was sent there, or this would not end with these
+    // words.
     for endpoint in ["http://203.0.113.7/shop", "https://[2001:db8::7]:1/shop"] {
         refused(&["get", "--endpoint", endpoint], "is neither this machine nor a private network");
     }
@@ -393,18 +459,29 @@ fn what_is_refused_without_asking_anybody() {
 #[test]
 fn the_examples_of_the_help_work() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(run(tavola().args(["cert", "--authority", "--out"]).arg(folder.path())).code, Some(0));
+    assert_eq!(
+        run(tavola().args(["cert", "--authority", "--out"]).arg(folder.path())).code,
+        Some(0)
+    );
     let plain = RunningServer::start(&folder.path().join("plain"));
     let secure = RunningServer::start_with(&folder.path().join("secure"), |command| {
         let [cert, key] = ["cert.pem", "key.pem"].map(|file| folder.path().join(file));
-        command.env("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY).arg("--tls-cert").arg(cert).arg("--tls-key").arg(key)
+        command
+            .env("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)
+            .arg("--tls-cert")
+            .arg(cert)
+            .arg("--tls-key")
+            .arg(key)
     });
     std::fs::write(folder.path().join("key"), KEY).unwrap();
     for line in examples(&["bench"]) {
         let line = line.replace("10.0.0.7", &secure.table).replace(" --seconds 30", "");
         let line = format!("{line} {SMALL}");
-        let string = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={}", plain.endpoint());
-        let done = in_shell(folder.path(), &line, |shell| shell.env("AZURE_STORAGE_CONNECTION_STRING", string));
+        let string =
+            format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={}", plain.endpoint());
+        let done = in_shell(folder.path(), &line, |shell| {
+            shell.env("AZURE_STORAGE_CONNECTION_STRING", string)
+        });
         assert_eq!(done.code, Some(0), "{line}: {done:?}");
         shows_nothing_secret(&done);
     }

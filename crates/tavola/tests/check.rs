@@ -20,7 +20,10 @@ fn write_tables(folder: &Path) {
         client.create_table(table);
         for row in 0..10 {
             let (partition_key, operation) = insert(&format!("p/{row}"), row);
-            client.ask(&TableRequest::Write(name(table), partition_key, operation)).unwrap().unwrap();
+            client
+                .ask(&TableRequest::Write(name(table), partition_key, operation))
+                .unwrap()
+                .unwrap();
         }
     }
     client.ask(&TableRequest::DeleteTable(name("gone"))).unwrap().unwrap();
@@ -35,13 +38,21 @@ fn a_sound_folder() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let text = done.stdout.trim_end();
     assert!(
-        text.contains("tables: 1 living, 1 dropped") && text.ends_with("everything is as it was written"),
+        text.contains("tables: 1 living, 1 dropped")
+            && text.ends_with("everything is as it was written"),
         "{text}"
     );
-    assert!(done.stderr.contains("reading files:"), "progress goes to standard error: {}", done.stderr);
+    assert!(
+        done.stderr.contains("reading files:"),
+        "progress goes to standard error: {}",
+        done.stderr
+    );
     let json = run(in_folder(folder.path()).args(["check", "tavola-data", "-o", "json"])).text();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["ok"], &json["tables"], &json["findings"]), (&true.into(), &1.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&json["ok"], &json["tables"], &json["findings"]),
+        (&true.into(), &1.into(), &serde_json::json!([]))
+    );
     assert!(json["rows"].as_u64().unwrap() >= 10 && json["blocks"].as_u64().unwrap() > 3, "{json}");
 }
 
@@ -51,23 +62,34 @@ fn damage_is_named_with_a_way_on() {
     let data = folder.path().join("data with a space");
     write_tables(&data);
     let files = fs::read_dir(data.join("store")).unwrap().map(|entry| entry.unwrap().path());
-    let file = files.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).max().unwrap();
+    let file = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+        .max()
+        .unwrap();
     let mut bytes = fs::read(&file).unwrap();
     bytes[20] ^= 1;
     fs::write(&file, bytes).unwrap();
     let done = run(in_folder(folder.path()).arg("check").arg(&data));
     assert_eq!(done.code, Some(3), "{done:?}");
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
-    assert!(done.stdout.contains(&format!("damage  store/{name} at byte 0: a block of rows")), "{}", done.stdout);
     assert!(
-        done.stderr.contains("Restore the folder from a backup") && done.stderr.contains("--dry-run"),
+        done.stdout.contains(&format!("damage  store/{name} at byte 0: a block of rows")),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        done.stderr.contains("Restore the folder from a backup")
+            && done.stderr.contains("--dry-run"),
         "{}",
         done.stderr
     );
     let json = run(in_folder(folder.path()).args(["check", "-o", "json"]).arg(&data));
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let finding = &json["findings"][0];
-    assert_eq!((&json["ok"], &finding["level"], &finding["offset"]), (&false.into(), &"damage".into(), &0.into()));
+    assert_eq!(
+        (&json["ok"], &finding["level"], &finding["offset"]),
+        (&false.into(), &"damage".into(), &0.into())
+    );
     assert!(finding["advice"].as_str().unwrap().contains("tavola repair"), "{json}");
 }
 

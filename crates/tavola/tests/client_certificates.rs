@@ -1,4 +1,5 @@
-//! Certificates of clients: required or optional, of the right authority, revoked and renewed, over real sockets.
+//! Certificates of clients: required or optional, of the right authority, revoked and renewed, over
+//! real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,13 +14,16 @@ use std::time::{Duration, Instant};
 
 use common::{RunningServer, tavola};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SerialNumber,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -108,18 +112,31 @@ impl Guarded {
         self.folder.path().join(name)
     }
 
-    fn client(&self, shown: Option<&Shown>, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
+    fn client(
+        &self,
+        shown: Option<&Shown>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots);
+        let config = ClientConfig::builder_with_provider(Arc::new(
+            rustls::crypto::aws_lc_rs::default_provider(),
+        ))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots);
         Arc::new(match shown {
             None => config.with_no_client_auth(),
             Some(Shown { cert, key }) => {
-                let chain = CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<_, _>>().unwrap();
-                config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+                let chain = CertificateDer::pem_slice_iter(cert.as_bytes())
+                    .collect::<Result<_, _>>()
+                    .unwrap();
+                config
+                    .with_client_auth_cert(
+                        chain,
+                        PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                    )
+                    .unwrap()
             }
         })
     }
@@ -131,7 +148,8 @@ impl Guarded {
         each[0]
     }
 
-    /// Waits until it is so: what was read again counts for both versions at once, but not between two questions.
+    /// Waits until it is so: what was read again counts for both versions at once, but not between
+    /// two questions.
     fn comes_to_let_in(&self, what: &str, shown: &Shown, is_let_in: bool) {
         eventually(what, || self.answers_by_version(Some(shown)) == [is_let_in; 2]);
     }
@@ -148,7 +166,11 @@ impl Guarded {
         self.exchange_head(config, "GET /-/ready HTTP/1.1")
     }
 
-    fn exchange_head(&self, config: &Arc<ClientConfig>, first_line: &str) -> std::io::Result<String> {
+    fn exchange_head(
+        &self,
+        config: &Arc<ClientConfig>,
+        first_line: &str,
+    ) -> std::io::Result<String> {
         let stream = TcpStream::connect(&self.server.table)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
@@ -166,12 +188,17 @@ impl Guarded {
 }
 
 fn make_server_certificate(folder: &Path) {
-    let made = tavola().args(["cert", "--authority", "--force", "--out"]).arg(folder).output().unwrap();
+    let made =
+        tavola().args(["cert", "--authority", "--force", "--out"]).arg(folder).output().unwrap();
     assert!(made.status.success(), "{made:?}");
 }
 
 fn serve_with<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
-    command.arg("--tls-cert").arg(folder.join("cert.pem")).arg("--tls-key").arg(folder.join("key.pem"));
+    command
+        .arg("--tls-cert")
+        .arg(folder.join("cert.pem"))
+        .arg("--tls-key")
+        .arg(folder.join("key.pem"));
     command.arg("--tls-client-ca").arg(folder.join("clients.pem"))
 }
 
@@ -191,11 +218,15 @@ fn required_means_that_only_certificates_that_hold_come_in() {
     assert!(!guarded.lets_in(None), "without a certificate");
     assert!(!guarded.lets_in(Some(&other.issue())), "of another authority");
     let year = |year| rcgen::date_time_ymd(year, 1, 1);
-    let expired = ours.issue_with(|params| (params.not_before, params.not_after) = (year(2020), year(2021)));
+    let expired =
+        ours.issue_with(|params| (params.not_before, params.not_after) = (year(2020), year(2021)));
     assert!(!guarded.lets_in(Some(&expired)), "expired");
-    let to_come = ours.issue_with(|params| (params.not_before, params.not_after) = (year(2100), year(2101)));
+    let to_come =
+        ours.issue_with(|params| (params.not_before, params.not_after) = (year(2100), year(2101)));
     assert!(!guarded.lets_in(Some(&to_come)), "not good yet");
-    let of_a_server = ours.issue_with(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
+    let of_a_server = ours.issue_with(|params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]
+    });
     assert!(!guarded.lets_in(Some(&of_a_server)), "for another use");
 }
 
@@ -210,11 +241,16 @@ fn the_audit_log_knows_certificates() {
     guarded.exchange_head(&guarded.client(Some(&client), &[&TLS13]), &denied).unwrap();
     let audit = || std::fs::read_to_string(guarded.path("audit.json")).unwrap();
     eventually("both are in the log", || audit().contains("\"event\":\"request\""));
-    let lines: Vec<serde_json::Value> = audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let handshake = lines.iter().find(|line| line["event"] == "handshake").unwrap();
-    assert_eq!((&handshake["address"], &handshake["reason"]), (&"127.0.0.1".into(), &"certificate".into()));
+    assert_eq!(
+        (&handshake["address"], &handshake["reason"]),
+        (&"127.0.0.1".into(), &"certificate".into())
+    );
     let der = CertificateDer::from_pem_slice(client.cert.as_bytes()).unwrap();
-    let fingerprint: String = Sha256::digest(&der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint: String =
+        Sha256::digest(&der).iter().map(|byte| format!("{byte:02x}")).collect();
     let request = lines.iter().find(|line| line["event"] == "request").unwrap();
     assert_eq!(request["client_certificate_sha256"], fingerprint);
 }
@@ -228,7 +264,8 @@ fn optional_means_that_only_wrong_certificates_are_refused() {
     assert!(!guarded.lets_in(Some(&other.issue())));
 }
 
-/// An authority that was replaced, and a certificate that was revoked, end at once, resumed sessions among them.
+/// An authority that was replaced, and a certificate that was revoked, end at once, resumed
+/// sessions among them.
 #[test]
 fn authorities_and_revocations_are_read_again() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
@@ -241,7 +278,10 @@ fn authorities_and_revocations_are_read_again() {
     std::fs::write(guarded.path("clients.pem"), &new.pem).unwrap();
     guarded.comes_to_let_in("the new authority counts", &of_new, true);
     assert!(!guarded.lets_in(Some(&of_old)));
-    assert!(!resuming.iter().any(|config| guarded.answers(config)), "sessions of the old authority are not resumed");
+    assert!(
+        !resuming.iter().any(|config| guarded.answers(config)),
+        "sessions of the old authority are not resumed"
+    );
     let both = format!("{}{}", new.pem, new.revoking());
     std::fs::write(guarded.path("clients.pem"), both).unwrap();
     guarded.server.signal("-HUP");
@@ -264,21 +304,32 @@ fn a_certificate_made_and_shown_by_openssl() {
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout o-ca.key -out o-ca.pem -subj /CN=o");
+    openssl(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout o-ca.key -out o-ca.pem -subj /CN=o",
+    );
     // Without extensions it would be a certificate of version 1.
     std::fs::write(guarded.path("o.cnf"), "extendedKeyUsage = clientAuth\n").unwrap();
     openssl("req -newkey rsa:2048 -nodes -keyout o.key -out o.csr -subj /CN=client");
-    openssl("x509 -req -in o.csr -CA o-ca.pem -CAkey o-ca.key -CAcreateserial -days 1 -extfile o.cnf -out o.pem");
+    openssl(
+        "x509 -req -in o.csr -CA o-ca.pem -CAkey o-ca.key -CAcreateserial -days 1 -extfile o.cnf -out o.pem",
+    );
     std::fs::copy(guarded.path("o-ca.pem"), guarded.path("clients.pem")).unwrap();
     let read = |name| std::fs::read_to_string(guarded.path(name)).unwrap();
     let shown = Shown { cert: read("o.pem"), key: read("o.key") };
     guarded.comes_to_let_in("the authority is read", &shown, true);
     let ask = |more: &str| {
-        let connect =
-            format!("s_client -quiet -CAfile ca.pem -verify_return_error -connect {}{more}", guarded.server.table);
+        let connect = format!(
+            "s_client -quiet -CAfile ca.pem -verify_return_error -connect {}{more}",
+            guarded.server.table
+        );
         let mut client = Command::new("openssl");
         client.args(connect.split(' ')).current_dir(guarded.folder.path());
-        let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut client = client
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let request = "GET /-/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
         let mut stdin = client.stdin.take().unwrap();
         // A client that is refused may be gone already.
@@ -296,7 +347,15 @@ fn what_cannot_be_used_is_named_at_the_start() {
     make_server_certificate(folder.path());
     let refused = |with: &dyn Fn(&mut Command)| {
         let mut command = common::cli::in_folder(folder.path());
-        with(command.args(["serve", "--table-port", "0", "--admin-port", "0", "--store", "memory"]));
+        with(command.args([
+            "serve",
+            "--table-port",
+            "0",
+            "--admin-port",
+            "0",
+            "--store",
+            "memory",
+        ]));
         let done = common::cli::run(&mut command);
         assert_ne!(done.code, Some(0));
         done.stderr
@@ -305,7 +364,10 @@ fn what_cannot_be_used_is_named_at_the_start() {
     let text = refused(&|command| {
         serve_with(command, folder.path());
     });
-    assert!(text.contains("clients.pem") && text.contains("no PEM block named CERTIFICATE"), "{text}");
+    assert!(
+        text.contains("clients.pem") && text.contains("no PEM block named CERTIFICATE"),
+        "{text}"
+    );
     std::fs::remove_file(folder.path().join("clients.pem")).unwrap();
     let text = refused(&|command| {
         serve_with(command, folder.path());
@@ -327,6 +389,17 @@ fn doctor_says_what_it_cannot_see() {
     let endpoint = format!("TableEndpoint=https://{}/{};", guarded.server.table, common::ACCOUNT);
     let string = format!("AccountName={};AccountKey={};{endpoint}", common::ACCOUNT, common::KEY);
     let mut command = common::cli::in_folder(guarded.folder.path());
-    let done = common::cli::run(command.args(["doctor", "--ca-file", "ca.pem", "--connection-string", &string]));
-    assert!(done.stdout.contains("asks clients for a certificate"), "{}{}", done.stdout, done.stderr);
+    let done = common::cli::run(command.args([
+        "doctor",
+        "--ca-file",
+        "ca.pem",
+        "--connection-string",
+        &string,
+    ]));
+    assert!(
+        done.stdout.contains("asks clients for a certificate"),
+        "{}{}",
+        done.stdout,
+        done.stderr
+    );
 }

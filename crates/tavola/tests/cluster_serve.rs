@@ -1,5 +1,5 @@
-//! `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names, one node: what clients get when that does not answer, and
-//! what the log tells of a write.
+//! `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names, one node: what clients get when
+//! that does not answer, and what the log tells of a write.
 //!
 //! ```sh
 //! cargo xtask cassandra up
@@ -24,7 +24,8 @@ use tavola_protocol::table::decode::{DecodeError, Decoded};
 
 const TABLE: &str = "Things";
 
-/// `store.answer_ms` of these servers is four seconds. The bound says that somebody looks at it, not how exactly.
+/// `store.answer_ms` of these servers is four seconds. The bound says that somebody looks at it,
+/// not how exactly.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// A driver waits longer and longer between its tries to connect.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(120);
@@ -44,7 +45,8 @@ impl Scene {
         home.nodes = relay.address.to_string();
         let mut command = home.serve(&["--accept-risks", "replication"]);
         command.env("TAVOLA_STORE__STATEMENT_MS", "1000").env("TAVOLA_STORE__ANSWER_MS", "4000");
-        // What is known of the table lasts for the whole test: to look for it is not what shall fail.
+        // What is known of the table lasts for the whole test: to look for it is not what shall
+        // fail.
         command.env("TAVOLA_STORE__LEASE_MS", "60000");
         let scene = Self { server: RunningServer::spawn(&mut command), relay, _home: home };
         scene.client().create_table(TABLE);
@@ -74,7 +76,8 @@ impl Scene {
     }
 
     fn insert_together(&self, keys: [&str; 2]) -> String {
-        let transaction = EntityGroupTransaction::new(keys.map(|key| insert(key, 1)).to_vec()).unwrap();
+        let transaction =
+            EntityGroupTransaction::new(keys.map(|key| insert(key, 1)).to_vec()).unwrap();
         self.ask(&TableRequest::Transaction(name(TABLE), transaction))
     }
 
@@ -99,7 +102,11 @@ impl Scene {
             if response.status() == status && text.contains(words) {
                 return;
             }
-            assert!(begun.elapsed() < CHANGE_TIME_MAX, "/ready still says {} {text}", response.status());
+            assert!(
+                begun.elapsed() < CHANGE_TIME_MAX,
+                "/ready still says {} {text}",
+                response.status()
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -118,23 +125,41 @@ fn a_cluster_that_is_away_is_busy_and_served_again_when_it_is_back() {
     for path in [Path::Cut, Path::LosesRequests, Path::LosesReplies] {
         scene.relay.set(path);
         let not_ready = match path {
-            Path::Cut => format!("not ready: 0 of 1 replicas can be reached; not {}", scene.relay.address),
+            Path::Cut => {
+                format!("not ready: 0 of 1 replicas can be reached; not {}", scene.relay.address)
+            }
             _ => "not ready: ".to_owned(),
         };
         scene.wait_until_ready_says(StatusCode::SERVICE_UNAVAILABLE, &not_ready);
-        // By now the driver has given up the connections, so whatever is asked is known not to begin.
-        scene.wait_until_ready_says(StatusCode::SERVICE_UNAVAILABLE, "0 of 1 replicas can be reached");
+        // By now the driver has given up the connections, so whatever is asked is known not to
+        // begin.
+        scene.wait_until_ready_says(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "0 of 1 replicas can be reached",
+        );
         let busy = "503 ServerBusy";
         assert_eq!(scene.insert("known/2"), busy, "{path:?}");
         assert_eq!(scene.insert("new/1"), busy, "{path:?}");
         assert_eq!(scene.insert_together(["known/3", "known/4"]), busy, "{path:?}");
-        assert_eq!(scene.ask(&TableRequest::GetEntity(name(TABLE), entity_key("known/1"))), busy, "{path:?}");
-        assert_eq!(scene.ask(&TableRequest::QueryEntities(name(TABLE), Default::default())), busy, "{path:?}");
+        assert_eq!(
+            scene.ask(&TableRequest::GetEntity(name(TABLE), entity_key("known/1"))),
+            busy,
+            "{path:?}"
+        );
+        assert_eq!(
+            scene.ask(&TableRequest::QueryEntities(name(TABLE), Default::default())),
+            busy,
+            "{path:?}"
+        );
         assert_eq!(scene.ask(&TableRequest::CreateTable(name("Others"))), busy, "{path:?}");
         assert_eq!(scene.ask(&TableRequest::DeleteTable(name(TABLE))), busy, "{path:?}");
         scene.come_back();
         assert_eq!(scene.keys(), ["known/1"], "nothing was done: {path:?}");
-        assert_eq!(scene.ask(&TableRequest::GetTable(name("Others"))), "404 ResourceNotFound", "{path:?}");
+        assert_eq!(
+            scene.ask(&TableRequest::GetTable(name("Others"))),
+            "404 ResourceNotFound",
+            "{path:?}"
+        );
     }
     assert_eq!(scene.insert_together(["known/3", "known/4"]), "done");
     assert_eq!(scene.insert("new/1"), "done");
@@ -153,7 +178,11 @@ fn an_outcome_that_nobody_tells_is_told_as_such_and_is_one_of_two() {
     assert_eq!(scene.ask(&read), "503 ServerBusy", "a read has no outcome that could be unknown");
     scene.come_back();
     assert_eq!(scene.keys(), ["p/first"]);
-    assert_eq!(scene.insert_together(["p/1", "p/2"]), "done", "it did not happen, nor does it happen now");
+    assert_eq!(
+        scene.insert_together(["p/1", "p/2"]),
+        "done",
+        "it did not happen, nor does it happen now"
+    );
 
     // This one it carries out, and says so; or it was slow, and our fence came before it.
     scene.relay.set(Path::LosesReplies);
@@ -162,7 +191,11 @@ fn an_outcome_that_nobody_tells_is_told_as_such_and_is_one_of_two() {
     let is_there = scene.has("p/3");
     println!("the write whose reply was lost was {}", if is_there { "done" } else { "fenced off" });
     for _ in 0..20 {
-        assert_eq!((scene.has("p/3"), scene.has("p/4")), (is_there, is_there), "whole, and for ever");
+        assert_eq!(
+            (scene.has("p/3"), scene.has("p/4")),
+            (is_there, is_there),
+            "whole, and for ever"
+        );
     }
     let again = scene.insert_together(["p/3", "p/4"]);
     assert_eq!(again, if is_there { "409 EntityAlreadyExists" } else { "done" });
@@ -170,7 +203,8 @@ fn an_outcome_that_nobody_tells_is_told_as_such_and_is_one_of_two() {
     assert!(scene.server.terminate().success());
 }
 
-/// One of them is on the way when replies are lost; the others wait for it, and some for longer than they have.
+/// One of them is on the way when replies are lost; the others wait for it, and some for longer
+/// than they have.
 #[test]
 fn all_who_wait_for_a_silent_partition_are_answered_with_the_truth() {
     let scene = Scene::new("many");
@@ -186,11 +220,16 @@ fn all_who_wait_for_a_silent_partition_are_answered_with_the_truth() {
     for (key, answer) in keys.iter().zip(&answers) {
         match answer.as_str() {
             "500 OperationTimedOut" => assert_eq!(scene.has(key), there.contains(key), "{key}"),
-            "503 ServerBusy" => assert!(!there.contains(key) && !scene.has(key), "{key} was not to be begun"),
+            "503 ServerBusy" => {
+                assert!(!there.contains(key) && !scene.has(key), "{key} was not to be begun")
+            }
             other => panic!("{key}: {other}"),
         }
     }
-    assert!(answers.iter().any(|answer| answer.starts_with("500")), "one was on the way: {answers:?}");
+    assert!(
+        answers.iter().any(|answer| answer.starts_with("500")),
+        "one was on the way: {answers:?}"
+    );
     assert_eq!(scene.keys(), there);
     assert!(scene.server.terminate().success());
 }
@@ -222,16 +261,22 @@ fn a_trace_shows_the_statements_of_a_write() {
     let home = Home::new("trace");
     home.init().text();
     let mut command = home.serve(&["--accept-risks", "replication"]);
-    command.env("TAVOLA_LOG__LEVEL", "info,tavola_cassandra=debug").env("TAVOLA_LOG__FORMAT", "json");
+    command
+        .env("TAVOLA_LOG__LEVEL", "info,tavola_cassandra=debug")
+        .env("TAVOLA_LOG__FORMAT", "json");
     command.env("TAVOLA_LOG__FILE", home.folder.path().join("log"));
     let server = RunningServer::spawn(&mut command);
     let mut client = Client::connect(&server.table).unwrap();
     client.create_table(TABLE);
-    let transaction = EntityGroupTransaction::new(vec![insert("followed/1", 1), insert("followed/2", 1)]).unwrap();
+    let transaction =
+        EntityGroupTransaction::new(vec![insert("followed/1", 1), insert("followed/2", 1)])
+            .unwrap();
     let request = TableRequest::Transaction(name(TABLE), transaction);
     client.ask(&request).unwrap().unwrap();
     let again = client.ask(&request).unwrap();
-    assert!(matches!(again, Err(DecodeError::Service(error)) if error.code == "EntityAlreadyExists"));
+    assert!(
+        matches!(again, Err(DecodeError::Service(error)) if error.code == "EntityAlreadyExists")
+    );
     assert!(server.terminate().success());
 
     let log = std::fs::read_to_string(home.folder.path().join("log")).unwrap();
@@ -239,7 +284,10 @@ fn a_trace_shows_the_statements_of_a_write() {
     // Before that the server may find out that the partition is new to it.
     lines.drain(..lines.iter().position(|line| line["statement"] == "register").unwrap());
     let [enter, first, applied, second, refused] = &lines[..] else { panic!("{lines:#?}") };
-    let put = format!("UPDATE {}.entity SET ver=?, doc=? WHERE tid=? AND pk=? AND rk=? IF ver=null", home.keyspace);
+    let put = format!(
+        "UPDATE {}.entity SET ver=?, doc=? WHERE tid=? AND pk=? AND rk=? IF ver=null",
+        home.keyspace
+    );
     for (line, statement, begins, ends) in [
         (enter, "register", "INSERT INTO ", "VALUES (?, ?, ?, ?)".to_owned()),
         (first, "write", "UPDATE ", format!(" IF gen=null; {put} (2 times)")),
@@ -247,7 +295,11 @@ fn a_trace_shows_the_statements_of_a_write() {
     ] {
         let cql = line["cql"].as_str().unwrap();
         assert!(cql.starts_with(begins) && cql.ends_with(&ends), "{line:#}");
-        assert_eq!((&line["statement"], &line["message"]), (&statement.into(), &"answered".into()), "{line:#}");
+        assert_eq!(
+            (&line["statement"], &line["message"]),
+            (&statement.into(), &"answered".into()),
+            "{line:#}"
+        );
         assert_eq!(line["node"], *home.nodes, "{line:#}");
         assert!(line["micros"].is_u64(), "{line:#}");
     }

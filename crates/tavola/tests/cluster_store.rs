@@ -1,4 +1,5 @@
-//! `tavola store`, `tavola doctor` and `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names: one node, set up well.
+//! `tavola store`, `tavola doctor` and `tavola serve` on the cluster that `TAVOLA_CASSANDRA` names:
+//! one node, set up well.
 //!
 //! ```sh
 //! cargo xtask cassandra up
@@ -29,17 +30,25 @@ fn a_keyspace_is_made_once() {
     let home = Home::new("init");
     let too_many = home.on_cluster(&["store", "init"]);
     assert_eq!(too_many.code, Some(3), "{too_many:?}");
-    assert!(too_many.stderr.contains("3 copies of each row (setting store.replication)"), "{}", too_many.stderr);
+    assert!(
+        too_many.stderr.contains("3 copies of each row (setting store.replication)"),
+        "{}",
+        too_many.stderr
+    );
     let refused = run(&mut home.serve(&[]));
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.stderr.contains("create it with `tavola store init`"), "{}", refused.stderr);
 
     let made = home.init().text();
     assert!(made.starts_with(&format!("made the keyspace {}", home.keyspace)), "{made}");
-    assert!(made.contains("entity, pdir, front_end, meta") && made.contains("\nok    keyspace: "), "{made}");
+    assert!(
+        made.contains("entity, pdir, front_end, meta") && made.contains("\nok    keyspace: "),
+        "{made}"
+    );
     let again = home.init().text();
     assert!(again.contains("were there: nothing to do"), "{again}");
-    let slots = home.on_cluster(&["store", "init", "--replication", "1", "--slots", "64", "-o", "json"]);
+    let slots =
+        home.on_cluster(&["store", "init", "--replication", "1", "--slots", "64", "-o", "json"]);
     let json: Value = serde_json::from_str(&slots.text()).unwrap();
     assert_eq!((&json["keyspace_made"], &json["slots"]), (&false.into(), &16.into()), "{json}");
     assert!(json["note"].as_str().unwrap().contains("--slots 64"), "{json}");
@@ -57,10 +66,18 @@ fn doctor_and_server_agree_about_danger() {
     home.init().text();
     let dangerous = home.on_cluster(&doctor);
     check(&dangerous, &["ok node: ", "fail cluster replication: keyspace", "ok keyspace: "]);
-    assert!(dangerous.stdout.contains("commitlog_sync: batch, paxos_variant: v2"), "{}", dangerous.stdout);
+    assert!(
+        dangerous.stdout.contains("commitlog_sync: batch, paxos_variant: v2"),
+        "{}",
+        dangerous.stdout
+    );
     let refused = run(&mut home.serve(&[]));
     assert_eq!(refused.code, Some(3), "{refused:?}");
-    for words in ["the cluster is not safe to use", "has 1 copy of each row", "store.accept_risks = \"replication\""] {
+    for words in [
+        "the cluster is not safe to use",
+        "has 1 copy of each row",
+        "store.accept_risks = \"replication\"",
+    ] {
         assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
     }
     let accepted = home.on_cluster(&[&doctor[..], &["--accept-risks", "replication"]].concat());
@@ -93,7 +110,9 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
     let mut killed = 0;
     loop {
         let mut command = in_folder(home.folder.path());
-        command.args(["store", "copy", "--from", "embedded:source", "--to", &home.place()]).args(accept);
+        command
+            .args(["store", "copy", "--from", "embedded:source", "--to", &home.place()])
+            .args(accept);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let begun = lines.any(|line| line.starts_with("copying: "));
@@ -109,7 +128,10 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
         killed += 1;
         if killed == 1 {
             let refused = run(&mut home.serve(&accept));
-            assert!(refused.code == Some(3) && refused.stderr.contains("unfinished copy"), "{refused:?}");
+            assert!(
+                refused.code == Some(3) && refused.stderr.contains("unfinished copy"),
+                "{refused:?}"
+            );
         }
     }
     println!("killed {killed} times");
@@ -128,7 +150,8 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
 
 /// A figure of a server's metrics; none if it does not tell.
 fn figure(server: &RunningServer, name: &str) -> u64 {
-    let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.admin);
+    let request =
+        format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.admin);
     let answer = Client::connect(&server.admin).unwrap().send(request.as_bytes()).unwrap();
     let text = String::from_utf8_lossy(answer.body()).into_owned();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -147,8 +170,8 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Front ends that write one partition find out that they do, and one of them writes for both; when it is gone, the other
-/// goes on.
+/// Front ends that write one partition find out that they do, and one of them writes for both; when
+/// it is gone, the other goes on.
 #[test]
 fn front_ends_write_for_each_other() {
     let home = Home::new("peers");
@@ -160,12 +183,16 @@ fn front_ends_write_for_each_other() {
     let servers = [serve(), serve()];
     Client::connect(&servers[0].table).unwrap().create_table("Shared");
     until(|| servers.iter().all(|server| figure(server, "tavola_peers") == 1));
-    let sent = || servers.iter().map(|server| figure(server, "tavola_peers_sent_total")).sum::<u64>();
+    let sent =
+        || servers.iter().map(|server| figure(server, "tavola_peers_sent_total")).sum::<u64>();
     let written = AtomicU64::new(0);
     let write = |server: &RunningServer, row: &str| {
         let (partition_key, operation) = insert(&format!("hot/{row}"), 1);
         let mut client = Client::connect(&server.table).unwrap();
-        client.ask(&TableRequest::Write(name("Shared"), partition_key, operation)).unwrap().unwrap();
+        client
+            .ask(&TableRequest::Write(name("Shared"), partition_key, operation))
+            .unwrap()
+            .unwrap();
         written.fetch_add(1, Ordering::Relaxed);
     };
     let is_enough = AtomicBool::new(false);
@@ -186,7 +213,8 @@ fn front_ends_write_for_each_other() {
         until(|| sent() >= 20);
         is_enough.store(true, Ordering::Relaxed);
     });
-    let received = servers.iter().map(|server| figure(server, "tavola_peers_received_total")).sum::<u64>();
+    let received =
+        servers.iter().map(|server| figure(server, "tavola_peers_received_total")).sum::<u64>();
     assert!(received >= sent(), "{received} received, {} sent", sent());
     let rows = Client::connect(&servers[1].table).unwrap().read_all("Shared");
     assert_eq!(rows.len() as u64, written.load(Ordering::Relaxed));

@@ -1,4 +1,5 @@
-//! The development account's key is public: when it is served, under which names, and to which web pages.
+//! The development account's key is public: when it is served, under which names, and to which web
+//! pages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +40,9 @@ fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 fn add_account(folder: &Path, accounts: &str) -> String {
-    let key = run(in_folder(folder).args(["account", "add", "shop", "--accounts-folder", accounts])).text();
+    let key =
+        run(in_folder(folder).args(["account", "add", "shop", "--accounts-folder", accounts]))
+            .text();
     record::secret(&key);
     key
 }
@@ -47,11 +50,15 @@ fn add_account(folder: &Path, accounts: &str) -> String {
 /// The folder that is searched by default, and one that was named.
 #[test]
 fn a_vanished_folder_opens_nothing() {
-    for (accounts, arguments) in [("tavola-accounts", &[][..]), ("other", &["--accounts-folder", "other"])] {
+    for (accounts, arguments) in
+        [("tavola-accounts", &[][..]), ("other", &["--accounts-folder", "other"])]
+    {
         let folder = tempfile::tempdir().unwrap();
         let key = add_account(folder.path(), accounts);
         let serve = |command: &mut Command| {
-            RunningServer::spawn(command.args(FREE_PORTS).args(arguments).args(["--log-file", "log"]))
+            RunningServer::spawn(
+                command.args(FREE_PORTS).args(arguments).args(["--log-file", "log"]),
+            )
         };
         let server = serve(&mut in_folder(folder.path()));
         assert_eq!(create(&server, "shop", &key, "one"), "ok");
@@ -59,12 +66,18 @@ fn a_vanished_folder_opens_nothing() {
         std::fs::rename(folder.path().join(accounts), &kept).unwrap();
         server.signal("-HUP");
         let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
-        wait_until("the refusal is logged", || log().contains(&format!("{accounts} does not exist")));
+        wait_until("the refusal is logged", || {
+            log().contains(&format!("{accounts} does not exist"))
+        });
         assert!(log().contains("ERROR"), "{}", log());
         let refused = admin::post(&server.admin, "shop", &key, "/reload");
         assert_eq!(refused.status(), StatusCode::CONFLICT);
         assert!(String::from_utf8_lossy(refused.body()).contains(accounts));
-        assert_eq!(create(&server, ACCOUNT, KEY, "public"), "ResourceNotFound", "the public key opens nothing");
+        assert_eq!(
+            create(&server, ACCOUNT, KEY, "public"),
+            "ResourceNotFound",
+            "the public key opens nothing"
+        );
         assert_eq!(create(&server, "shop", &key, "two"), "ok", "the accounts of before go on");
         // An empty folder in its place, as of a volume that is not mounted, is no better.
         std::fs::create_dir(folder.path().join(accounts)).unwrap();
@@ -98,11 +111,18 @@ fn it_is_served_only_when_started_so() {
         asked_for.args(FREE_PORTS).args(["--store", "memory", "--development-account"]);
         let server = RunningServer::spawn(asked_for.envs([environment]));
         let local = server.table.replace("0.0.0.0", "127.0.0.1");
-        assert!(Client::connect(&local).unwrap().ask(&TableRequest::CreateTable(name("one"))).unwrap().is_ok());
+        assert!(
+            Client::connect(&local)
+                .unwrap()
+                .ask(&TableRequest::CreateTable(name("one")))
+                .unwrap()
+                .is_ok()
+        );
     }
 }
 
-/// With an account that somebody adds while the development account is served, that one ends, and does not come back.
+/// With an account that somebody adds while the development account is served, that one ends, and
+/// does not come back.
 #[test]
 fn a_first_account_ends_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +130,9 @@ fn a_first_account_ends_it() {
     assert_eq!(create(&server, ACCOUNT, KEY, "one"), "ok");
     let key = add_account(folder.path(), "tavola-accounts");
     server.signal("-HUP");
-    wait_until("the account is known", || create(&server, "shop", &key, "one") != "ResourceNotFound");
+    wait_until("the account is known", || {
+        create(&server, "shop", &key, "one") != "ResourceNotFound"
+    });
     assert_eq!(create(&server, ACCOUNT, KEY, "two"), "ResourceNotFound");
     std::fs::remove_dir_all(folder.path().join("tavola-accounts")).unwrap();
     assert_eq!(admin::post(&server.admin, "shop", &key, "/reload").status(), StatusCode::CONFLICT);
@@ -120,17 +142,26 @@ fn a_first_account_ends_it() {
 #[test]
 fn short_keys_and_plain_http() {
     let folder = tempfile::tempdir().unwrap();
-    let short = run(in_folder(folder.path()).args(FREE_PORTS).env("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0"));
+    let short = run(in_folder(folder.path())
+        .args(FREE_PORTS)
+        .env("TAVOLA_ACCOUNTS__SHOP__KEY1", "c2VjcmV0"));
     assert_eq!(short.code, Some(2), "{short:?}");
-    assert!(short.stderr.contains("shorter than 32 bytes") && short.stderr.contains("openssl rand"), "{short:?}");
+    assert!(
+        short.stderr.contains("shorter than 32 bytes") && short.stderr.contains("openssl rand"),
+        "{short:?}"
+    );
     assert!(!short.stderr.contains("c2VjcmV0"), "{short:?}");
 
     let emulator = folder.path().join("azurite-table");
     std::os::unix::fs::symlink(BINARY, &emulator).unwrap();
     let warnings = folder.path().join("warnings");
     let mut command = Command::new(emulator);
-    command.args(["--tablePort", "0", "--adminPort", "0", "--inMemoryPersistence"]).current_dir(folder.path());
-    command.env("AZURITE_ACCOUNTS", "shop:c2VjcmV0").stderr(std::fs::File::create(&warnings).unwrap());
+    command
+        .args(["--tablePort", "0", "--adminPort", "0", "--inMemoryPersistence"])
+        .current_dir(folder.path());
+    command
+        .env("AZURITE_ACCOUNTS", "shop:c2VjcmV0")
+        .stderr(std::fs::File::create(&warnings).unwrap());
     let server = RunningServer::spawn(&mut command);
     assert_eq!(create(&server, "shop", "c2VjcmV0", "one"), "ok");
     let warned = std::fs::read_to_string(&warnings).unwrap();
@@ -146,7 +177,10 @@ fn short_keys_and_plain_http() {
         .arg("doctor")
         .env("TAVOLA_SERVER__HOST", "0.0.0.0")
         .envs([("TAVOLA_SERVER__TABLE_PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")]));
-    let said = done.stdout.lines().any(|line| line.starts_with("warn") && line.contains("in the clear on 0.0.0.0"));
+    let said = done
+        .stdout
+        .lines()
+        .any(|line| line.starts_with("warn") && line.contains("in the clear on 0.0.0.0"));
     assert!(said, "{done:?}");
 }
 
@@ -167,7 +201,8 @@ impl Asked<'_> {
             request = request.header("origin", origin);
         }
         let mut request = request.header("content-type", "application/json").body(()).unwrap();
-        let (account, key) = (AccountName::parse(account).unwrap(), AccountKey::parse(key).unwrap());
+        let (account, key) =
+            (AccountName::parse(account).unwrap(), AccountKey::parse(key).unwrap());
         sign_request(&mut request, Scheme::SharedKey, &account, &key, now());
         let mut head = format!("{method} {} HTTP/1.1\r\nHost: {host}\r\n", request.uri());
         for (name, value) in request.headers() {
@@ -179,7 +214,14 @@ impl Asked<'_> {
 }
 
 /// With the public key.
-fn ask(authority: &str, method: &str, path: &str, host: &str, origin: Option<&str>, body: &'static str) -> Answer {
+fn ask(
+    authority: &str,
+    method: &str,
+    path: &str,
+    host: &str,
+    origin: Option<&str>,
+    body: &'static str,
+) -> Answer {
     Asked { method, path, host, origin, body }.signed_with(ACCOUNT, KEY, authority)
 }
 
@@ -187,7 +229,8 @@ struct Answer(Response<Bytes>);
 
 impl Answer {
     fn code(&self) -> String {
-        let code = self.0.headers().get("x-ms-error-code").map(|code| code.to_str().unwrap().to_owned());
+        let code =
+            self.0.headers().get("x-ms-error-code").map(|code| code.to_str().unwrap().to_owned());
         format!("{} {}", self.0.status().as_u16(), code.unwrap_or_default()).trim_end().to_owned()
     }
 
@@ -207,11 +250,19 @@ fn a_name_that_somebody_outside_can_own_is_refused() {
         command.args(["--development-hosts", "tables.example,*.dev.example"])
     });
     let port = server.table.rsplit(':').next().unwrap();
-    for host in ["127.0.0.1", "localhost", "[::1]", "tables.localhost", "tables.example", "one.dev.example"] {
+    for host in
+        ["127.0.0.1", "localhost", "[::1]", "tables.localhost", "tables.example", "one.dev.example"]
+    {
         assert_eq!(list(&server.table, host).code(), "200", "{host}");
         assert_eq!(list(&server.table, &format!("{host}:{port}")).code(), "200", "{host}");
     }
-    for host in ["rebound.example", "azurite", "host.docker.internal", "10.0.0.1", "localhost.rebound.example"] {
+    for host in [
+        "rebound.example",
+        "azurite",
+        "host.docker.internal",
+        "10.0.0.1",
+        "localhost.rebound.example",
+    ] {
         let answer = list(&server.table, host);
         assert_eq!(answer.code(), "403 AuthorizationFailure", "{host}");
         assert!(
@@ -219,7 +270,8 @@ fn a_name_that_somebody_outside_can_own_is_refused() {
             "{}",
             answer.text()
         );
-        let preflight = ask(&server.table, "OPTIONS", "/Tables", host, Some("http://rebound.example"), "");
+        let preflight =
+            ask(&server.table, "OPTIONS", "/Tables", host, Some("http://rebound.example"), "");
         assert_eq!(preflight.code(), "403 AuthorizationFailure", "{host}");
     }
 }
@@ -232,7 +284,8 @@ fn the_emulator_takes_names_of_containers() {
     let mut command = Command::new(emulator);
     command.args(["--tablePort", "0", "--adminPort", "0", "--inMemoryPersistence", "--silent"]);
     command.current_dir(folder.path()).env_remove("AZURITE_ACCOUNTS");
-    let server = RunningServer::spawn(command.env("TAVOLA_SERVER__DEVELOPMENT_HOSTS", "tables.example"));
+    let server =
+        RunningServer::spawn(command.env("TAVOLA_SERVER__DEVELOPMENT_HOSTS", "tables.example"));
     for host in [
         "127.0.0.1:10002",
         "localhost",
@@ -248,8 +301,13 @@ fn the_emulator_takes_names_of_containers() {
         "tables.example:10002",
     ] {
         let path = if host.starts_with(ACCOUNT) { "" } else { "/Tables" };
-        // In host style the account is not in the path, so that nothing but the refusal can be asked for.
-        assert_ne!(ask(&server.table, "GET", path, host, None, "").code(), "403 AuthorizationFailure", "{host}");
+        // In host style the account is not in the path, so that nothing but the refusal can be
+        // asked for.
+        assert_ne!(
+            ask(&server.table, "GET", path, host, None, "").code(),
+            "403 AuthorizationFailure",
+            "{host}"
+        );
         if !path.is_empty() {
             assert_eq!(list(&server.table, host).code(), "200", "{host}");
         }
@@ -272,8 +330,12 @@ fn a_page_needs_a_rule() {
     let create = |table: &'static str, origin: Option<&str>| {
         ask(&server.table, "POST", "/Tables", "localhost:10002", origin, table)
     };
-    let body = |number: usize| [r#"{"TableName":"one"}"#, r#"{"TableName":"two"}"#, r#"{"TableName":"three"}"#][number];
-    for origin in ["http://evil.example", "null", "http://localhost:3000", "https://localhost:10002", ""] {
+    let body = |number: usize| {
+        [r#"{"TableName":"one"}"#, r#"{"TableName":"two"}"#, r#"{"TableName":"three"}"#][number]
+    };
+    for origin in
+        ["http://evil.example", "null", "http://localhost:3000", "https://localhost:10002", ""]
+    {
         let answer = create(body(0), Some(origin));
         assert_eq!(answer.code(), "403 AuthorizationFailure", "{origin}");
         assert!(answer.text().contains("CORS rule"), "{}", answer.text());
@@ -282,15 +344,22 @@ fn a_page_needs_a_rule() {
     assert_eq!(create(body(0), Some("http://localhost:10002")).code(), "201", "our own pages");
     assert_eq!(create(body(1), None).code(), "201", "no page at all");
     let properties = "/?restype=service&comp=properties";
-    let foreign = ask(&server.table, "PUT", properties, "localhost", Some("http://own.example"), ADMITTED);
+    let foreign =
+        ask(&server.table, "PUT", properties, "localhost", Some("http://own.example"), ADMITTED);
     assert_eq!(foreign.code(), "403 AuthorizationFailure", "a page cannot let itself in");
     assert_eq!(ask(&server.table, "PUT", properties, "localhost", None, ADMITTED).code(), "202");
     let admitted = create(body(2), Some("http://own.example"));
     assert_eq!(admitted.code(), "201");
     assert_eq!(admitted.0.headers()["access-control-allow-origin"], "http://own.example");
     assert_eq!(create(body(2), Some("http://evil.example")).code(), "403 AuthorizationFailure");
-    let delete =
-        ask(&server.table, Method::DELETE.as_str(), "/Tables('one')", "localhost", Some("http://own.example"), "");
+    let delete = ask(
+        &server.table,
+        Method::DELETE.as_str(),
+        "/Tables('one')",
+        "localhost",
+        Some("http://own.example"),
+        "",
+    );
     assert_eq!(delete.code(), "403 AuthorizationFailure", "the rule is for other methods");
 }
 

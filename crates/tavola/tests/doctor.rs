@@ -41,7 +41,8 @@ impl House {
     /// Asks about a signature for the table, with further flags by spaces.
     fn examine(&self, sas: &TableSas, flags: &str) -> Done {
         let url = self.url(&signed(sas));
-        let arguments: Vec<&str> = ["--sas-url", &url].into_iter().chain(flags.split_whitespace()).collect();
+        let arguments: Vec<&str> =
+            ["--sas-url", &url].into_iter().chain(flags.split_whitespace()).collect();
         self.doctor(&arguments)
     }
 
@@ -90,8 +91,15 @@ fn a_good_signature_is_called_good() {
             "ok server's answer: it lets the signature query staff",
         ],
     );
-    let string = format!("TableEndpoint={};SharedAccessSignature={}", house.server.endpoint(), signed(&sas()));
-    check(&house.doctor(&["--connection-string", &string]), &["ok server's answer: it lets the signature query staff"]);
+    let string = format!(
+        "TableEndpoint={};SharedAccessSignature={}",
+        house.server.endpoint(),
+        signed(&sas())
+    );
+    check(
+        &house.doctor(&["--connection-string", &string]),
+        &["ok server's answer: it lets the signature query staff"],
+    );
     let json = house.doctor(&["--connection-string", &string, "-o", "json"]);
     shows_nothing_secret(&json);
     let json: serde_json::Value = serde_json::from_str(&json.text()).unwrap();
@@ -115,7 +123,10 @@ fn times_are_told_in_words() {
     let long_ago = TableSas { expiry: from_now(-3 * 24 * HOUR), ..sas() };
     check(&house.examine(&long_ago, ""), &["fail time: it expired 3 days ago"]);
     let early = TableSas { start: from_now(3 * HOUR), expiry: from_now(4 * HOUR), ..sas() };
-    check(&house.examine(&early, ""), &["fail time: it is not valid yet: it begins in 3 hours, at 20"]);
+    check(
+        &house.examine(&early, ""),
+        &["fail time: it is not valid yet: it begins in 3 hours, at 20"],
+    );
 }
 
 #[test]
@@ -146,7 +157,8 @@ fn signatures_that_do_not_match() {
     );
     // One whose signature has a plus.
     let plus = (0..).map(|row| signed(&TableSas { start_partition_key: row.to_string(), ..sas() }));
-    let plus = house.url(&plus.into_iter().find(|query| query.contains("%2B")).unwrap().replace("%2B", "+"));
+    let plus = house
+        .url(&plus.into_iter().find(|query| query.contains("%2B")).unwrap().replace("%2B", "+"));
     check(
         &house.doctor(&["--sas-url", &plus]),
         &[
@@ -154,7 +166,9 @@ fn signatures_that_do_not_match() {
         ],
     );
     // The owner of the key that signed is known here, under another name.
-    let toml = format!("[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n");
+    let toml = format!(
+        "[accounts.{ACCOUNT}]\nkey1 = \"{KEY}\"\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n"
+    );
     std::fs::write(house.folder.path().join("tavola.toml"), toml).unwrap();
     check(
         &house.doctor(&["--sas-url", &other]),
@@ -177,7 +191,10 @@ fn without_a_key_the_server_is_believed() {
     let good = doctor(&url(OTHER_KEY));
     check(
         &good,
-        &["ok time: valid until", "warn server's answer: it takes the signature, but the table does not exist"],
+        &[
+            "ok time: valid until",
+            "warn server's answer: it takes the signature, but the table does not exist",
+        ],
     );
     assert!(!good.stdout.contains("signature: made"), "nobody here can tell:\n{}", good.stdout);
     check(
@@ -185,7 +202,10 @@ fn without_a_key_the_server_is_believed() {
         &["fail server's answer: refused with 403 AuthenticationFailed: Signature did not match"],
     );
     let elsewhere = url(OTHER_KEY).replace("/shop/", "/nobody/");
-    check(&doctor(&elsewhere), &["fail server's answer: the server has no account nobody (404 ResourceNotFound)"]);
+    check(
+        &doctor(&elsewhere),
+        &["fail server's answer: the server has no account nobody (404 ResourceNotFound)"],
+    );
     // The answer is the same as to a missing entity, which the doctor can tell apart.
     let entity = ["--operation", "get", "--partition", "p", "--row", "r"];
     check(
@@ -205,15 +225,25 @@ fn a_credential_that_works_is_called_good_whatever_else_is_wrong() {
     let sas = sas().signed(&AccountName::parse("shop").unwrap(), &key);
     let url = format!("http://{}/shop/staff?{sas}", server.table);
     let mut doctor = in_folder(folder.path());
-    doctor.env("TAVOLA_ACCOUNTS__SHOP__KEY1", "b2xkIGtleSBvZiB0aGUgc2hvcCwgcm90YXRlZCBsb25nIGFnbw==");
+    doctor
+        .env("TAVOLA_ACCOUNTS__SHOP__KEY1", "b2xkIGtleSBvZiB0aGUgc2hvcCwgcm90YXRlZCBsb25nIGFnbw==");
     let done = run(doctor.args(["doctor", "--sas-url", &url]));
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(done.stdout.lines().next(), Some("ok    verdict: the credential works, with 2 warnings"), "{done:?}");
+    assert_eq!(
+        done.stdout.lines().next(),
+        Some("ok    verdict: the credential works, with 2 warnings"),
+        "{done:?}"
+    );
     assert!(done.stdout.contains("warn  signature: it does not match any key"), "{done:?}");
-    let refused = run(in_folder(folder.path()).args(["doctor", "--sas-url", &url.replace("/shop/", "/nobody/")]));
+    let refused = run(in_folder(folder.path()).args([
+        "doctor",
+        "--sas-url",
+        &url.replace("/shop/", "/nobody/"),
+    ]));
     let verdict = refused.stdout.lines().next().unwrap();
     assert!(
-        verdict.starts_with("fail  verdict: 1 of ") && verdict.ends_with("checks failed: server's answer"),
+        verdict.starts_with("fail  verdict: 1 of ")
+            && verdict.ends_with("checks failed: server's answer"),
         "{verdict}"
     );
 }
@@ -235,7 +265,11 @@ fn what_the_signature_does_not_reach() {
         &["fail table: the signature is for the table staff, and other is asked"],
     );
     for (letters, operation, words) in [
-        ("r", "insert", "insert takes the permission a; a is missing from sp=r; make one with `--permissions ra`"),
+        (
+            "r",
+            "insert",
+            "insert takes the permission a; a is missing from sp=r; make one with `--permissions ra`",
+        ),
         ("ra", "upsert", "upsert takes the permission au; u is missing from sp=ra"),
         ("a", "get", "get takes the permission r; r is missing from sp=a"),
         ("raud", "list-tables", "list-tables is beyond any signature for one table"),
@@ -248,7 +282,10 @@ fn what_the_signature_does_not_reach() {
     let writer = TableSas { permissions: "a".to_owned(), ..sas() };
     check(
         &house.examine(&writer, "--operation insert"),
-        &["ok operation: insert is permitted", "ok server's answer: it takes the signature, but not to query staff"],
+        &[
+            "ok operation: insert is permitted",
+            "ok server's answer: it takes the signature, but not to query staff",
+        ],
     );
 }
 
@@ -272,7 +309,10 @@ fn ranges() {
     );
     check(
         &house.examine(&part, "--operation insert --partition b --row 2"),
-        &[&format!("ok range: the entity lies inside: {opens}"), "ok operation: insert is permitted"],
+        &[
+            &format!("ok range: the entity lies inside: {opens}"),
+            "ok operation: insert is permitted",
+        ],
     );
     check(
         &house.examine(&part, "--operation get --partition z --row 2"),
@@ -305,7 +345,10 @@ fn account_signatures() {
     };
     check(
         &examine("t", "sco", "rl", &[]),
-        &["ok credential: for the whole account", "ok server's answer: it lets the signature list tables"],
+        &[
+            "ok credential: for the whole account",
+            "ok server's answer: it lets the signature list tables",
+        ],
     );
     check(
         &examine("t", "o", "rl", &["--operation", "list-tables"]),
@@ -319,21 +362,38 @@ fn account_signatures() {
         &["fail operation: create-table takes the permission w or c; w or c is missing from sp=rl"],
     );
     check(
-        &examine("t", "sco", "rl", &["--operation", "get", "--table", "staff", "--partition", "p", "--row", "r"]),
+        &examine(
+            "t",
+            "sco",
+            "rl",
+            &["--operation", "get", "--table", "staff", "--partition", "p", "--row", "r"],
+        ),
         &[
             "ok verdict: the credential works, with 1 warning",
             "ok operation: get is permitted",
             "warn server's answer: it takes the signature, but there is no such entity (404 ResourceNotFound)",
         ],
     );
-    check(&examine("bq", "sco", "rl", &[]), &["fail service: it does not open tables: ss has no t"]);
-    assert_eq!(Client::connect(&house.server.table).unwrap().read_all("staff"), [], "nothing was written");
+    check(
+        &examine("bq", "sco", "rl", &[]),
+        &["fail service: it does not open tables: ss has no t"],
+    );
+    assert_eq!(
+        Client::connect(&house.server.table).unwrap().read_all("staff"),
+        [],
+        "nothing was written"
+    );
 }
 
 #[test]
 fn policies() {
     let house = House::new();
-    let named = TableSas { policy: "readers".to_owned(), expiry: String::new(), permissions: String::new(), ..sas() };
+    let named = TableSas {
+        policy: "readers".to_owned(),
+        expiry: String::new(),
+        permissions: String::new(),
+        ..sas()
+    };
     let policy = |id: &str, expiry: i64| AccessPolicy {
         id: id.to_owned(),
         start: None,
@@ -350,18 +410,28 @@ fn policies() {
     house.set_policies(vec![policy("readers", HOUR)]);
     check(
         &house.examine(&named, "--operation query"),
-        &[r#"ok policy: the table staff has the policy "readers""#, "ok time: valid until", "ok operation: query"],
+        &[
+            r#"ok policy: the table staff has the policy "readers""#,
+            "ok time: valid until",
+            "ok operation: query",
+        ],
     );
     check(
         &house.examine(&named, "--operation insert"),
         &["fail operation: insert takes the permission a; a is missing from sp=r"],
     );
     let both = TableSas { policy: "readers".to_owned(), ..sas() };
-    check(&house.examine(&both, ""), &["fail policy: se, sp stand in the signature and in its policy"]);
+    check(
+        &house.examine(&both, ""),
+        &["fail policy: se, sp stand in the signature and in its policy"],
+    );
     house.set_policies(vec![policy("readers", -HOUR)]);
     check(&house.examine(&named, ""), &["fail time: it or its policy expired an hour ago"]);
     house.set_policies(vec![policy("writers", HOUR)]);
-    check(&house.examine(&named, ""), &[r#"fail policy: the table has no policy "readers"; it has "writers""#]);
+    check(
+        &house.examine(&named, ""),
+        &[r#"fail policy: the table has no policy "readers"; it has "writers""#],
+    );
 }
 
 #[test]
@@ -383,7 +453,10 @@ fn addresses_and_protocols() {
             "fail server's answer: refused with 403 AuthorizationSourceIPMismatch",
         ],
     );
-    check(&house.examine(&TableSas { ip: "127.0.0.1".to_owned(), ..sas() }, ""), &["ok server's answer"]);
+    check(
+        &house.examine(&TableSas { ip: "127.0.0.1".to_owned(), ..sas() }, ""),
+        &["ok server's answer"],
+    );
 }
 
 #[test]
@@ -396,10 +469,16 @@ fn urls_and_fields_that_are_broken() {
             "URL: it has no sig, so it carries no signature; in a shell put the URL into quotes",
         ),
         (good.split('?').next().unwrap().to_owned(), "URL: there is no ? in it"),
-        (good.replace('&', "&amp;"), "URL: it was copied out of HTML: it has &amp; where & must stand"),
+        (
+            good.replace('&', "&amp;"),
+            "URL: it was copied out of HTML: it has &amp; where & must stand",
+        ),
         (good.replace("http://", ""), "URL: it is not a URL"),
         (format!("{good}&sp=r"), "signature: sp stands more than once"),
-        (good.replace("&se=", "&xx="), "fields: se is mandatory. Cannot be empty; was the URL cut off?"),
+        (
+            good.replace("&se=", "&xx="),
+            "fields: se is mandatory. Cannot be empty; was the URL cut off?",
+        ),
         (good.replace("sv=2019-02-02&", ""), "fields: sv is mandatory"),
     ] {
         check(&house.doctor(&["--sas-url", &url]), &[&format!("fail {words}")]);
@@ -412,11 +491,16 @@ fn urls_and_fields_that_are_broken() {
         ("AccountName=a;AccountKey=x", "AccountKey is not base64; was it cut off?"),
         ("rubbish", "part 1 of the connection string is not Name=value"),
     ] {
-        check(&house.doctor(&["--connection-string", string]), &[&format!("fail connection string: {words}")]);
+        check(
+            &house.doctor(&["--connection-string", string]),
+            &[&format!("fail connection string: {words}")],
+        );
     }
-    for arguments in
-        [&["--operation", "get"][..], &["--table", "a b", "--sas-url", &good], &["--row", "r", "--sas-url", &good]]
-    {
+    for arguments in [
+        &["--operation", "get"][..],
+        &["--table", "a b", "--sas-url", &good],
+        &["--row", "r", "--sas-url", &good],
+    ] {
         let done = house.doctor(arguments);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
     }
@@ -429,7 +513,14 @@ fn keys() {
     let doctor = |string: &str| house.doctor(&["--connection-string", string]);
     let good = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint}");
     check(&doctor(&good), &["ok key: the server takes it"]);
-    let asked = house.doctor(&["--connection-string", &good, "--operation", "delete-table", "--table", "staff"]);
+    let asked = house.doctor(&[
+        "--connection-string",
+        &good,
+        "--operation",
+        "delete-table",
+        "--table",
+        "staff",
+    ]);
     check(&asked, &["ok operation: delete-table is permitted, as everything is with a key"]);
     check(
         &doctor(&good.replace(KEY, OTHER_KEY)),
@@ -457,7 +548,10 @@ fn nobody_is_there() {
         ],
     );
     let url = format!("http://no-such-host.invalid/{ACCOUNT}/staff?{}", signed(&sas()));
-    check(&house.doctor(&["--sas-url", &url]), &["fail server: there is no host named no-such-host.invalid"]);
+    check(
+        &house.doctor(&["--sas-url", &url]),
+        &["fail server: there is no host named no-such-host.invalid"],
+    );
     let named = TableSas { policy: "p".to_owned(), ..sas() };
     let url = format!("http://{free}/nobody/staff?{}", signed(&named));
     check(
@@ -492,14 +586,25 @@ fn clocks_that_differ() {
         (5 * 60, "warn", "the server's clock is 5 minutes ahead of ours"),
     ] {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let theirs = SystemTime::UNIX_EPOCH + Duration::from_secs(now.saturating_add_signed(seconds));
+        let theirs =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(now.saturating_add_signed(seconds));
         let date = httpdate::fmt_http_date(theirs);
-        let at = answering(format!("HTTP/1.1 400 Bad Request\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n"));
-        let url = format!("http://{at}/{ACCOUNT}/staff?{}", signed(&TableSas { start: from_now(-60), ..sas() }));
+        let at = answering(format!(
+            "HTTP/1.1 400 Bad Request\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n"
+        ));
+        let url = format!(
+            "http://{at}/{ACCOUNT}/staff?{}",
+            signed(&TableSas { start: from_now(-60), ..sas() })
+        );
         let done = house.doctor(&["--sas-url", &url]);
         let found = done.stdout.lines().any(|line| line.starts_with(level) && line.contains(words));
         assert!(found, "{level} {words} is not in\n{}", done.stdout);
         // Whether it is valid is the server's to say.
-        assert_eq!(done.stdout.contains("it is not valid yet: it begins in"), seconds < 0, "{}", done.stdout);
+        assert_eq!(
+            done.stdout.contains("it is not valid yet: it begins in"),
+            seconds < 0,
+            "{}",
+            done.stdout
+        );
     }
 }

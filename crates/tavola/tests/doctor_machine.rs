@@ -1,4 +1,5 @@
-//! `tavola doctor` about this machine: configuration, ports, files, certificates, TLS; and the examples of its help.
+//! `tavola doctor` about this machine: configuration, ports, files, certificates, TLS; and the
+//! examples of its help.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,11 +25,14 @@ struct Wish<'a> {
     days: (i64, i64),
 }
 
-const GOOD: Wish<'_> = Wish { names: &["tables.example", "*.table.example", "127.0.0.1"], days: (-1, 90) };
+const GOOD: Wish<'_> =
+    Wish { names: &["tables.example", "*.table.example", "127.0.0.1"], days: (-1, 90) };
 
 fn params(wish: &Wish<'_>) -> CertificateParams {
-    let mut params =
-        CertificateParams::new(wish.names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+    let mut params = CertificateParams::new(
+        wish.names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(),
+    )
+    .unwrap();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
     let day = |days: i64| OffsetDateTime::from_unix_timestamp(now + days * 24 * 3600).unwrap();
     (params.not_before, params.not_after) = (day(wish.days.0), day(wish.days.1));
@@ -76,7 +80,11 @@ impl Files {
 #[test]
 fn a_good_certificate() {
     let files = Files::new(&GOOD);
-    for endpoint in ["https://tables.example:10002/shop", "https://shop.table.example", "https://127.0.0.1/shop"] {
+    for endpoint in [
+        "https://tables.example:10002/shop",
+        "https://shop.table.example",
+        "https://127.0.0.1/shop",
+    ] {
         check(
             &files.doctor(&format!("--cert chain.pem --key key.pem --endpoint {endpoint}")),
             &[
@@ -90,21 +98,30 @@ fn a_good_certificate() {
     files.write("both.pem", &format!("{}{}", files.read("key.pem"), files.read("chain.pem")));
     check(
         &files.doctor("--cert both.pem"),
-        &["ok names: it is for tables.example, *.table.example, 127.0.0.1", "ok key: the private key belongs"],
+        &[
+            "ok names: it is for tables.example, *.table.example, 127.0.0.1",
+            "ok key: the private key belongs",
+        ],
     );
 }
 
 #[test]
 fn certificates_out_of_their_time() {
     let expired = Files::new(&Wish { days: (-30, -3), ..GOOD });
-    check(&expired.doctor("--cert chain.pem --key key.pem"), &["fail certificate: it expired 3 days ago, at 20"]);
+    check(
+        &expired.doctor("--cert chain.pem --key key.pem"),
+        &["fail certificate: it expired 3 days ago, at 20"],
+    );
     let early = Files::new(&Wish { days: (2, 30), ..GOOD });
     check(
         &early.doctor("--cert chain.pem --key key.pem"),
         &["fail certificate: it is not valid yet: it begins in 2 days, at 20"],
     );
     let soon = Files::new(&Wish { days: (-30, 5), ..GOOD });
-    check(&soon.doctor("--cert chain.pem --key key.pem"), &["warn certificate: it expires in 5 days"]);
+    check(
+        &soon.doctor("--cert chain.pem --key key.pem"),
+        &["warn certificate: it expires in 5 days"],
+    );
 }
 
 #[test]
@@ -112,16 +129,24 @@ fn certificates_for_others() {
     let files = Files::new(&GOOD);
     check(
         &files.doctor("--cert chain.pem --key key.pem --endpoint https://other.example/shop"),
-        &["fail names: it does not cover other.example: it is for tables.example, *.table.example, 127.0.0.1"],
+        &[
+            "fail names: it does not cover other.example: it is for tables.example, *.table.example, 127.0.0.1",
+        ],
     );
     let nameless = Files::new(&Wish { names: &[], ..GOOD });
-    check(&nameless.doctor("--cert chain.pem --key key.pem"), &["fail names: it is for no names at all"]);
+    check(
+        &nameless.doctor("--cert chain.pem --key key.pem"),
+        &["fail names: it is for no names at all"],
+    );
     files.write("key.pem", &KeyPair::generate().unwrap().serialize_pem());
     check(
         &files.doctor("--cert chain.pem --key key.pem"),
         &["fail key: the private key does not belong to the certificate"],
     );
-    check(&files.doctor("--cert chain.pem"), &["warn key: no private key was given; name its file with --key"]);
+    check(
+        &files.doctor("--cert chain.pem"),
+        &["warn key: no private key was given; name its file with --key"],
+    );
 }
 
 #[test]
@@ -159,7 +184,10 @@ fn files_that_hold_something_else() {
     files.write("garbage.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
     for (arguments, words) in [
         ("--cert none.pem", "certificate: cannot read none.pem"),
-        ("--cert text.pem", "certificate: text.pem holds no usable certificate: it has no PEM block named CERTIFICATE"),
+        (
+            "--cert text.pem",
+            "certificate: text.pem holds no usable certificate: it has no PEM block named CERTIFICATE",
+        ),
         ("--cert garbage.pem", "certificate: garbage.pem holds something that is no certificate"),
         (
             "--cert chain.pem --key text.pem",
@@ -168,7 +196,8 @@ fn files_that_hold_something_else() {
     ] {
         check(&files.doctor(arguments), &[&format!("fail {words}")]);
     }
-    std::fs::set_permissions(files.folder.path().join("key.pem"), PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(files.folder.path().join("key.pem"), PermissionsExt::from_mode(0o644))
+        .unwrap();
     check(
         &files.doctor("--cert chain.pem --key key.pem"),
         &["warn key: others can read the private key in key.pem; chmod 600 key.pem"],
@@ -178,7 +207,8 @@ fn files_that_hold_something_else() {
 #[test]
 fn pfx_files() {
     let files = Files::new(&GOOD);
-    let export = ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-certfile", "ca.pem"];
+    let export =
+        ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-certfile", "ca.pem"];
     let made = Command::new("openssl")
         .args(export)
         .args(["-passout", "pass:open sesame", "-out", "both.pfx"])
@@ -197,16 +227,23 @@ fn pfx_files() {
     );
     files.write("password", "open barley");
     let wrong = files.doctor("--cert both.pfx --password-file password");
-    check(&wrong, &["fail certificate: wrong password for both.pfx; give the right one with --password-file"]);
+    check(
+        &wrong,
+        &["fail certificate: wrong password for both.pfx; give the right one with --password-file"],
+    );
     assert!(!wrong.stdout.contains("barley"));
 }
 
 /// A port that speaks TLS and answers every request in HTTP, until the test ends.
 fn tls_port(files: &Files) -> String {
-    let chain = CertificateDer::pem_slice_iter(files.read("chain.pem").as_bytes()).map(Result::unwrap).collect();
+    let chain = CertificateDer::pem_slice_iter(files.read("chain.pem").as_bytes())
+        .map(Result::unwrap)
+        .collect();
     let key = PrivateKeyDer::from_pem_slice(files.read("key.pem").as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let config = Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap().to_string();
@@ -228,19 +265,28 @@ fn tls_and_plain_http_are_told_apart() {
     let files = Files::new(&GOOD);
     let at = tls_port(&files);
     let key = |scheme: &str, at: &str| {
-        let string = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={scheme}://{at}/{ACCOUNT}");
+        let string = format!(
+            "AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={scheme}://{at}/{ACCOUNT}"
+        );
         format!("--connection-string {string}")
     };
     check(
         &files.doctor(&key("http", &at)),
-        &[&format!("fail server: {at} speaks TLS, but the URL begins with http; write https:// instead of http://")],
+        &[&format!(
+            "fail server: {at} speaks TLS, but the URL begins with http; write https:// instead of http://"
+        )],
     );
     check(
         &files.doctor(&key("https", &at)),
-        &[&format!("fail server: the certificate of {at} comes from an issuer that this machine does not trust")],
+        &[&format!(
+            "fail server: the certificate of {at} comes from an issuer that this machine does not trust"
+        )],
     );
     let trusted = files.doctor(&format!("{} --ca-file ca.pem", key("https", &at)));
-    assert!(trusted.stdout.contains(&format!("ok    server: a Tavola at https://{at} is ready")), "{trusted:?}");
+    assert!(
+        trusted.stdout.contains(&format!("ok    server: a Tavola at https://{at} is ready")),
+        "{trusted:?}"
+    );
     let nonsense = files.doctor(&format!("{} --ca-file key.pem", key("https", &at)));
     check(&nonsense, &["fail server: key.pem holds no certificate in PEM form"]);
     let other_name = at.replace("127.0.0.1", "localhost");
@@ -251,7 +297,10 @@ fn tls_and_plain_http_are_told_apart() {
     let server = RunningServer::start(&files.folder.path().join("data"));
     check(
         &files.doctor(&key("https", &server.table)),
-        &[&format!("fail server: {} does not speak TLS, but the URL begins with https", server.table)],
+        &[&format!(
+            "fail server: {} does not speak TLS, but the URL begins with https",
+            server.table
+        )],
     );
 }
 
@@ -259,7 +308,9 @@ fn tls_and_plain_http_are_told_apart() {
 fn at_home(folder: &Path, table: &str, admin: &str, more: &str) -> Done {
     let port = |at: &str| at.rsplit(':').next().unwrap().to_owned();
     let mut command = in_folder(folder);
-    command.env("TAVOLA_SERVER__TABLE_PORT", port(table)).env("TAVOLA_SERVER__ADMIN_PORT", port(admin));
+    command
+        .env("TAVOLA_SERVER__TABLE_PORT", port(table))
+        .env("TAVOLA_SERVER__ADMIN_PORT", port(admin));
     run(command.arg("doctor").args(more.split_whitespace()))
 }
 
@@ -282,11 +333,17 @@ fn ports() {
         &at_home(folder.path(), &one, &other, ""),
         &[&format!("ok table port: {one} is free"), &format!("ok admin port: {other} is free")],
     );
-    check(&at_home(folder.path(), "x:0", "x:0", ""), &["ok table port: a free one is picked when the server starts"]);
+    check(
+        &at_home(folder.path(), "x:0", "x:0", ""),
+        &["ok table port: a free one is picked when the server starts"],
+    );
     // The admin port of a server is not a Table service.
     check(
         &at_home(folder.path(), &server.admin, "x:0", ""),
-        &[&format!("fail table port: {} is taken by something that is not a ready Tavola", server.admin)],
+        &[&format!(
+            "fail table port: {} is taken by something that is not a ready Tavola",
+            server.admin
+        )],
     );
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = silent.local_addr().unwrap().to_string();
@@ -295,10 +352,14 @@ fn ports() {
         &[&format!("fail table port: {at} is taken"), "fail does not answer in time"],
     );
     let tls = tls_port(&Files::new(&GOOD));
-    check(&at_home(folder.path(), &tls, "x:0", ""), &[&format!("fail table port: {tls} is taken"), "fail speaks TLS"]);
+    check(
+        &at_home(folder.path(), &tls, "x:0", ""),
+        &[&format!("fail table port: {tls} is taken"), "fail speaks TLS"],
+    );
 }
 
-/// The issuer is known to nobody here, and the certificate is for other names; but it is the server's own.
+/// The issuer is known to nobody here, and the certificate is for other names; but it is the
+/// server's own.
 #[test]
 fn the_configured_certificate_is_trusted() {
     let files = Files::new(&GOOD);
@@ -312,7 +373,10 @@ fn the_configured_certificate_is_trusted() {
     files.write("chain.pem", &other.read("chain.pem"));
     files.write("key.pem", &other.read("key.pem"));
     let done = doctor("--config own.toml");
-    assert!(done.stdout.contains("comes from an issuer that this machine does not trust"), "{done:?}");
+    assert!(
+        done.stdout.contains("comes from an issuer that this machine does not trust"),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -328,7 +392,9 @@ fn the_configuration_and_who_can_read_it() {
         ],
     );
     std::fs::write(&file, format!("[accounts.shop]\nkey1 = \"{KEY}\"\n")).unwrap();
-    let mode = |path: &Path, mode: u32| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap()
+    };
     mode(&file, 0o644);
     check(
         &doctor("--config own.toml"),
@@ -352,7 +418,10 @@ fn the_configuration_and_who_can_read_it() {
     );
     mode(&accounts.join("depot.toml"), 0o600);
     mode(&accounts, 0o700);
-    check(&doctor("--config own.toml"), &["ok keys: files with keys can be read by their owner only"]);
+    check(
+        &doctor("--config own.toml"),
+        &["ok keys: files with keys can be read by their owner only"],
+    );
 }
 
 #[test]
@@ -368,7 +437,10 @@ fn the_examples_of_the_help_work() {
     .text();
     for line in examples(&["doctor"]) {
         let done = in_shell(files.folder.path(), &line, |shell| {
-            shell.env("URL", &url).env("TAVOLA_SERVER__TABLE_PORT", "0").env("TAVOLA_SERVER__ADMIN_PORT", "0")
+            shell
+                .env("URL", &url)
+                .env("TAVOLA_SERVER__TABLE_PORT", "0")
+                .env("TAVOLA_SERVER__ADMIN_PORT", "0")
         });
         check(&done, &[]);
         assert!(done.stdout.contains("ok  "), "{line}: {done:?}");

@@ -29,7 +29,11 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     };
     let outcome = torture::run(campaign, &plan).unwrap();
     assert!(outcome.found.is_empty(), "see what was printed above");
-    assert!(outcome.tally.get("kills") >= 10 && outcome.tally.get("writes") > 50, "{}", outcome.tally);
+    assert!(
+        outcome.tally.get("kills") >= 10 && outcome.tally.get("writes") > 50,
+        "{}",
+        outcome.tally
+    );
 }
 
 /// Statement G54: a token is complete in itself.
@@ -45,7 +49,9 @@ fn continuation_survives_a_restart() {
     }
     let query = EntityQuery { top: Some(2), ..EntityQuery::default() };
     let request = TableRequest::QueryEntities(name(TABLE), query);
-    let Ok(Decoded::Entities(first, Some(next))) = client.ask(&request).unwrap() else { panic!("a page of two") };
+    let Ok(Decoded::Entities(first, Some(next))) = client.ask(&request).unwrap() else {
+        panic!("a page of two")
+    };
     assert_eq!(first.len(), 2);
     assert!(server.terminate().success());
     let server = RunningServer::start(folder.path());

@@ -12,13 +12,17 @@ use common::cli::{Done, in_folder, run};
 use common::client::Client;
 use common::{BINARY, RunningServer};
 
-const SERVE: [&str; 8] = ["serve", "--table-port", "0", "--admin-port", "0", "--location", "data", "--log-file=log"];
+const SERVE: [&str; 8] =
+    ["serve", "--table-port", "0", "--admin-port", "0", "--location", "data", "--log-file=log"];
 
 /// `tavola` in `folder`, started by a shell that would let everybody do everything.
 fn with_open_umask(folder: &Path, arguments: &[&str]) -> Command {
     let plain = in_folder(folder);
     let mut command = Command::new("sh");
-    command.args(["-c", "umask 000; exec \"$0\" \"$@\"", BINARY]).args(arguments).current_dir(folder);
+    command
+        .args(["-c", "umask 000; exec \"$0\" \"$@\"", BINARY])
+        .args(arguments)
+        .current_dir(folder);
     for (name, value) in plain.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -88,7 +92,10 @@ fn an_open_folder_is_closed_and_that_is_said_once() {
     }
     let doctor = || doctor(folder.path());
     let found = doctor().stdout;
-    assert!(found.lines().any(|line| line.starts_with("warn  data folder: others can use")), "{found}");
+    assert!(
+        found.lines().any(|line| line.starts_with("warn  data folder: others can use")),
+        "{found}"
+    );
     assert_eq!(run(in_folder(folder.path()).args(["check", "data"])).code, Some(0));
     assert_eq!(mode(&data), 0o755, "a check changes nothing");
     for _ in 0..2 {
@@ -99,7 +106,12 @@ fn an_open_folder_is_closed_and_that_is_said_once() {
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
     assert_eq!(log.matches("others could use files of the data folder").count(), 1, "{log}");
     let found = doctor().stdout;
-    assert!(found.lines().any(|line| line.starts_with("ok    data folder: data can be used by its owner")), "{found}");
+    assert!(
+        found
+            .lines()
+            .any(|line| line.starts_with("ok    data folder: data can be used by its owner")),
+        "{found}"
+    );
 }
 
 fn doctor(folder: &Path) -> Done {
@@ -118,7 +130,9 @@ fn nothing_is_written_through_links() {
         all(&data.join("store")).into_iter().find(is_it).unwrap()
     };
     let names = ["LOG", "CURRENT", "MANIFEST", "IDENTITY", "LOCK"].map(engine_file);
-    for path in names.into_iter().chain([data.join("TAVOLA"), data.join("SYNCED"), data.join("store")]) {
+    for path in
+        names.into_iter().chain([data.join("TAVOLA"), data.join("SYNCED"), data.join("store")])
+    {
         let kept = folder.path().join("kept");
         std::fs::rename(&path, &kept).unwrap();
         if kept.is_dir() {
@@ -131,20 +145,33 @@ fn nothing_is_written_through_links() {
         let done = run(in_folder(folder.path()).args(SERVE));
         assert_eq!(done.code, Some(3), "{} {done:?}", path.display());
         let named = Path::new("data").join(path.strip_prefix(&data).unwrap());
-        assert!(done.stderr.contains(&format!("{} is a symbolic link", named.display())), "{done:?}");
+        assert!(
+            done.stderr.contains(&format!("{} is a symbolic link", named.display())),
+            "{done:?}"
+        );
         assert_eq!(content(&target), before, "{}", path.display());
         let found = doctor(folder.path()).stdout;
-        assert!(found.lines().any(|line| line.starts_with("fail  data folder:") && line.contains("link")), "{found}");
+        assert!(
+            found
+                .lines()
+                .any(|line| line.starts_with("fail  data folder:") && line.contains("link")),
+            "{found}"
+        );
         std::fs::remove_file(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
-        if target.is_dir() { std::fs::remove_dir(&target) } else { std::fs::remove_file(&target) }.unwrap();
+        if target.is_dir() { std::fs::remove_dir(&target) } else { std::fs::remove_file(&target) }
+            .unwrap();
     }
     assert!(RunningServer::spawn(in_folder(folder.path()).args(SERVE)).terminate().success());
 }
 
 /// The bytes of a file, or how much is in a folder.
 fn content(path: &Path) -> Vec<u8> {
-    if path.is_dir() { all(path).len().to_le_bytes().to_vec() } else { std::fs::read(path).unwrap() }
+    if path.is_dir() {
+        all(path).len().to_le_bytes().to_vec()
+    } else {
+        std::fs::read(path).unwrap()
+    }
 }
 
 /// Left by somebody who may write where the data folder is going to be.

@@ -1,5 +1,6 @@
-//! Our commands on a cluster that lets in only who encrypts and has a password, and whose settings are dangerous: one node
-//! at `TAVOLA_CASSANDRA`, with the certificate of its authority at `TAVOLA_CASSANDRA_CA_FILE`.
+//! Our commands on a cluster that lets in only who encrypts and has a password, and whose settings
+//! are dangerous: one node at `TAVOLA_CASSANDRA`, with the certificate of its authority at
+//! `TAVOLA_CASSANDRA_CA_FILE`.
 //!
 //! ```sh
 //! cargo xtask cassandra up --password --tls --setting commitlog_sync=periodic --setting paxos_variant=v1
@@ -23,7 +24,8 @@ const LOGIN: [&str; 4] = ["--store-user", "cassandra", "--store-password-file", 
 /// A home in which the files of these flags are right.
 fn home(what: &str) -> Home {
     let home = Home::new(what);
-    let authority = std::env::var("TAVOLA_CASSANDRA_CA_FILE").expect("TAVOLA_CASSANDRA_CA_FILE names a file");
+    let authority =
+        std::env::var("TAVOLA_CASSANDRA_CA_FILE").expect("TAVOLA_CASSANDRA_CA_FILE names a file");
     std::fs::copy(authority, home.folder.path().join("ca.pem")).unwrap();
     std::fs::write(home.folder.path().join("password"), "cassandra\n").unwrap();
     home
@@ -52,14 +54,20 @@ fn strangers_are_told_which_setting_keeps_them_out() {
     std::fs::write(home.folder.path().join("other.pem"), other.pem()).unwrap();
     assert_refused(&init(&home, &[&LOGIN, &["--store-ca-file", "other.pem"]]), &home, 3, untrusted);
 
-    assert_refused(&init(&home, &[&TRUST]), &home, 3, "(settings store.user, store.password_file), and none is set");
+    assert_refused(
+        &init(&home, &[&TRUST]),
+        &home,
+        3,
+        "(settings store.user, store.password_file), and none is set",
+    );
     std::fs::write(home.folder.path().join("other"), "not-the-password\n").unwrap();
     let login = ["--store-user", "cassandra", "--store-password-file", "other"];
     let wrong = "refuses user \"cassandra\" (settings store.user, store.password)";
     assert_refused(&init(&home, &[&TRUST, &login]), &home, 3, wrong);
     let mut serve = home.serve(&[&TRUST[..], &login[..]].concat());
     assert_refused(&run(&mut serve), &home, 3, wrong);
-    let doctor = home.on_cluster(&[&["doctor", "--store", "cassandra"], &TRUST[..], &login[..]].concat());
+    let doctor =
+        home.on_cluster(&[&["doctor", "--store", "cassandra"], &TRUST[..], &login[..]].concat());
     assert!(doctor.code == Some(1) && doctor.stdout.contains(wrong), "{doctor:?}");
 }
 
@@ -68,7 +76,8 @@ fn who_trusts_and_is_trusted_reads_and_writes() {
     let home = home("friends");
     init(&home, &[&TRUST, &LOGIN]).text();
     let all = ["--accept-risks", "replication,commitlog,paxos"];
-    let server = RunningServer::spawn(&mut home.serve(&[&TRUST[..], &LOGIN[..], &all[..]].concat()));
+    let server =
+        RunningServer::spawn(&mut home.serve(&[&TRUST[..], &LOGIN[..], &all[..]].concat()));
     let mut client = Client::connect(&server.table).unwrap();
     client.create_table("Things");
     let (partition_key, operation) = insert("p/1", 7);
@@ -91,21 +100,28 @@ fn doctor_and_server_name_what_the_cluster_would_lose() {
         let flags = ["--accept-risks", accepted];
         run(&mut home.serve(&[&flags[..], &TRUST[..], &LOGIN[..]].concat()))
     };
-    let of_node = |risk: &str, setting: &str| format!("{risk}: node {} has {setting}: ", home.nodes);
+    let of_node =
+        |risk: &str, setting: &str| format!("{risk}: node {} has {setting}: ", home.nodes);
     let log = of_node("commitlog", "commitlog_sync: periodic");
     let paxos = of_node("paxos", "paxos_variant: v1");
     let copies = format!("replication: keyspace {} has 1 copy of each row", home.keyspace);
     let dangers = [("commitlog", &log), ("paxos", &paxos), ("replication", &copies)];
-    let all: Vec<String> = dangers.iter().map(|(_, words)| format!("fail cluster {words}")).collect();
+    let all: Vec<String> =
+        dangers.iter().map(|(_, words)| format!("fail cluster {words}")).collect();
     check(&doctor(""), &all.iter().map(String::as_str).collect::<Vec<_>>());
     for (left, words) in dangers {
-        let others: Vec<&str> = dangers.iter().map(|(name, _)| *name).filter(|name| *name != left).collect();
+        let others: Vec<&str> =
+            dangers.iter().map(|(name, _)| *name).filter(|name| *name != left).collect();
         let refused = serve(&others.join(","));
         assert_eq!(refused.code, Some(3), "{refused:?}");
         assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
         // What is accepted is told too, as a warning.
         let named = refused.stderr.split("the cluster is not safe to use").nth(1).unwrap();
-        assert_eq!(named.matches("accept it with store.accept_risks").count(), 1, "only this: {named}");
+        assert_eq!(
+            named.matches("accept it with store.accept_risks").count(),
+            1,
+            "only this: {named}"
+        );
         check(&doctor(&others.join(",")), &[&format!("fail cluster {words}"), "warn cluster "]);
     }
 }

@@ -1,5 +1,5 @@
-//! Clients that mean harm: what one connection, one address or one account can make the server hold is bounded, and others
-//! are served meanwhile.
+//! Clients that mean harm: what one connection, one address or one account can make the server hold
+//! is bounded, and others are served meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,8 @@ use tempfile::TempDir;
 
 /// The memory that hostile clients may cost.
 const MEMORY_KB_MAX: u64 = 128 * 1024;
-/// `TAVOLA_HOSTILE_CONNECTIONS=1000` for the whole attack; the handshakes of so many take a minute in a debug build.
+/// `TAVOLA_HOSTILE_CONNECTIONS=1000` for the whole attack; the handshakes of so many take a minute
+/// in a debug build.
 const CONNECTIONS: usize = 200;
 const STREAMS: usize = 100;
 /// As many fields as are allowed, and nearly as many bytes.
@@ -44,7 +45,13 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::make(&folder.path().join("certificates"));
         let server = RunningServer::start_with(&folder.path().join("data"), |command| {
-            with(command.arg("--tls-cert").arg(files.path("cert.pem")).arg("--tls-key").arg(files.path("key.pem")));
+            with(
+                command
+                    .arg("--tls-cert")
+                    .arg(files.path("cert.pem"))
+                    .arg("--tls-key")
+                    .arg(files.path("key.pem")),
+            );
             command
         });
         Self { server, files, _folder: folder }
@@ -60,7 +67,10 @@ impl Server {
 
     fn metric(&self, name: &str) -> f64 {
         let metrics = http_get(&self.server.admin, "/metrics");
-        let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name}: {metrics}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 }
@@ -76,7 +86,8 @@ fn http_get(authority: &str, path: &str) -> String {
 }
 
 fn connections() -> usize {
-    std::env::var("TAVOLA_HOSTILE_CONNECTIONS").map_or(CONNECTIONS, |number| number.parse().unwrap())
+    std::env::var("TAVOLA_HOSTILE_CONNECTIONS")
+        .map_or(CONNECTIONS, |number| number.parse().unwrap())
 }
 
 /// Heads of a hundred requests whose bodies never come: large ones, for a byte a field.
@@ -93,7 +104,9 @@ fn signed_head(server: &Server, request: &TableRequest) -> Head {
     let http = signed(&base, request, MetadataLevel::None);
     let target = http.uri().path_and_query().unwrap().as_str();
     let head = Head::new(http.method().as_str(), &server.server.table, target);
-    http.headers().iter().fold(head, |head, (name, value)| head.field(name.as_str(), value.to_str().unwrap()))
+    http.headers()
+        .iter()
+        .fold(head, |head, (name, value)| head.field(name.as_str(), value.to_str().unwrap()))
 }
 
 async fn is_served(client: &SecureClient) {
@@ -124,7 +137,8 @@ async fn cost_of(server: &Server, head: &Head) -> u64 {
 #[tokio::test]
 async fn heads_without_a_credential_cost_little() {
     let server = Server::start(|_| {});
-    let head = Head::new("POST", &server.server.table, &format!("/{ACCOUNT}/Tables")).field("content-length", "100");
+    let head = Head::new("POST", &server.server.table, &format!("/{ACCOUNT}/Tables"))
+        .field("content-length", "100");
     let cost = cost_of(&server, &head).await;
     println!("{} connections with {STREAMS} streams each cost {} MB", connections(), cost / 1024);
     assert!(cost < MEMORY_KB_MAX, "{cost} kB");
@@ -144,14 +158,22 @@ async fn heads_with_a_credential_are_held_in_a_budget() {
 async fn a_refusal_does_not_wait_for_a_body() {
     let server = Server::start(|_| {});
     let mut connection = server.raw(65_535).await;
-    let head = Head::new("POST", &server.server.table, &format!("/{ACCOUNT}/Tables")).field("content-length", "100");
+    let head = Head::new("POST", &server.server.table, &format!("/{ACCOUNT}/Tables"))
+        .field("content-length", "100");
     let too_many = head.clone().remembered("x-bomb", "v").repeated(100);
     connection.open(&[head, too_many], false).await.unwrap();
     let mut answered = Vec::new();
     while answered.len() < 2 {
-        match tokio::time::timeout(Duration::from_secs(30), connection.frame()).await.unwrap().unwrap() {
+        match tokio::time::timeout(Duration::from_secs(30), connection.frame())
+            .await
+            .unwrap()
+            .unwrap()
+        {
             Frame::Headers(stream) => answered.push(stream),
-            frame => assert!(!matches!(frame, Frame::Reset(stream) if !answered.contains(&stream)), "{frame:?}"),
+            frame => assert!(
+                !matches!(frame, Frame::Reset(stream) if !answered.contains(&stream)),
+                "{frame:?}"
+            ),
         }
     }
 }
@@ -177,7 +199,8 @@ async fn answers_that_nobody_takes_are_given_up() {
     polite.ask(&query).await;
     let mut reset = 0;
     while reset == 0 {
-        match tokio::time::timeout(Duration::from_secs(60), hostile.frame()).await.unwrap().unwrap() {
+        match tokio::time::timeout(Duration::from_secs(60), hostile.frame()).await.unwrap().unwrap()
+        {
             Frame::Reset(_) => reset += 1,
             Frame::Data { bytes, .. } => assert_eq!(bytes, 0, "there is no window"),
             _ => {}
@@ -186,7 +209,8 @@ async fn answers_that_nobody_takes_are_given_up() {
     eventually("nothing waits", async || (server.metric(BODY_BYTES) == 0.0).then_some(())).await;
 }
 
-const BODY_BYTES: &str = "tavola_account_used{account=\"devstoreaccount1\",resource=\"body_bytes\"}";
+const BODY_BYTES: &str =
+    "tavola_account_used{account=\"devstoreaccount1\",resource=\"body_bytes\"}";
 
 fn large_insert(number: usize) -> (tavola_core::PartitionKey, tavola_core::EntityOperation) {
     use tavola_core::{EdmValue, EntityOperation, NewEntity, Properties, PropertyName};
@@ -211,7 +235,8 @@ fn half_closed(authority: &str, request: &[u8]) -> String {
 fn bytes_of(authority: &str, request: &TableRequest) -> Vec<u8> {
     let http = signed(&format!("http://{authority}/{ACCOUNT}"), request, MetadataLevel::None);
     let target = http.uri().path_and_query().unwrap();
-    let mut bytes = format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n", http.method()).into_bytes();
+    let mut bytes =
+        format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n", http.method()).into_bytes();
     for (name, value) in http.headers() {
         bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
@@ -233,7 +258,10 @@ fn who_ends_its_side_after_a_request_is_answered() {
         assert!(answer.starts_with("HTTP/1.1 204"), "insert {number}: {answer:?}");
         let get = TableRequest::GetEntity(name("half"), entity_key(&key));
         let answer = half_closed(&server.table, &bytes_of(&server.table, &get));
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("4711"), "GET {number}: {answer:?}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains("4711"),
+            "GET {number}: {answer:?}"
+        );
     }
 }
 
@@ -241,7 +269,9 @@ fn who_ends_its_side_after_a_request_is_answered() {
 fn an_address_has_so_many_connections() {
     let folder = tempfile::tempdir().unwrap();
     let server = RunningServer::start_with(folder.path(), |command| {
-        command.env("TAVOLA_LIMITS__CONNECTIONS", "20").env("TAVOLA_LIMITS__CONNECTIONS_PER_ADDRESS", "10")
+        command
+            .env("TAVOLA_LIMITS__CONNECTIONS", "20")
+            .env("TAVOLA_LIMITS__CONNECTIONS_PER_ADDRESS", "10")
     });
     let ready = |from: &str| is_ready(&server.table, from);
     assert!(ready("127.0.0.2"));

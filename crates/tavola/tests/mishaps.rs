@@ -1,4 +1,5 @@
-//! What operators and their tools do to a running or starting server: signals, clocks, slow clients, damaged files.
+//! What operators and their tools do to a running or starting server: signals, clocks, slow
+//! clients, damaged files.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -61,7 +62,10 @@ fn a_signal_during_the_start_ends_it_well() {
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "after {millis} ms: {status}");
     }
-    assert_eq!(Client::connect(&RunningServer::start(&data).table).unwrap().read_all(TABLE).len(), 360);
+    assert_eq!(
+        Client::connect(&RunningServer::start(&data).table).unwrap().read_all(TABLE).len(),
+        360
+    );
 }
 
 /// Until the process catches SIGTERM: before its first instruction it can catch nothing.
@@ -71,7 +75,10 @@ fn wait_for_handlers(pid: u32) {
     while Instant::now() < deadline {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        if caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & TERM != 0) {
+        if caught
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & TERM != 0)
+        {
             return;
         }
         thread::sleep(Duration::from_millis(1));
@@ -83,7 +90,9 @@ fn wait_for_handlers(pid: u32) {
 #[test]
 fn a_slow_body_is_the_clients_time_out() {
     let folder = tempfile::tempdir().unwrap();
-    let server = RunningServer::start_with(folder.path(), |command| command.env("TAVOLA_LIMITS__BODY_SECONDS", "1"));
+    let server = RunningServer::start_with(folder.path(), |command| {
+        command.env("TAVOLA_LIMITS__BODY_SECONDS", "1")
+    });
     Client::connect(&server.table).unwrap().create_table(TABLE);
     let body = Bytes::from_static(br#"{"PartitionKey":"p","RowKey":"r","Value":1}"#);
     let mut request = Request::post(format!("http://{}/{ACCOUNT}/{TABLE}", server.table))
@@ -121,7 +130,10 @@ fn a_damaged_file_is_told_on_ready() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     make(&data);
-    let largest = engine_files(&data, ".sst").into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    let largest = engine_files(&data, ".sst")
+        .into_iter()
+        .max_by_key(|file| fs::metadata(file).unwrap().len())
+        .unwrap();
     let mut bytes = fs::read(&largest).unwrap();
     // Behind the rows of the catalogue, which come first.
     let at = bytes.len() / 2;
@@ -136,14 +148,19 @@ fn a_damaged_file_is_told_on_ready() {
                 .header("accept", "application/json")
                 .body(Bytes::new())
                 .unwrap();
-            let response = Client::connect(&server.table).unwrap().exchange_signed(request).unwrap();
+            let response =
+                Client::connect(&server.table).unwrap().exchange_signed(request).unwrap();
             assert_eq!(response.status(), 500, "its rows cannot be read");
         }
         put(&mut Client::connect(&server.table).unwrap(), 1000 + life);
         let (status, text) = get(&server.admin, "/ready");
         assert_eq!(status, 200, "writes are taken: {text}");
         let (file, folder) = (largest.file_name().unwrap().to_string_lossy(), data.display());
-        for words in [format!("store/{file}"), format!("tavola check {folder}"), format!("tavola repair {folder}")] {
+        for words in [
+            format!("store/{file}"),
+            format!("tavola check {folder}"),
+            format!("tavola repair {folder}"),
+        ] {
             assert!(text.contains(&words), "no «{words}» in {text}");
         }
         said.push(text);
@@ -152,7 +169,8 @@ fn a_damaged_file_is_told_on_ready() {
     assert_eq!(said[0], said[1], "the advice is the same after a restart");
 }
 
-/// Cutting the last bytes off a log after a kill under load once went unseen, with acknowledged writes in them.
+/// Cutting the last bytes off a log after a kill under load once went unseen, with acknowledged
+/// writes in them.
 #[test]
 fn a_log_that_loses_its_end_after_a_kill_is_noticed() {
     let home = tempfile::tempdir().unwrap();
@@ -198,7 +216,8 @@ fn a_log_that_loses_its_end_after_a_kill_is_noticed() {
             // What is gone was not acknowledged.
             Ok(server) => {
                 let rows = Client::connect(&server.table).unwrap().read_all(TABLE);
-                let rows: std::collections::HashSet<String> = rows.into_iter().map(|(key, _)| key).collect();
+                let rows: std::collections::HashSet<String> =
+                    rows.into_iter().map(|(key, _)| key).collect();
                 let lost = acknowledged.iter().filter(|key| !rows.contains(*key)).count();
                 assert_eq!(lost, 0, "a cut of {cut} bytes went unseen");
             }
@@ -211,13 +230,19 @@ fn a_log_that_loses_its_end_after_a_kill_is_noticed() {
 fn timestamp(server: &ServerProcess, row: i32, seconds: i64) -> String {
     let table = format!("http://{}/{ACCOUNT}/{TABLE}", server.table);
     let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row:05}","Value":{row}}}"#);
-    let insert = Request::post(&table).header("content-type", "application/json").body(Bytes::from(body)).unwrap();
-    let get = Request::get(format!("{table}(PartitionKey='p',RowKey='{row:05}')")).body(Bytes::new()).unwrap();
+    let insert = Request::post(&table)
+        .header("content-type", "application/json")
+        .body(Bytes::from(body))
+        .unwrap();
+    let get = Request::get(format!("{table}(PartitionKey='p',RowKey='{row:05}')"))
+        .body(Bytes::new())
+        .unwrap();
     let mut client = Client::connect(&server.table).unwrap();
     let [inserted, found] = [insert, get].map(|mut request| {
         let headers = request.headers_mut();
         headers.insert("x-ms-version", http::HeaderValue::from_static("2019-02-02"));
-        headers.insert("accept", http::HeaderValue::from_static("application/json;odata=nometadata"));
+        headers
+            .insert("accept", http::HeaderValue::from_static("application/json;odata=nometadata"));
         client.exchange_signed_at(request, shifted(seconds)).unwrap()
     });
     assert_eq!(inserted.status(), 201, "{inserted:?}");
@@ -243,7 +268,9 @@ fn a_clock_that_jumps_is_not_adopted_and_a_folder_that_was_is_not_served_unasked
         folder: home.path().to_owned(),
     };
     let clock = ShiftedClock::new(&arena).unwrap();
-    let start = |with: &[&str]| RunningServer::start_with(&data, |command| clock.attach(command).args(with));
+    let start = |with: &[&str]| {
+        RunningServer::start_with(&data, |command| clock.attach(command).args(with))
+    };
     let server = start(&[]);
     Client::connect(&server.table).unwrap().create_table(TABLE);
     let present = year(&timestamp(&server, 1, 0));
@@ -264,7 +291,10 @@ fn a_clock_that_jumps_is_not_adopted_and_a_folder_that_was_is_not_served_unasked
     let server = start(&["--allow-future-versions"]);
     let next = timestamp(&server, 5, 0);
     // As text without the Z, because zeros at the end are left out.
-    assert!(next.trim_end_matches('Z') > far.trim_end_matches('Z'), "versions never fall: {next} after {far}");
+    assert!(
+        next.trim_end_matches('Z') > far.trim_end_matches('Z'),
+        "versions never fall: {next} after {far}"
+    );
     assert!(server.terminate().success());
     is_copied_back(home.path(), present);
 }
@@ -273,8 +303,12 @@ fn is_refused_and_found(home: &Path, data: &Path) {
     let before = content(data);
     let done = run(&mut serve_command(BINARY, data));
     assert_eq!(done.code, Some(3), "{done:?}");
-    for words in ["more than a day ahead", "--rewrite-versions", "--allow-future-versions", &data.display().to_string()]
-    {
+    for words in [
+        "more than a day ahead",
+        "--rewrite-versions",
+        "--allow-future-versions",
+        &data.display().to_string(),
+    ] {
         assert!(done.stderr.contains(words), "no «{words}» in {}", done.stderr);
     }
     assert_eq!(differences(&before, &content(data)), Vec::<std::path::PathBuf>::new());
@@ -284,7 +318,11 @@ fn is_refused_and_found(home: &Path, data: &Path) {
     let done = run(&mut doctor);
     assert_eq!(done.code, Some(1), "{done:?}");
     let is_found = |line: &str| line.starts_with("fail") && line.contains("more than a day ahead");
-    assert!(done.stdout.lines().any(is_found) && done.stdout.contains("--rewrite-versions"), "{}", done.stdout);
+    assert!(
+        done.stdout.lines().any(is_found) && done.stdout.contains("--rewrite-versions"),
+        "{}",
+        done.stdout
+    );
 }
 
 fn is_copied_back(home: &Path, present: i32) {

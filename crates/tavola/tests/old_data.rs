@@ -1,7 +1,9 @@
-//! A data folder that an earlier version wrote opens, with everything in it; one of a later version is refused untouched.
+//! A data folder that an earlier version wrote opens, with everything in it; one of a later version
+//! is refused untouched.
 //!
-//! `tests/fixtures/format-N` is a folder as the version with that format wrote it, `format-N.txt` what is in it. Neither is
-//! ever written again: what is there stands for the folders of people. `examples/old_data.rs` makes the next one.
+//! `tests/fixtures/format-N` is a folder as the version with that format wrote it, `format-N.txt`
+//! what is in it. Neither is ever written again: what is there stands for the folders of people.
+//! `examples/old_data.rs` makes the next one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,9 +44,12 @@ fn copy_of(format: u32) -> TempDir {
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
-        let (path, name) = entry.map(|entry| (entry.path(), PathBuf::from(entry.file_name()))).unwrap();
+        let (path, name) =
+            entry.map(|entry| (entry.path(), PathBuf::from(entry.file_name()))).unwrap();
         if path.is_dir() {
-            found.extend(contents(&path).into_iter().map(|(inner, bytes)| (name.join(inner), bytes)));
+            found.extend(
+                contents(&path).into_iter().map(|(inner, bytes)| (name.join(inner), bytes)),
+            );
         } else {
             found.insert(name, fs::read(path).unwrap());
         }
@@ -72,8 +77,11 @@ fn every_old_format_opens_with_everything_in_it() {
 fn the_fixtures_have_every_kind_of_file() {
     for format in 1..=NEWEST_FORMAT {
         let files = contents(&fixture(format));
-        let has =
-            |part: &str| files.iter().any(|(name, bytes)| name.to_string_lossy().contains(part) && !bytes.is_empty());
+        let has = |part: &str| {
+            files
+                .iter()
+                .any(|(name, bytes)| name.to_string_lossy().contains(part) && !bytes.is_empty())
+        };
         for part in ["TAVOLA", ".sst", ".log", "MANIFEST", "CURRENT"] {
             assert!(has(part), "format {format} has no {part}");
         }
@@ -96,15 +104,25 @@ fn a_sound_old_folder_passes_the_check() {
 #[test]
 fn a_newer_format_is_refused_untouched() {
     let copy = copy_of(NEWEST_FORMAT);
-    fs::write(copy.path().join("TAVOLA"), format!("tavola-format: {}\nmore: words\n", NEWEST_FORMAT + 1)).unwrap();
+    fs::write(
+        copy.path().join("TAVOLA"),
+        format!("tavola-format: {}\nmore: words\n", NEWEST_FORMAT + 1),
+    )
+    .unwrap();
     let before = contents(copy.path());
     let home = TempDir::new().unwrap();
     let folder = copy.path().to_str().unwrap();
-    for command in [&["serve", "--table-port", "0", "--admin-port", "0", "--location", folder][..], &["check", folder]]
-    {
+    for command in [
+        &["serve", "--table-port", "0", "--admin-port", "0", "--location", folder][..],
+        &["check", folder],
+    ] {
         let done = run(in_folder(home.path()).args(command));
         assert_eq!(done.code, Some(3), "{command:?}: {done:?}");
-        assert!(done.stderr.contains("has format 2, and this version knows formats up to 1"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("has format 2, and this version knows formats up to 1"),
+            "{}",
+            done.stderr
+        );
         assert_eq!(contents(copy.path()), before, "{command:?}");
     }
 }
@@ -116,6 +134,7 @@ fn the_same_is_written_today() {
     let open = || EmbeddedStore::open(folder.path(), Options::default()).unwrap();
     write_table_files(open());
     write_log_tail(open());
-    let expected = fs::read_to_string(fixtures().join(format!("format-{NEWEST_FORMAT}.txt"))).unwrap();
+    let expected =
+        fs::read_to_string(fixtures().join(format!("format-{NEWEST_FORMAT}.txt"))).unwrap();
     assert_eq!(read_all(open()), expected);
 }

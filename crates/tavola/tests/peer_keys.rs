@@ -1,4 +1,5 @@
-//! `tavola store peer-keys`: the files that it makes, what nodes accept of them, and what is refused without them.
+//! `tavola store peer-keys`: the files that it makes, what nodes accept of them, and what is
+//! refused without them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -49,7 +50,11 @@ fn openssl(arguments: &[&str], folder: &Path) -> (bool, String) {
 fn is_trusted(trust: &Path, shown: &Path) -> bool {
     let (trust, shown) = (trust.join("ca.pem"), shown.join("node.pem"));
     let (trust, shown) = (trust.to_str().unwrap(), shown.to_str().unwrap());
-    openssl(&["verify", "-x509_strict", "-CAfile", trust, "-untrusted", shown, shown], Path::new("/")).0
+    openssl(
+        &["verify", "-x509_strict", "-CAfile", trust, "-untrusted", shown, shown],
+        Path::new("/"),
+    )
+    .0
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -75,11 +80,14 @@ fn a_folder_for_each_node_and_what_to_do_with_it() {
         assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
     }
     let files = |address| {
-        let names = std::fs::read_dir(node(home.path(), address)).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = std::fs::read_dir(node(home.path(), address))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).collect::<BTreeSet<_>>()
     };
     assert_eq!(files(ONE), ["ca.pem", "node-key.pem", "node.pem"].map(str::to_owned).into());
-    let (_, text) = openssl(&["x509", "-in", "node.pem", "-noout", "-text"], &node(home.path(), ONE));
+    let (_, text) =
+        openssl(&["x509", "-in", "node.pem", "-noout", "-text"], &node(home.path(), ONE));
     for words in [
         "IP Address:10.0.1.7, URI:tavola-peer://10.0.1.7:10010",
         "TLS Web Server Authentication, TLS Web Client Authentication",
@@ -88,7 +96,8 @@ fn a_folder_for_each_node_and_what_to_do_with_it() {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
     PeerKeys::open(&node(home.path(), ONE), ONE.parse().unwrap()).unwrap();
-    let another = PeerKeys::open(&node(home.path(), ONE), OTHER.parse().unwrap()).unwrap_err().to_string();
+    let another =
+        PeerKeys::open(&node(home.path(), ONE), OTHER.parse().unwrap()).unwrap_err().to_string();
     assert!(another.contains("is for the node at 10.0.1.7:10010"), "{another}");
     assert!(is_trusted(&node(home.path(), ONE), &node(home.path(), OTHER)));
 }
@@ -113,7 +122,10 @@ fn nothing_is_overwritten_and_nonsense_is_refused() {
     assert_eq!(std::fs::read(node(home.path(), ONE).join("node.pem")).unwrap(), before);
     std::fs::write(home.path().join("tavola-peer-keys/authority.pem"), "no keys").unwrap();
     let damaged = peer_keys(home.path(), &["issue", OTHER]);
-    assert!(damaged.code == Some(2) && damaged.stderr.contains("it does not hold a key"), "{damaged:?}");
+    assert!(
+        damaged.code == Some(2) && damaged.stderr.contains("it does not hold a key"),
+        "{damaged:?}"
+    );
 }
 
 /// What the nodes of a cluster hold of each other at every moment of a rotation.
@@ -168,8 +180,10 @@ fn peers_beyond_this_machine_need_keys_that_fit() {
     let home = tempfile::tempdir().unwrap();
     peer_keys(home.path(), &["init", ONE]).text();
     let cluster = ["--store", "cassandra", "--contact-points", "127.0.0.1:1"];
-    let with = |command: &[&str], more: &[&str]| tavola(home.path(), &[command, &cluster, more].concat());
-    for command in [&["serve", "--table-port", "0", "--admin-port", "0"][..], &["config", "check"]] {
+    let with =
+        |command: &[&str], more: &[&str]| tavola(home.path(), &[command, &cluster, more].concat());
+    for command in [&["serve", "--table-port", "0", "--admin-port", "0"][..], &["config", "check"]]
+    {
         for (flags, words) in [
             (&["--peers", ONE][..], "Make keys with `tavola store peer-keys init 10.0.1.7:10010"),
             (&["--neighbours", ONE], "Make keys with `tavola store peer-keys init 10.0.1.7:10010"),
@@ -177,17 +191,26 @@ fn peers_beyond_this_machine_need_keys_that_fit() {
                 &["--peers", OTHER, "--peer-keys", "tavola-peer-keys/10.0.1.7_10010"],
                 "is for the node at 10.0.1.7:10010",
             ),
-            (&["--peers", ONE, "--peer-keys", "nowhere"], "store.peer_keys: cannot read nowhere/ca.pem"),
+            (
+                &["--peers", ONE, "--peer-keys", "nowhere"],
+                "store.peer_keys: cannot read nowhere/ca.pem",
+            ),
         ] {
             let done = with(command, flags);
-            assert!(done.code == Some(2) && done.stderr.contains(words), "{command:?} {flags:?}: {done:?}");
+            assert!(
+                done.code == Some(2) && done.stderr.contains(words),
+                "{command:?} {flags:?}: {done:?}"
+            );
         }
     }
     let keys = ["--peers", ONE, "--peer-keys", "tavola-peer-keys/10.0.1.7_10010"];
     assert!(with(&["config", "check"], &keys).text().contains("the configuration is good"));
     let accepted = ["--neighbours", ONE, "--accept-risks", "plain-peers"];
     let told = with(&["config", "check"], &accepted).text();
-    assert!(told.contains("store.neighbours (flag --neighbours) is the old name of store.peers"), "{told}");
+    assert!(
+        told.contains("store.neighbours (flag --neighbours) is the old name of store.peers"),
+        "{told}"
+    );
     let doctor = with(&["doctor"], &["--accept-risks", "plain-peers"]);
     assert!(doctor.code == Some(1) && !doctor.stderr.contains("no risk"), "{doctor:?}");
 }

@@ -1,5 +1,5 @@
-//! The access log says why a request was refused, where the answer must not: an operator can tell a wrong clock from a
-//! wrong key, and a wrong account from a missing entity.
+//! The access log says why a request was refused, where the answer must not: an operator can tell a
+//! wrong clock from a wrong key, and a wrong account from a missing entity.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,8 +28,13 @@ impl Logged {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
         let out = folder.join("out");
         let mut command = tavola();
-        command.args(["serve", "--table-port", "0", "--admin-port", "0", "--store", "memory"]).args(arguments);
-        command.current_dir(folder).stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::null());
+        command
+            .args(["serve", "--table-port", "0", "--admin-port", "0", "--store", "memory"])
+            .args(arguments);
+        command
+            .current_dir(folder)
+            .stdout(std::fs::File::create(&out).unwrap())
+            .stderr(Stdio::null());
         let child = command.spawn().unwrap();
         let text = wait_for(&out, "/metrics\n");
         let table = text.split("http://").nth(1).unwrap().lines().next().unwrap().to_owned();
@@ -73,7 +78,13 @@ fn account() -> AccountName {
 
 fn signed(path: &str, key: &str, now: SystemTime) -> Request<Bytes> {
     let mut request = Request::get(path).body(Bytes::new()).unwrap();
-    sign_request(&mut request, Scheme::SharedKey, &account(), &AccountKey::parse(key).unwrap(), now);
+    sign_request(
+        &mut request,
+        Scheme::SharedKey,
+        &account(),
+        &AccountKey::parse(key).unwrap(),
+        now,
+    );
     request
 }
 
@@ -115,15 +126,31 @@ fn refusals() -> Vec<(Request<Bytes>, u16, &'static str)> {
         (signed(&tables, KEY, now + hour), 403, "clock"),
         (Request::get(&tables).body(Bytes::new()).unwrap(), 401, "missing"),
         (signed("/nobody/Tables", KEY, now), 404, "unknown-account"),
-        (with_sas("GET", "/table()", &sas(|sas| sas.expiry = "2020-01-01T00:00:00Z".to_owned())), 403, "expired"),
-        (with_sas("GET", "/table()", &sas(|sas| sas.start = "2033-01-01T00:00:00Z".to_owned())), 403, "not-yet"),
+        (
+            with_sas("GET", "/table()", &sas(|sas| sas.expiry = "2020-01-01T00:00:00Z".to_owned())),
+            403,
+            "expired",
+        ),
+        (
+            with_sas("GET", "/table()", &sas(|sas| sas.start = "2033-01-01T00:00:00Z".to_owned())),
+            403,
+            "not-yet",
+        ),
         (with_sas("GET", "/table()", &sas(|sas| sas.policy = "none".to_owned())), 403, "policy"),
-        (with_sas("GET", "/table()", &sas(|sas| sas.protocol = "https".to_owned())), 403, "protocol"),
+        (
+            with_sas("GET", "/table()", &sas(|sas| sas.protocol = "https".to_owned())),
+            403,
+            "protocol",
+        ),
         (with_sas("GET", "/table()", &sas(|sas| sas.ip = "10.0.0.1".to_owned())), 403, "address"),
         (with_sas("GET", "/table()", &sas(|sas| sas.expiry = "soon".to_owned())), 403, "malformed"),
         (with_sas("GET", "/other()", &sas(|_| {})), 403, "resource"),
         (with_sas("DELETE", entity, &format!("{}&_", sas(|_| {}))), 403, "permission"),
-        (with_sas("GET", entity, &sas(|sas| sas.start_partition_key = "q".to_owned())), 403, "range"),
+        (
+            with_sas("GET", entity, &sas(|sas| sas.start_partition_key = "q".to_owned())),
+            403,
+            "range",
+        ),
         (with_sas("GET", "/Tables", &blobs), 403, "service"),
     ]
 }
@@ -134,8 +161,15 @@ fn every_refusal_has_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         let server = Logged::start(folder.path(), &["--log-format", format]);
         Client::connect(&server.table).unwrap().create_table("table");
-        let missing = signed(&format!("/{ACCOUNT}/table(PartitionKey='p',RowKey='r')"), KEY, SystemTime::now());
-        assert_eq!(Client::connect(&server.table).unwrap().exchange(&missing).unwrap().status(), 404);
+        let missing = signed(
+            &format!("/{ACCOUNT}/table(PartitionKey='p',RowKey='r')"),
+            KEY,
+            SystemTime::now(),
+        );
+        assert_eq!(
+            Client::connect(&server.table).unwrap().exchange(&missing).unwrap().status(),
+            404
+        );
         let expected = refusals();
         for (mut request, status, reason) in expected.clone() {
             if request.method() == "DELETE" {
@@ -162,7 +196,9 @@ fn a_date_in_the_future_is_not_too_old() {
     let folder = tempfile::tempdir().unwrap();
     let server = Logged::start(folder.path(), &[]);
     let hour = Duration::from_secs(3600);
-    for (date, words) in [(SystemTime::now() - hour, "too old"), (SystemTime::now() + hour, "too far in the future")] {
+    for (date, words) in
+        [(SystemTime::now() - hour, "too old"), (SystemTime::now() + hour, "too far in the future")]
+    {
         let request = signed(&format!("/{ACCOUNT}/Tables"), KEY, date);
         let response = Client::connect(&server.table).unwrap().exchange(&request).unwrap();
         let body = String::from_utf8_lossy(response.body()).into_owned();
@@ -171,7 +207,8 @@ fn a_date_in_the_future_is_not_too_old() {
     server.finish(folder.path(), 2);
 }
 
-/// Some readers take U+0085, U+2028 and U+2029 for the end of a line, so that a target could write lines of its own.
+/// Some readers take U+0085, U+2028 and U+2029 for the end of a line, so that a target could write
+/// lines of its own.
 #[test]
 fn no_target_begins_a_line_of_its_own() {
     for format in ["text", "json"] {
@@ -180,13 +217,17 @@ fn no_target_begins_a_line_of_its_own() {
         let separators = ['\u{85}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{9b}'];
         for separator in separators {
             let target = format!("/{ACCOUNT}/T{separator}forged?x={separator}");
-            let status = raw(&server.table, &format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n"));
+            let status =
+                raw(&server.table, &format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n"));
             assert!((400..500).contains(&status), "{status}");
         }
         let lines = server.finish(folder.path(), separators.len());
         let forged: Vec<_> = lines.iter().filter(|line| line.contains("forged")).collect();
         assert_eq!(forged.len(), separators.len(), "{lines:#?}");
-        assert!(forged.iter().all(|line| line.bytes().all(|byte| matches!(byte, b' '..=b'~'))), "{forged:#?}");
+        assert!(
+            forged.iter().all(|line| line.bytes().all(|byte| matches!(byte, b' '..=b'~'))),
+            "{forged:#?}"
+        );
     }
 }
 
@@ -196,5 +237,9 @@ fn raw(address: &str, head: &str) -> u16 {
     write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or_else(|| panic!("{answer}"))
 }

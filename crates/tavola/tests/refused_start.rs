@@ -1,4 +1,5 @@
-//! A start that is refused changes no byte of the data folder, says which code it ends with, and what to do.
+//! A start that is refused changes no byte of the data folder, says which code it ends with, and
+//! what to do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +15,9 @@ use common::cli::{Done, run};
 use common::client::Client;
 use common::folder::{TABLE, content, copy, differences, engine_files, make};
 use common::{BINARY, RunningServer, tavola};
-use tavola_core::{EdmValue, EntityGroupTransaction, EntityOperation, NewEntity, Properties, PropertyName};
+use tavola_core::{
+    EdmValue, EntityGroupTransaction, EntityOperation, NewEntity, Properties, PropertyName,
+};
 use tavola_service::{Clock, SystemClock};
 use tavola_store::Store;
 use tavola_testkit::server_process::{Watchdog, serve_command};
@@ -25,7 +28,13 @@ const SYSTEM: i32 = 1;
 
 /// Starts a server that must be refused, and compares everything in the folder before and after.
 #[track_caller]
-fn refused(what: &str, folder: &Path, code: i32, words: &[&str], with: impl FnOnce(&mut Command) -> &mut Command) {
+fn refused(
+    what: &str,
+    folder: &Path,
+    code: i32,
+    words: &[&str],
+    with: impl FnOnce(&mut Command) -> &mut Command,
+) {
     let before = content(folder);
     let done = ends(with(&mut serve_command(BINARY, folder)));
     let after = content(folder);
@@ -36,7 +45,8 @@ fn refused(what: &str, folder: &Path, code: i32, words: &[&str], with: impl FnOn
     }
 }
 
-/// Runs a server that must end by itself; one that serves is ended after a while, so that the test fails.
+/// Runs a server that must end by itself; one that serves is ended after a while, so that the test
+/// fails.
 fn ends(command: &mut Command) -> Done {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _watchdog = Watchdog::new(child.id(), Duration::from_secs(60));
@@ -56,28 +66,49 @@ fn flip(file: &Path, at: usize) {
 }
 
 fn first(folder: &Path, part: &str) -> PathBuf {
-    engine_files(folder, part).into_iter().next().unwrap_or_else(|| panic!("no {part} in {}", folder.display()))
+    engine_files(folder, part)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| panic!("no {part} in {}", folder.display()))
 }
 
 /// The log with writes that are nowhere else.
 fn log(folder: &Path) -> PathBuf {
     let logs = engine_files(folder, ".log");
-    logs.into_iter().rfind(|log| fs::metadata(log).is_ok_and(|log| log.len() > 0)).expect("a log with writes")
+    logs.into_iter()
+        .rfind(|log| fs::metadata(log).is_ok_and(|log| log.len() > 0))
+        .expect("a log with writes")
 }
 
 type Damage = (&'static str, fn(&Path), &'static [&'static str]);
 
 const DAMAGES: &[Damage] = &[
     ("the MANIFEST's first record", |folder| flip(&first(folder, "MANIFEST"), 9), &["MANIFEST"]),
-    ("an empty MANIFEST", |folder| fs::write(first(folder, "MANIFEST"), "").unwrap(), &["MANIFEST"]),
+    (
+        "an empty MANIFEST",
+        |folder| fs::write(first(folder, "MANIFEST"), "").unwrap(),
+        &["MANIFEST"],
+    ),
     ("no MANIFEST", |folder| fs::remove_file(first(folder, "MANIFEST")).unwrap(), &["CURRENT"]),
-    ("CURRENT", |folder| fs::write(folder.join("store/CURRENT"), "MANIFEST-9").unwrap(), &["CURRENT"]),
+    (
+        "CURRENT",
+        |folder| fs::write(folder.join("store/CURRENT"), "MANIFEST-9").unwrap(),
+        &["CURRENT"],
+    ),
     ("no CURRENT", |folder| fs::remove_file(folder.join("store/CURRENT")).unwrap(), &["CURRENT"]),
     ("the log", |folder| flip(&log(folder), 40), &[".log"]),
-    ("a cut log", |folder| overwrite(&log(folder), |bytes| bytes.truncate(bytes.len() / 2)), &["SYNCED"]),
+    (
+        "a cut log",
+        |folder| overwrite(&log(folder), |bytes| bytes.truncate(bytes.len() / 2)),
+        &["SYNCED"],
+    ),
     ("no log", |folder| fs::remove_file(log(folder)).unwrap(), &[]),
     ("no table file", |folder| fs::remove_file(first(folder, ".sst")).unwrap(), &[".sst"]),
-    ("a cut table file", |folder| overwrite(&first(folder, ".sst"), |bytes| bytes.truncate(100)), &[".sst"]),
+    (
+        "a cut table file",
+        |folder| overwrite(&first(folder, ".sst"), |bytes| bytes.truncate(100)),
+        &[".sst"],
+    ),
     ("no engine", |folder| fs::remove_dir_all(folder.join("store")).unwrap(), &["SYNCED"]),
     ("an empty engine", empty_engine, &["SYNCED"]),
     ("SYNCED", |folder| overwrite(&folder.join("SYNCED"), |bytes| bytes.fill(b'x')), &["SYNCED"]),
@@ -111,10 +142,15 @@ fn damage_is_refused_untouched() {
         copy(&base, &folder);
         damage(&folder);
         let path = folder.display().to_string();
-        let advice = [path.as_str(), "is damaged", "Nothing was changed", "tavola check", "tavola repair"];
+        let advice =
+            [path.as_str(), "is damaged", "Nothing was changed", "tavola check", "tavola repair"];
         refused(what, &folder, DATA, &[&advice, *words].concat(), |command| command);
     }
-    assert_eq!(Client::connect(&RunningServer::start(&base).table).unwrap().read_all(TABLE).len(), 360, "undamaged");
+    assert_eq!(
+        Client::connect(&RunningServer::start(&base).table).unwrap().read_all(TABLE).len(),
+        360,
+        "undamaged"
+    );
 }
 
 #[test]
@@ -125,7 +161,13 @@ fn what_is_not_ours_or_in_use_is_refused_untouched() {
     let newer = home.path().join("newer");
     copy(&data, &newer);
     fs::write(newer.join("TAVOLA"), "tavola-format: 7\n").unwrap();
-    refused("a newer format", &newer, DATA, &["format 7", "use the version that wrote it"], |command| command);
+    refused(
+        "a newer format",
+        &newer,
+        DATA,
+        &["format 7", "use the version that wrote it"],
+        |command| command,
+    );
     let foreign = home.path().join("foreign");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("thesis.docx"), "chapter 1").unwrap();
@@ -133,7 +175,11 @@ fn what_is_not_ours_or_in_use_is_refused_untouched() {
     let file = home.path().join("file");
     fs::write(&file, "not a folder").unwrap();
     let done = ends(&mut serve_command(BINARY, &file));
-    assert_eq!((done.code, fs::read(&file).unwrap()), (Some(SYSTEM), b"not a folder".to_vec()), "{done:?}");
+    assert_eq!(
+        (done.code, fs::read(&file).unwrap()),
+        (Some(SYSTEM), b"not a folder".to_vec()),
+        "{done:?}"
+    );
     let server = RunningServer::start(&data);
     refused("a locked folder", &data, DATA, &["in use by another process"], |command| command);
     drop(server);
@@ -188,7 +234,12 @@ fn refuses_nobody(what: &str, folder: &Path, path: &Path) {
     let before = content(folder);
     let done: Done = ends(&mut as_nobody(&serve_command(BINARY, folder)));
     assert_eq!(done.code, Some(SYSTEM), "{what}: {done:?}");
-    assert!(done.stderr.contains(&*path.to_string_lossy()), "{what}: {} is not named: {}", path.display(), done.stderr);
+    assert!(
+        done.stderr.contains(&*path.to_string_lossy()),
+        "{what}: {} is not named: {}",
+        path.display(),
+        done.stderr
+    );
     assert!(done.stderr.contains("runs as user 65534"), "{what}: {}", done.stderr);
     assert_eq!(differences(&before, &content(folder)), Vec::<PathBuf>::new(), "{what}");
     let done = run(&mut as_nobody(tavola().arg("check").arg(folder)));
@@ -233,12 +284,20 @@ fn files_of_others_are_the_machines_trouble() {
     chmod(&folder.join("SYNCED"), 0o644);
     let before = content(&folder);
     let done = ends(&mut as_nobody(&serve_command(BINARY, &folder)));
-    assert_eq!((done.code, differences(&before, &content(&folder)).len()), (Some(SYSTEM), 0), "{done:?}");
+    assert_eq!(
+        (done.code, differences(&before, &content(&folder)).len()),
+        (Some(SYSTEM), 0),
+        "{done:?}"
+    );
     assert!(done.stderr.contains("SYNCED"), "{}", done.stderr);
     let nowhere = home.path().join("closed/new");
     let done = ends(&mut as_nobody(&serve_command(BINARY, &nowhere)));
     assert_eq!(done.code, Some(SYSTEM), "{done:?}");
-    assert!(done.stderr.contains("Permission denied") && done.stderr.contains("closed/new"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("Permission denied") && done.stderr.contains("closed/new"),
+        "{}",
+        done.stderr
+    );
 }
 
 /// A small file system in memory, gone with the test.
@@ -248,7 +307,10 @@ impl SmallDisk {
     fn mount(megabytes: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={megabytes}m");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());
         if !is_mounted {
             eprintln!("not tried: no small file system can be mounted here, that needs root");
@@ -261,7 +323,11 @@ impl SmallDisk {
     }
 
     fn remount(&self, mode: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{mode}")]).arg(self.path()).status().unwrap();
+        let done = Command::new("mount")
+            .args(["-o", &format!("remount,{mode}")])
+            .arg(self.path())
+            .status()
+            .unwrap();
         assert!(done.success());
     }
 
@@ -284,7 +350,9 @@ fn a_read_only_file_system_is_named() {
     make(&folder);
     disk.remount("ro");
     let path = folder.display().to_string();
-    refused("a read-only file system", &folder, SYSTEM, &[&path, "mounted read-only"], |command| command);
+    refused("a read-only file system", &folder, SYSTEM, &[&path, "mounted read-only"], |command| {
+        command
+    });
     let nowhere = disk.path().join("new");
     let done = ends(&mut serve_command(BINARY, &nowhere));
     assert_eq!(done.code, Some(SYSTEM), "{done:?}");
@@ -297,12 +365,16 @@ fn a_full_disk_is_called_full() {
     let Some(disk) = SmallDisk::mount(64) else { return };
     let folder = disk.path().join("data");
     make(&folder);
-    // A log that was not closed holds room in reserve, which the next start gives back and then has.
-    let start =
-        |folder: &Path| RunningServer::start_with(folder, |command| command.env("TAVOLA_STORE__RESERVE_MB", "1"));
+    // A log that was not closed holds room in reserve, which the next start gives back and then
+    // has.
+    let start = |folder: &Path| {
+        RunningServer::start_with(folder, |command| command.env("TAVOLA_STORE__RESERVE_MB", "1"))
+    };
     assert!(start(&folder).terminate().success());
     disk.fill();
-    refused("a full disk", &folder, SYSTEM, &["is full", "Make room and start again"], |command| command);
+    refused("a full disk", &folder, SYSTEM, &["is full", "Make room and start again"], |command| {
+        command
+    });
     // A first start on it leaves nothing that would look damaged later.
     let new = disk.path().join("new");
     let done = ends(&mut serve_command(BINARY, &new));
@@ -330,8 +402,10 @@ fn too_few_descriptors_are_named() {
         // One that has enough of them serves, until it is killed.
         let _watchdog = Watchdog::new(child.id(), Duration::from_secs(10));
         let output = child.wait_with_output().unwrap();
-        let (code, said) = (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
-        let is_named = said.contains("Too many open files") && !said.contains("choose another port");
+        let (code, said) =
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
+        let is_named =
+            said.contains("Too many open files") && !said.contains("choose another port");
         assert!(code.is_none() || (code == Some(SYSTEM) && is_named), "{limit}: {code:?} {said}");
     }
 }
@@ -345,10 +419,17 @@ fn a_port_in_use_makes_no_data_folder() {
     for variable in ["TAVOLA_SERVER__TABLE_PORT", "TAVOLA_SERVER__ADMIN_PORT"] {
         let mut command = tavola();
         command.args(["serve", "--location"]).arg(&folder);
-        command.env("TAVOLA_SERVER__TABLE_PORT", "0").env("TAVOLA_SERVER__ADMIN_PORT", "0").env(variable, &port);
+        command
+            .env("TAVOLA_SERVER__TABLE_PORT", "0")
+            .env("TAVOLA_SERVER__ADMIN_PORT", "0")
+            .env(variable, &port);
         let done = run(&mut command);
         assert_eq!(done.code, Some(SYSTEM), "{done:?}");
-        assert!(done.stderr.contains(&port) && done.stderr.contains("choose another port"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains(&port) && done.stderr.contains("choose another port"),
+            "{}",
+            done.stderr
+        );
         assert!(!folder.exists(), "{variable}");
     }
 }

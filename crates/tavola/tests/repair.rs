@@ -20,7 +20,8 @@ use tavola_testkit::store_conformance::fixture::{group, now, properties, replace
 
 const TABLE: &str = "people";
 
-/// A folder with `in_files` rows in table files and as many in the log, and a home for commands beside it.
+/// A folder with `in_files` rows in table files and as many in the log, and a home for commands
+/// beside it.
 struct Home {
     folder: tempfile::TempDir,
     rows: Vec<(String, i32)>,
@@ -37,13 +38,17 @@ impl Home {
         let data = folder.path().join("tavola-data");
         let mut rows = Vec::new();
         for part in 0..2 {
-            let server = RunningServer::start_with(&data, |command| command.envs(settings.iter().copied()));
+            let server =
+                RunningServer::start_with(&data, |command| command.envs(settings.iter().copied()));
             let mut client = Client::connect(&server.table).unwrap();
             client.create_table(TABLE);
             for row in part * in_files..(part + 1) * in_files {
                 let key = format!("p/{row:05}");
                 let (partition_key, operation) = insert(&key, row);
-                client.ask(&TableRequest::Write(name(TABLE), partition_key, operation)).unwrap().unwrap();
+                client
+                    .ask(&TableRequest::Write(name(TABLE), partition_key, operation))
+                    .unwrap()
+                    .unwrap();
                 rows.push((key, row));
             }
             if part == 0 { assert!(server.terminate().success()) } else { server.kill() }
@@ -57,8 +62,11 @@ impl Home {
 
     /// The newest file of a kind that has something in it.
     fn file(&self, part: &str) -> PathBuf {
-        let files = fs::read_dir(self.data().join("store")).unwrap().map(|entry| entry.unwrap().path());
-        let is_wanted = |path: &PathBuf| path.to_string_lossy().contains(part) && fs::metadata(path).unwrap().len() > 0;
+        let files =
+            fs::read_dir(self.data().join("store")).unwrap().map(|entry| entry.unwrap().path());
+        let is_wanted = |path: &PathBuf| {
+            path.to_string_lossy().contains(part) && fs::metadata(path).unwrap().len() > 0
+        };
         files.filter(is_wanted).max().unwrap()
     }
 
@@ -80,12 +88,17 @@ impl Home {
     fn saved(&self) -> Vec<(String, i32)> {
         let dry = self.repair(&["--dry-run"]);
         assert_eq!(dry.code, Some(0), "{dry:?}");
-        assert_eq!(fs::read_dir(self.folder.path()).unwrap().count(), 1, "a dry run writes nothing");
+        assert_eq!(
+            fs::read_dir(self.folder.path()).unwrap().count(),
+            1,
+            "a dry run writes nothing"
+        );
         let done = self.repair(&["--into", "saved", "--yes"]);
         assert_eq!((done.code, &done.stdout), (Some(0), &dry.stdout), "{done:?}");
         let server = RunningServer::start(&self.folder.path().join("saved"));
         // The row that names the table may be among those that are lost.
-        let table = if dry.stdout.contains("table Recovered256 of") { "Recovered256" } else { TABLE };
+        let table =
+            if dry.stdout.contains("table Recovered256 of") { "Recovered256" } else { TABLE };
         let rows = Client::connect(&server.table).unwrap().read_all(table);
         assert!(rows.iter().all(|row| self.rows.contains(row)), "{rows:?}");
         assert!(server.terminate().success());
@@ -110,19 +123,32 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_record_of_the_log_is_lost_and_those_around_it_are_saved() {
     let home = Home::new(50);
     home.flip(".log", 2000);
-    let refused = run(in_folder(home.folder.path()).args(["serve", "--table-port", "0", "--admin-port", "0"]));
+    let refused = run(in_folder(home.folder.path()).args([
+        "serve",
+        "--table-port",
+        "0",
+        "--admin-port",
+        "0",
+    ]));
     assert_eq!(refused.code, Some(3), "{refused:?}");
-    for words in ["tavola check tavola-data", "tavola repair tavola-data --dry-run", "from a backup"] {
+    for words in
+        ["tavola check tavola-data", "tavola repair tavola-data --dry-run", "from a backup"]
+    {
         assert!(refused.stderr.contains(words), "{}", refused.stderr);
     }
     let dry = home.repair(&["--dry-run"]);
     // A write is a row and the record of the last version.
     assert!(dry.stdout.contains("at most 2 rows are lost"), "{}", dry.stdout);
-    assert!(dry.stdout.contains("mind    writes of the log before and after the damage are kept"), "{}", dry.stdout);
+    assert!(
+        dry.stdout.contains("mind    writes of the log before and after the damage are kept"),
+        "{}",
+        dry.stdout
+    );
     assert_eq!(home.saved().len(), 99);
 }
 
-/// The end of the log is gone at the end of a record: nothing in the log tells, and the count is known all the same.
+/// The end of the log is gone at the end of a record: nothing in the log tells, and the count is
+/// known all the same.
 #[test]
 fn a_log_that_lost_its_end_tells_how_much() {
     let home = Home::new(20);
@@ -150,8 +176,9 @@ fn a_block_of_a_table_file_is_lost_and_the_others_are_saved() {
     assert!(lost > 0 && saved > 1500 && saved + lost >= 3000, "{saved} saved: {json}");
 }
 
-/// The story: the end of a table file was gone, with rows in it, and it said "no row is lost". Whatever hits the end, with
-/// whatever the file is packed: no more is lost than was said before, `check` says the same, and what can come back is named.
+/// The story: the end of a table file was gone, with rows in it, and it said "no row is lost".
+/// Whatever hits the end, with whatever the file is packed: no more is lost than was said before,
+/// `check` says the same, and what can come back is named.
 #[test]
 fn what_is_lost_with_the_end_of_a_table_file_is_said_before() {
     for compression in ["lz4", "zstd"] {
@@ -160,7 +187,11 @@ fn what_is_lost_with_the_end_of_a_table_file_is_said_before() {
         let sound = fs::read(&file).unwrap();
         fs::write(&file, &sound[..sound.len() / 2]).unwrap();
         let dry = home.repair(&["--dry-run"]);
-        assert!(dry.stdout.contains("older than they were, or deleted and back again"), "{}", dry.stdout);
+        assert!(
+            dry.stdout.contains("older than they were, or deleted and back again"),
+            "{}",
+            dry.stdout
+        );
         assert!(dry.stdout.contains("deleted ones may come back"), "{}", dry.stdout);
         let plan = json(&home.repair(&["--dry-run", "-o", "json"]));
         let checked = json(&run(in_folder(home.folder.path()).args(["check", "-o", "json"])));
@@ -171,7 +202,8 @@ fn what_is_lost_with_the_end_of_a_table_file_is_said_before() {
     }
 }
 
-/// The story: two flipped bits, of the footer and of a block of rows, lost everything behind that block.
+/// The story: two flipped bits, of the footer and of a block of rows, lost everything behind that
+/// block.
 #[test]
 fn what_is_behind_a_bad_block_is_saved_without_the_footer() {
     for compression in ["lz4", "zstd"] {
@@ -182,12 +214,20 @@ fn what_is_behind_a_bad_block_is_saved_without_the_footer() {
         let plan = json(&home.repair(&["--dry-run", "-o", "json"]));
         let lost = plan["rows_lost_max"].as_u64().unwrap() as usize;
         let saved = home.saved();
-        assert!(lost > 0 && saved.len() + lost >= 1200, "{compression}: {} saved: {plan}", saved.len());
-        assert!(saved.iter().any(|(_, row)| *row == 599), "the last row of the file is there: {plan}");
+        assert!(
+            lost > 0 && saved.len() + lost >= 1200,
+            "{compression}: {} saved: {plan}",
+            saved.len()
+        );
+        assert!(
+            saved.iter().any(|(_, row)| *row == 599),
+            "the last row of the file is there: {plan}"
+        );
     }
 }
 
-/// The story: a record of files that had lost 1 to 24 bytes made a repair leave out files that held most of the rows.
+/// The story: a record of files that had lost 1 to 24 bytes made a repair leave out files that held
+/// most of the rows.
 #[test]
 fn a_record_of_files_that_lost_its_end_loses_no_row() {
     // The smallest memtables: files come and go while rows are written.
@@ -203,7 +243,11 @@ fn a_record_of_files_that_lost_its_end_loses_no_row() {
         let saved = home.folder.path().join("saved");
         let data = if saved.exists() { &saved } else { &home.data() };
         let server = RunningServer::start(data);
-        assert_eq!(Client::connect(&server.table).unwrap().read_all(TABLE), home.rows, "{cut} bytes are cut off");
+        assert_eq!(
+            Client::connect(&server.table).unwrap().read_all(TABLE),
+            home.rows,
+            "{cut} bytes are cut off"
+        );
         drop(server);
         if !saved.exists() {
             return;
@@ -231,21 +275,31 @@ fn a_repair_that_was_killed_goes_on() {
     // The second of them is begun when the first is complete.
     let has_table_file = || {
         let files = fs::read_dir(unfinished.join("store")).into_iter().flatten().flatten();
-        files.filter(|file| file.path().extension().is_some_and(|extension| extension == "sst")).count() > 1
+        files
+            .filter(|file| file.path().extension().is_some_and(|extension| extension == "sst"))
+            .count()
+            > 1
     };
     while !has_table_file() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(unfinished.exists() && !folder.path().join("saved").exists(), "it was killed in its middle");
+    assert!(
+        unfinished.exists() && !folder.path().join("saved").exists(),
+        "it was killed in its middle"
+    );
     let done = run(&mut repair());
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stderr.contains("going on with it"), "{}", done.stderr);
     assert!(!unfinished.exists());
     let saved = json(&run(in_folder(folder.path()).args(["check", "saved", "-o", "json"])));
     assert_eq!((&saved["ok"], saved["rows"].as_u64()), (&true.into(), Some(rows)), "{saved}");
-    assert!(done.stderr.contains("rows were there from a repair that was interrupted"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("rows were there from a repair that was interrupted"),
+        "{}",
+        done.stderr
+    );
 }
 
 /// 48 MB that cannot be packed, in rows of 40 KB; how many.
@@ -255,14 +309,19 @@ fn put_large_rows(folder: &Path) -> u64 {
     // Bytes in which nothing repeats that packing would find.
     let mut state = 7_u64;
     let mut byte = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
     const GROUPS: u64 = 12;
     for number in 0..GROUPS {
         let rows = (0..100).map(|row| {
             let bytes = EdmValue::Binary((0..40_000).map(|_| byte()).collect());
-            replace(&format!("{number:03}-{row:03}"), properties([("B", bytes)]), Precondition::None)
+            replace(
+                &format!("{number:03}-{row:03}"),
+                properties([("B", bytes)]),
+                Precondition::None,
+            )
         });
         let group = group("p", rows.collect());
         runtime.block_on(store.commit(TableId::new(300), &group, now())).unwrap().unwrap();
@@ -278,9 +337,12 @@ fn json(done: &Done) -> serde_json::Value {
 
 #[test]
 fn without_a_record_of_files_everything_is_read() {
-    for (part, change) in
-        [("CURRENT", None), ("CURRENT", Some("nonsense")), ("MANIFEST", None), ("MANIFEST", Some("x"))]
-    {
+    for (part, change) in [
+        ("CURRENT", None),
+        ("CURRENT", Some("nonsense")),
+        ("MANIFEST", None),
+        ("MANIFEST", Some("x")),
+    ] {
         let home = Home::new(40);
         match change {
             None => fs::remove_file(home.file(part)).unwrap(),
@@ -311,7 +373,11 @@ fn rows_without_a_table_get_one() {
     // The log has no catalogue: only the table file does, and it is gone.
     fs::remove_file(home.file(".sst")).unwrap();
     let dry = home.repair(&["--dry-run"]);
-    assert!(dry.stdout.contains("become the table Recovered256 of devstoreaccount1"), "{}", dry.stdout);
+    assert!(
+        dry.stdout.contains("become the table Recovered256 of devstoreaccount1"),
+        "{}",
+        dry.stdout
+    );
     assert_eq!(home.repair(&["--into", "saved", "--yes"]).code, Some(0));
     let server = RunningServer::start(&home.folder.path().join("saved"));
     let rows = Client::connect(&server.table).unwrap().read_all("Recovered256");
@@ -322,11 +388,19 @@ fn rows_without_a_table_get_one() {
 fn what_is_refused() {
     let home = Home::new(10);
     let sound = home.repair(&["--into", "saved", "--yes"]);
-    assert_eq!((sound.code, home.folder.path().join("saved").exists()), (Some(0), false), "{sound:?}");
+    assert_eq!(
+        (sound.code, home.folder.path().join("saved").exists()),
+        (Some(0), false),
+        "{sound:?}"
+    );
     assert!(sound.stderr.contains("nothing is damaged"), "{}", sound.stderr);
     home.flip(".log", 300);
     let unasked = home.repair(&["--into", "saved"]);
-    assert_eq!((unasked.code, home.folder.path().join("saved").exists()), (Some(2), false), "{unasked:?}");
+    assert_eq!(
+        (unasked.code, home.folder.path().join("saved").exists()),
+        (Some(2), false),
+        "{unasked:?}"
+    );
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     let occupied = home.repair(&["--into", "tavola-data", "--yes"]);
     assert_eq!(occupied.code, Some(2), "{occupied:?}");
@@ -339,7 +413,9 @@ fn the_examples_of_the_help_work() {
     let home = Home::new(10);
     home.flip(".log", 300);
     for line in examples(&["repair"]) {
-        let line = line.replace("/var/lib/tavola-saved", "saved").replace("/var/lib/tavola", "tavola-data");
+        let line = line
+            .replace("/var/lib/tavola-saved", "saved")
+            .replace("/var/lib/tavola", "tavola-data");
         let done = in_shell(home.folder.path(), &line, |shell| shell);
         let expected = if line.contains("--into") && !line.contains("--yes") { 2 } else { 0 };
         assert_eq!(done.code, Some(expected), "{line}: {done:?}");

@@ -1,4 +1,5 @@
-//! `tavola sas`: what it makes opens on a real server exactly what it says, and what makes no sense is refused.
+//! `tavola sas`: what it makes opens on a real server exactly what it says, and what makes no sense
+//! is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,13 +30,23 @@ fn server() -> (tempfile::TempDir, RunningServer) {
 fn put(server: &RunningServer, key: &str) {
     let (partition_key, new) = new_entity(key, 1);
     let upsert = EntityOperation::Insert(new);
-    let written =
-        Client::connect(&server.table).unwrap().ask(&TableRequest::Write(name("staff"), partition_key, upsert));
+    let written = Client::connect(&server.table).unwrap().ask(&TableRequest::Write(
+        name("staff"),
+        partition_key,
+        upsert,
+    ));
     written.unwrap().unwrap();
 }
 
-const ENTITY_OPERATIONS: [(&str, &str); 7] =
-    [("get", "r"), ("query", "r"), ("insert", "a"), ("update", "u"), ("merge", "u"), ("upsert", "au"), ("delete", "d")];
+const ENTITY_OPERATIONS: [(&str, &str); 7] = [
+    ("get", "r"),
+    ("query", "r"),
+    ("insert", "a"),
+    ("update", "u"),
+    ("merge", "u"),
+    ("upsert", "au"),
+    ("delete", "d"),
+];
 
 fn has_all(letters: &str, needed: &str) -> bool {
     needed.chars().all(|letter| letters.contains(letter))
@@ -51,15 +62,20 @@ fn a_table_signature_opens_its_letters_and_nothing_else() {
             if operation != "insert" {
                 put(&server, &key);
             }
-            let answer = ask(&server.table, &server.endpoint(), &request(operation, "staff", &key), &sas);
+            let answer =
+                ask(&server.table, &server.endpoint(), &request(operation, "staff", &key), &sas);
             if has_all(letters, needed) {
                 assert!(answer.starts_with('2'), "{operation} with {letters}: {answer}");
             } else {
-                assert_eq!(answer, "403 AuthorizationPermissionMismatch", "{operation} with {letters}");
+                assert_eq!(
+                    answer, "403 AuthorizationPermissionMismatch",
+                    "{operation} with {letters}"
+                );
             }
         }
         for operation in ["list-tables", "create-table", "delete-table", "properties", "policies"] {
-            let answer = ask(&server.table, &server.endpoint(), &request(operation, "staff", "p/r"), &sas);
+            let answer =
+                ask(&server.table, &server.endpoint(), &request(operation, "staff", "p/r"), &sas);
             assert_eq!(answer, "403 AuthorizationFailure", "{operation} with {letters}");
         }
         let other = ask(&server.table, &server.endpoint(), &request("query", "other", "p/r"), &sas);
@@ -84,23 +100,39 @@ fn an_account_signature_opens_its_letters_on_its_kinds_of_resource() {
     ];
     let all = "rwdlacu";
     let few = ["r", "w", "d", "l", "a", "c", "u", "au"].map(|letters| (letters, "sco"));
-    for (letters, types) in few.into_iter().chain([(all, "s"), (all, "c"), (all, "o"), (all, "sco")]) {
-        let sas = sas(folder.path(), &format!("account --permissions {letters} --resource-types {types}"));
+    for (letters, types) in
+        few.into_iter().chain([(all, "s"), (all, "c"), (all, "o"), (all, "sco")])
+    {
+        let sas = sas(
+            folder.path(),
+            &format!("account --permissions {letters} --resource-types {types}"),
+        );
         for (operation, kinds, needed) in operations {
-            let (table, key) = (format!("t{letters}{types}"), format!("{letters}-{types}/{operation}"));
+            let (table, key) =
+                (format!("t{letters}{types}"), format!("{letters}-{types}/{operation}"));
             let table = if operation.ends_with("-table") { table.as_str() } else { "staff" };
             match operation {
                 "insert" | "create-table" => {}
                 "delete-table" => Client::connect(&server.table).unwrap().create_table(table),
                 _ => put(&server, &key),
             }
-            let answer = ask(&server.table, &server.endpoint(), &request(operation, table, &key), &sas);
+            let answer =
+                ask(&server.table, &server.endpoint(), &request(operation, table, &key), &sas);
             let is_kind = kinds.chars().any(|kind| types.contains(kind));
             let is_enough = needed.iter().any(|needed| has_all(letters, needed));
             match (is_kind, is_enough) {
-                (true, true) => assert!(answer.starts_with('2'), "{operation} with {letters}, {types}: {answer}"),
-                (true, false) => assert_eq!(answer, "403 AuthorizationPermissionMismatch", "{operation}, {letters}"),
-                (false, _) => assert_eq!(answer, "403 AuthorizationResourceTypeMismatch", "{operation}, {types}"),
+                (true, true) => assert!(
+                    answer.starts_with('2'),
+                    "{operation} with {letters}, {types}: {answer}"
+                ),
+                (true, false) => assert_eq!(
+                    answer, "403 AuthorizationPermissionMismatch",
+                    "{operation}, {letters}"
+                ),
+                (false, _) => assert_eq!(
+                    answer, "403 AuthorizationResourceTypeMismatch",
+                    "{operation}, {types}"
+                ),
             }
         }
     }
@@ -119,8 +151,13 @@ fn a_range_is_inclusive_at_both_ends() {
     ] {
         let sas = sas(folder.path(), &format!("table staff --permissions ru {flags}"));
         for key in ["a/9", "b/1", "b/2", "c/1", "d/5", "d/6", "e/1"] {
-            let answer = ask(&server.table, &server.endpoint(), &request("update", "staff", key), &sas);
-            let expected = if inside.split(' ').any(|known| known == key) { "204" } else { "403 AuthorizationFailure" };
+            let answer =
+                ask(&server.table, &server.endpoint(), &request("update", "staff", key), &sas);
+            let expected = if inside.split(' ').any(|known| known == key) {
+                "204"
+            } else {
+                "403 AuthorizationFailure"
+            };
             assert_eq!(answer, expected, "{flags}: {key}");
         }
     }
@@ -145,7 +182,11 @@ fn time_address_and_protocol_are_signed() {
                 continue;
             }
             let sas = sas(folder.path(), &format!("{kind} {flags}"));
-            assert_eq!(ask(&server.table, &server.endpoint(), &query, &sas), expected, "{kind} {flags}");
+            assert_eq!(
+                ask(&server.table, &server.endpoint(), &query, &sas),
+                expected,
+                "{kind} {flags}"
+            );
         }
     }
 }
@@ -158,11 +199,17 @@ fn set_policy(server: &RunningServer, policies: Vec<AccessPolicy>) {
 #[test]
 fn a_policy_says_what_the_signature_does_not_and_can_revoke_it() {
     let (folder, server) = server();
-    let (query, sas) = (request("query", "staff", "p/r"), sas(folder.path(), "table staff --policy readers"));
+    let (query, sas) =
+        (request("query", "staff", "p/r"), sas(folder.path(), "table staff --policy readers"));
     assert!(!sas.contains("sp=") && !sas.contains("se="), "{sas}");
     assert_eq!(ask(&server.table, &server.endpoint(), &query, &sas), "403 AuthenticationFailed");
     let expiry = Some(tavola_core::DateTime::parse("2999-01-01").unwrap());
-    let policy = AccessPolicy { id: "readers".to_owned(), start: None, expiry, permission: Some("r".to_owned()) };
+    let policy = AccessPolicy {
+        id: "readers".to_owned(),
+        start: None,
+        expiry,
+        permission: Some("r".to_owned()),
+    };
     set_policy(&server, vec![policy]);
     assert_eq!(ask(&server.table, &server.endpoint(), &query, &sas), "200");
     set_policy(&server, vec![]);
@@ -183,23 +230,52 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
         (&["table", "staff", "--permissions", ""], "--permissions is empty"),
         (&["account", "--permissions", "z"], "'z' is no permission of an account"),
         (&["account", "--services", "bq"], "without t the signature opens no tables"),
-        (&["account", "--resource-types", "x"], "'x' is no resource type; there are: s (the service itself)"),
+        (
+            &["account", "--resource-types", "x"],
+            "'x' is no resource type; there are: s (the service itself)",
+        ),
         (&["table", "a-b"], "\"a-b\" cannot be a table"),
         (&["table", "staff", "--from-row", "1"], "--from-row needs --from-partition"),
-        (&["table", "staff", "--to-row", "1", "--from-partition", "a"], "--to-row needs --to-partition"),
-        (&["table", "staff", "--from-partition", "b", "--to-partition", "a"], "no entity lies from partition \"b\""),
         (
-            &["table", "staff", "--from-partition", "a", "--from-row", "2", "--to-partition", "a", "--to-row", "1"],
+            &["table", "staff", "--to-row", "1", "--from-partition", "a"],
+            "--to-row needs --to-partition",
+        ),
+        (
+            &["table", "staff", "--from-partition", "b", "--to-partition", "a"],
+            "no entity lies from partition \"b\"",
+        ),
+        (
+            &[
+                "table",
+                "staff",
+                "--from-partition",
+                "a",
+                "--from-row",
+                "2",
+                "--to-partition",
+                "a",
+                "--to-row",
+                "1",
+            ],
             "no entity lies from partition \"a\", row \"2\" to partition \"a\", row \"1\"",
         ),
         (&["table", "staff", "--to-partition", "a", "--to-row", ""], "--to-row is empty"),
         (&["table", "staff", "--from-partition", "a/b"], "forbidden character '/'"),
         (&["table", "staff", "--expiry", "2020-01-01"], "the signature would have expired"),
-        (&["table", "staff", "--expiry", "tomorrow"], "\"tomorrow\" is not a time; write 2026-12-31"),
+        (
+            &["table", "staff", "--expiry", "tomorrow"],
+            "\"tomorrow\" is not a time; write 2026-12-31",
+        ),
         (&["table", "staff", "--expires-in", "0h"], "\"0h\" is not a time"),
         (&["table", "staff", "--expires-in", "99999999d"], "ends after the year 9999"),
-        (&["table", "staff", "--expires-in", "1h", "--expiry", "2999-01-01"], "cannot be used with"),
-        (&["table", "staff", "--start", "2999-01-02", "--expiry", "2999-01-01"], "before it begins"),
+        (
+            &["table", "staff", "--expires-in", "1h", "--expiry", "2999-01-01"],
+            "cannot be used with",
+        ),
+        (
+            &["table", "staff", "--start", "2999-01-02", "--expiry", "2999-01-01"],
+            "before it begins",
+        ),
         (&["table", "staff", "--ip", "::1"], "IPv4 addresses only"),
         (&["table", "staff", "--ip", "10.0.0.9-10.0.0.1"], "ends before it begins"),
         (&["table", "staff", "--sas-version", "latest"], "The signed version is not one: 'latest'"),
@@ -207,17 +283,26 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
             &["table", "staff", "--sas-version", "2014-02-14", "--https-only"],
             "spr needs a signed version of 2015-04-05",
         ),
-        (&["account", "--sas-version", "2014-02-14"], "An account signature needs a signed version of 2015-04-05"),
+        (
+            &["account", "--sas-version", "2014-02-14"],
+            "An account signature needs a signed version of 2015-04-05",
+        ),
         (&["table", "staff", "--policy", ""], "the id of a policy has 1 to 64 characters"),
         (&["table", "staff", "--policy", long], "the id of a policy has 1 to 64 characters"),
-        (&["table", "staff", "--endpoint", "127.0.0.1:10002"], "--endpoint: it must begin with http:// or https://"),
+        (
+            &["table", "staff", "--endpoint", "127.0.0.1:10002"],
+            "--endpoint: it must begin with http:// or https://",
+        ),
         (
             &["table", "staff", "--account", "nobody"],
             "the configuration has no account nobody; it has: devstoreaccount1",
         ),
         (&["table", "staff", "--key", "2"], "the development account has one key only"),
         (&["table", "staff", "--key-file", "missing"], "cannot read missing"),
-        (&["table", "staff", "--connection-string", "AccountName=a"], "neither AccountKey nor SharedAccessSignature"),
+        (
+            &["table", "staff", "--connection-string", "AccountName=a"],
+            "neither AccountKey nor SharedAccessSignature",
+        ),
         (
             &[
                 "table",
@@ -227,10 +312,18 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
             ],
             "a shared access signature does not do here, an account key is needed",
         ),
-        (&["table", "staff", "--connection-string", "AccountName=a;AccountKey=topsecret!"], "AccountKey is not base64"),
+        (
+            &["table", "staff", "--connection-string", "AccountName=a;AccountKey=topsecret!"],
+            "AccountKey is not base64",
+        ),
     ] {
         let done = run(in_folder(folder.path()).arg("sas").args(arguments));
-        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", done.stderr);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(2), ""),
+            "{arguments:?}: {}",
+            done.stderr
+        );
         assert!(done.stderr.contains(words), "{arguments:?}: {}", done.stderr);
         assert!(!done.stderr.contains("topsecret"), "{}", done.stderr);
     }
@@ -251,37 +344,68 @@ fn keys_come_from_many_places_and_flags_count_most() {
     let url = |with: &[&str], variable: Option<&str>| {
         let mut command = in_folder(folder.path());
         command.args(["sas", "table", "staff", "-o", "url"]).args(with);
-        run(variable.iter().fold(&mut command, |command, text| command.env("AZURE_STORAGE_CONNECTION_STRING", text)))
+        run(variable.iter().fold(&mut command, |command, text| {
+            command.env("AZURE_STORAGE_CONNECTION_STRING", text)
+        }))
     };
-    let string = format!("AccountName=one;AccountKey={OTHER_KEY};TableEndpoint=https://one.table.test");
+    let string =
+        format!("AccountName=one;AccountKey={OTHER_KEY};TableEndpoint=https://one.table.test");
     let of_flag = url(&["--connection-string", &string], Some("UseDevelopmentStorage=true")).text();
-    assert!(of_flag.starts_with("https://one.table.test/staff?") && made_with(&of_flag, "one", OTHER_KEY), "{of_flag}");
+    assert!(
+        of_flag.starts_with("https://one.table.test/staff?")
+            && made_with(&of_flag, "one", OTHER_KEY),
+        "{of_flag}"
+    );
     let of_variable = url(&[], Some(&string)).text();
     assert!(made_with(&of_variable, "one", OTHER_KEY));
     let elsewhere = url(&["--endpoint", "http://127.0.0.1:7/one/"], Some(&string)).text();
     assert!(elsewhere.starts_with("http://127.0.0.1:7/one/staff?"), "{elsewhere}");
-    let development = url(&["--connection-string", "UseDevelopmentStorage=true"], Some(&string)).text();
-    assert!(development.starts_with("http://127.0.0.1:10002/devstoreaccount1/staff?"), "{development}");
-    assert!(made_with(&development, ACCOUNT, KEY) && made_with(&url(&[], None).text(), ACCOUNT, KEY));
+    let development =
+        url(&["--connection-string", "UseDevelopmentStorage=true"], Some(&string)).text();
+    assert!(
+        development.starts_with("http://127.0.0.1:10002/devstoreaccount1/staff?"),
+        "{development}"
+    );
+    assert!(
+        made_with(&development, ACCOUNT, KEY) && made_with(&url(&[], None).text(), ACCOUNT, KEY)
+    );
     std::fs::write(folder.path().join("key"), format!("{OTHER_KEY}\n")).unwrap();
     let of_file = url(&["--account", "two", "--key-file", "key"], Some(&string)).text();
-    assert!(of_file.starts_with("http://127.0.0.1:10002/two/staff?") && made_with(&of_file, "two", OTHER_KEY));
+    assert!(
+        of_file.starts_with("http://127.0.0.1:10002/two/staff?")
+            && made_with(&of_file, "two", OTHER_KEY)
+    );
     std::fs::write(folder.path().join("key"), "not a key!\n").unwrap();
     let refused = url(&["--key-file", "key"], None);
     assert!(refused.code == Some(2) && !refused.stderr.contains("not a key!"), "{refused:?}");
 
-    let toml = format!("[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"{KEY}\"\nkey2 = \"{OTHER_KEY}\"\n");
+    let toml = format!(
+        "[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"{KEY}\"\nkey2 = \"{OTHER_KEY}\"\n"
+    );
     std::fs::write(folder.path().join("tavola.toml"), toml).unwrap();
     let only = url(&[], None).text();
-    assert!(only.starts_with("http://127.0.0.1:4711/shop/staff?") && made_with(&only, "shop", KEY), "{only}");
-    assert!(made_with(&url(&["--account", "shop", "--key", "2"], Some(&string)).text(), "shop", OTHER_KEY));
-    assert!(made_with(&url(&["--account", ACCOUNT], None).text(), ACCOUNT, KEY), "its key is public");
+    assert!(
+        only.starts_with("http://127.0.0.1:4711/shop/staff?") && made_with(&only, "shop", KEY),
+        "{only}"
+    );
+    assert!(made_with(
+        &url(&["--account", "shop", "--key", "2"], Some(&string)).text(),
+        "shop",
+        OTHER_KEY
+    ));
+    assert!(
+        made_with(&url(&["--account", ACCOUNT], None).text(), ACCOUNT, KEY),
+        "its key is public"
+    );
     let accounts = folder.path().join("tavola-accounts");
     std::fs::create_dir(&accounts).unwrap();
     std::fs::write(accounts.join("depot.toml"), format!("key1 = \"{OTHER_KEY}\"\n")).unwrap();
     assert!(made_with(&url(&["--account", "depot"], None).text(), "depot", OTHER_KEY));
     let which = url(&[], None);
-    assert!(which.stderr.contains("which account? Use --account with one of: depot, shop"), "{which:?}");
+    assert!(
+        which.stderr.contains("which account? Use --account with one of: depot, shop"),
+        "{which:?}"
+    );
     let second = url(&["--account", "depot", "--key", "2"], None);
     assert!(second.stderr.contains("the account depot has no key2"), "{second:?}");
 }
@@ -290,13 +414,35 @@ fn keys_come_from_many_places_and_flags_count_most() {
 fn every_format_says_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let print = |format: &str| {
-        let arguments = ["sas", "table", "staff", "--permissions", "da", "--expiry", "2999-01-01T00:00:00+01:00"];
-        run(in_folder(folder.path()).args(arguments).args(["--from-partition", "a b", "-o", format])).text()
+        let arguments = [
+            "sas",
+            "table",
+            "staff",
+            "--permissions",
+            "da",
+            "--expiry",
+            "2999-01-01T00:00:00+01:00",
+        ];
+        run(in_folder(folder.path()).args(arguments).args([
+            "--from-partition",
+            "a b",
+            "-o",
+            format,
+        ]))
+        .text()
     };
     let (url, sas, string) = (print("url"), print("sas"), print("connection-string"));
-    assert!(sas.starts_with("sv=2019-02-02&tn=staff&sp=ad&se=2998-12-31T23%3A00%3A00Z&spk=a%20b&sig="), "{sas}");
+    assert!(
+        sas.starts_with("sv=2019-02-02&tn=staff&sp=ad&se=2998-12-31T23%3A00%3A00Z&spk=a%20b&sig="),
+        "{sas}"
+    );
     assert_eq!(url, format!("http://127.0.0.1:10002/devstoreaccount1/staff?{sas}"));
-    assert_eq!(string, format!("TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;SharedAccessSignature={sas}"));
+    assert_eq!(
+        string,
+        format!(
+            "TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;SharedAccessSignature={sas}"
+        )
+    );
     let json: serde_json::Value = serde_json::from_str(&print("json")).unwrap();
     let expected = serde_json::json!({
         "url": url, "sas": sas, "connection_string": string, "expires": "2998-12-31T23:00:00Z",
@@ -313,13 +459,29 @@ fn every_format_says_the_same() {
         assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
     }
     assert!(text.contains("  until 2998-12-31T23:00:00Z, in 97"), "{text}");
-    let policy = run(in_folder(folder.path()).args(["sas", "table", "staff", "--policy", "p", "-o", "json"])).text();
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&policy).unwrap()["expires"], serde_json::Value::Null);
-    let whole =
-        run(in_folder(folder.path()).args(["sas", "account", "--endpoint", "https://a.table.test", "-o", "url"]));
+    let policy = run(
+        in_folder(folder.path()).args(["sas", "table", "staff", "--policy", "p", "-o", "json"])
+    )
+    .text();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&policy).unwrap()["expires"],
+        serde_json::Value::Null
+    );
+    let whole = run(in_folder(folder.path()).args([
+        "sas",
+        "account",
+        "--endpoint",
+        "https://a.table.test",
+        "-o",
+        "url",
+    ]));
     assert!(whole.text().starts_with("https://a.table.test/?sv="));
-    let warned = run(in_folder(folder.path()).args(["sas", "account", "--https-only", "-o", "url"]));
-    assert!(warned.stderr.contains("plain http, over which this signature is refused"), "{warned:?}");
+    let warned =
+        run(in_folder(folder.path()).args(["sas", "account", "--https-only", "-o", "url"]));
+    assert!(
+        warned.stderr.contains("plain http, over which this signature is refused"),
+        "{warned:?}"
+    );
 }
 
 #[test]
@@ -333,7 +495,8 @@ fn the_examples_of_the_help_work() {
     }
 }
 
-/// Azurite takes whichever credential holds, and scripts rely on it; the service goes by the header.
+/// Azurite takes whichever credential holds, and scripts rely on it; the service goes by the
+/// header.
 #[test]
 fn a_header_that_does_not_hold_beside_a_signature_that_does() {
     let undated = format!("Authorization: SharedKey {ACCOUNT}:AAAA\r\n");
@@ -347,7 +510,8 @@ fn a_header_that_does_not_hold_beside_a_signature_that_does() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tavola"), &link).unwrap();
     let mut command = Command::new(link);
     command.env_remove("AZURITE_ACCOUNTS").current_dir(folder.path());
-    let emulator = RunningServer::spawn(command.args(["--tablePort", "0", "--silent", "-l", "emulated"]));
+    let emulator =
+        RunningServer::spawn(command.args(["--tablePort", "0", "--silent", "-l", "emulated"]));
     Client::connect(&emulator.table).unwrap().create_table("staff");
     assert_eq!(status(&emulator, &good, &undated), 200);
     assert_eq!(status(&emulator, &good, "Authorization: nonsense\r\n"), 200);
@@ -362,8 +526,17 @@ fn a_header_that_does_not_hold_beside_a_signature_that_does() {
 fn status(server: &RunningServer, query: &str, headers: &str) -> u16 {
     let mut stream = TcpStream::connect(&server.table).unwrap();
     let target = format!("/{ACCOUNT}/staff()?{query}");
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: {}\r\n{headers}Connection: close\r\n\r\n", server.table).unwrap();
+    write!(
+        stream,
+        "GET {target} HTTP/1.1\r\nHost: {}\r\n{headers}Connection: close\r\n\r\n",
+        server.table
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or_else(|| panic!("{answer}"))
 }

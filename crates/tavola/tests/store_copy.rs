@@ -16,7 +16,8 @@ use common::stores::{MANY, open, write_many};
 use common::{RunningServer, client, tavola};
 use old_data_content::{read_all, write_log_tail, write_table_files};
 
-/// A home with a data folder `source` that has a bit of everything: accounts, policies, properties, a dropped table.
+/// A home with a data folder `source` that has a bit of everything: accounts, policies, properties,
+/// a dropped table.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -46,7 +47,11 @@ fn everything_comes_along() {
     let before = read_all(open(&home.path("source")));
     let done = home.copy("embedded:source", "embedded:target");
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.stdout.contains("the same") && !done.stdout.contains("DIFFERENT"), "{}", done.stdout);
+    assert!(
+        done.stdout.contains("the same") && !done.stdout.contains("DIFFERENT"),
+        "{}",
+        done.stdout
+    );
     for part in ["reading the source: all rows", "copying: ", "verifying: "] {
         assert!(done.stderr.contains(part), "progress goes to standard error: {}", done.stderr);
     }
@@ -54,7 +59,16 @@ fn everything_comes_along() {
     assert_eq!(check.code, Some(0), "{check:?}");
     assert_eq!(read_all(open(&home.path("target"))), before);
     // Again, for whoever did not see how it ended.
-    let again = home.run(&["store", "copy", "--from", "embedded:source", "--to", "embedded:target", "-o", "json"]);
+    let again = home.run(&[
+        "store",
+        "copy",
+        "--from",
+        "embedded:source",
+        "--to",
+        "embedded:target",
+        "-o",
+        "json",
+    ]);
     let json: serde_json::Value = serde_json::from_str(&again.text()).unwrap();
     assert_eq!((&json["ok"], &json["course"]), (&true.into(), &"was there".into()), "{json}");
     for table in json["tables"].as_array().unwrap() {
@@ -63,7 +77,8 @@ fn everything_comes_along() {
     }
 }
 
-/// Until the process ended, or `millis` after it began to copy, when it is killed: true if it ended by itself.
+/// Until the process ended, or `millis` after it began to copy, when it is killed: true if it ended
+/// by itself.
 fn copies_for(home: &Home, millis: u64) -> bool {
     let mut command = in_folder(home.0.path());
     command.args(["store", "copy", "--from", "embedded:source", "--to", "embedded:target"]);
@@ -92,8 +107,9 @@ fn a_copy_that_is_killed_goes_on() {
     write_many(&home.path("source"), 30_000);
     // Begun, and at once ended.
     assert!(!copies_for(&home, 0), "30,000 rows are not copied in no time");
-    let refused =
-        run(tavola().args(["serve", "--table-port", "0", "--admin-port", "0", "--location"]).arg(home.path("target")));
+    let refused = run(tavola()
+        .args(["serve", "--table-port", "0", "--admin-port", "0", "--location"])
+        .arg(home.path("target")));
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.stderr.contains("unfinished copy of embedded:source"), "{}", refused.stderr);
     let check = home.run(&["check", "target"]);
@@ -109,7 +125,8 @@ fn a_copy_that_is_killed_goes_on() {
     assert_eq!(home.run(&["check", "target"]).code, Some(0));
     let rows = |folder: &str| {
         let server = RunningServer::start(&home.path(folder));
-        let request = tavola_core::TableRequest::QueryEntities(client::name(MANY), Default::default());
+        let request =
+            tavola_core::TableRequest::QueryEntities(client::name(MANY), Default::default());
         let mut client = client::Client::connect(&server.table).unwrap();
         // With their timestamps.
         format!("{:?}", client.ask(&request).unwrap())

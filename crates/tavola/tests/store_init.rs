@@ -1,4 +1,5 @@
-//! `tavola store init` and `tavola doctor` on clusters that cannot be used: what they say, and how they end.
+//! `tavola store init` and `tavola doctor` on clusters that cannot be used: what they say, and how
+//! they end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,7 +34,8 @@ fn node_that_refuses_everybody() -> SocketAddr {
 /// Until the client goes.
 fn refuse(mut stream: TcpStream) -> Option<()> {
     loop {
-        // Version, flags, two bytes of the stream's number, the kind, and the length of what follows.
+        // Version, flags, two bytes of the stream's number, the kind, and the length of what
+        // follows.
         let mut head = [0; 9];
         stream.read_exact(&mut head).ok()?;
         let length = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
@@ -42,7 +44,9 @@ fn refuse(mut stream: TcpStream) -> Option<()> {
         let (kind, body) = match head[4] {
             OPTIONS => (SUPPORTED, vec![0, 0]),
             STARTUP => (AUTHENTICATE, text("org.apache.cassandra.auth.PasswordAuthenticator")),
-            AUTH_RESPONSE => (ERROR, [&BAD_CREDENTIALS.to_be_bytes()[..], &text("they are incorrect")].concat()),
+            AUTH_RESPONSE => {
+                (ERROR, [&BAD_CREDENTIALS.to_be_bytes()[..], &text("they are incorrect")].concat())
+            }
             other => panic!("nobody is let in, and asks {other:#x}"),
         };
         let mut answer = vec![0x84, 0, head[2], head[3], kind];
@@ -61,7 +65,8 @@ fn a_wrong_password_names_the_node_and_the_setting_and_not_itself() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("password"), "quite-secret\n").unwrap();
     let node = node_that_refuses_everybody().to_string();
-    let cluster = ["--contact-points", &node, "--store-user", "tess", "--store-password-file", "password"];
+    let cluster =
+        ["--contact-points", &node, "--store-user", "tess", "--store-password-file", "password"];
     let init = tavola(&folder, &[&["store", "init"], &cluster[..]].concat());
     let serve = ["serve", "--table-port", "0", "--admin-port", "0", "--store", "cassandra"];
     let serve = tavola(&folder, &[&serve[..], &cluster[..]].concat());
@@ -73,7 +78,11 @@ fn a_wrong_password_names_the_node_and_the_setting_and_not_itself() {
     }
     let doctor = tavola(&folder, &[&["doctor", "--store", "cassandra"], &cluster[..]].concat());
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    assert!(doctor.stdout.contains(&format!("fail  cluster: the cluster at {node} refuses user")), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains(&format!("fail  cluster: the cluster at {node} refuses user")),
+        "{}",
+        doctor.stdout
+    );
     let nobody = tavola(&folder, &["store", "init", "--contact-points", &node]);
     assert!(nobody.code == Some(3) && nobody.stderr.contains("none is set"), "{nobody:?}");
     for done in [init, serve, doctor] {
@@ -91,7 +100,8 @@ fn a_node_that_is_not_there_is_named_with_the_setting() {
     let copy = tavola(&folder, &["store", "copy", "--from", &to, "--to", "embedded:target"]);
     for done in [init, copy] {
         assert_eq!(done.code, Some(1), "{done:?}");
-        let expected = format!("cannot connect to the cluster at {node} (setting store.contact_points)");
+        let expected =
+            format!("cannot connect to the cluster at {node} (setting store.contact_points)");
         assert!(done.stderr.contains(&expected), "{}", done.stderr);
     }
     std::fs::write(
@@ -102,7 +112,8 @@ fn a_node_that_is_not_there_is_named_with_the_setting() {
     let doctor = tavola(&folder, &["doctor"]);
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(
-        doctor.stdout.contains("fail  cluster: cannot connect") && doctor.stdout.contains("start the nodes"),
+        doctor.stdout.contains("fail  cluster: cannot connect")
+            && doctor.stdout.contains("start the nodes"),
         "{doctor:?}"
     );
 }
@@ -125,10 +136,15 @@ fn settings_that_cannot_be() {
 #[test]
 fn the_examples_of_the_help_reach_for_their_cluster() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("tavola.toml"), "[store]\ncontact_points = \"127.0.0.1:1\"\n").unwrap();
+    std::fs::write(
+        folder.path().join("tavola.toml"),
+        "[store]\ncontact_points = \"127.0.0.1:1\"\n",
+    )
+    .unwrap();
     for line in examples(&["store", "init"]) {
         // Nobody listens there.
-        let line = line.replace("10.0.0.1,10.0.0.2", "127.0.0.1:1").replace("127.0.0.1 ", "127.0.0.1:1 ");
+        let line =
+            line.replace("10.0.0.1,10.0.0.2", "127.0.0.1:1").replace("127.0.0.1 ", "127.0.0.1:1 ");
         let done = in_shell(folder.path(), &line, |shell| shell);
         assert!(done.code == Some(1) && done.stderr.contains("127.0.0.1:1"), "{line}: {done:?}");
     }

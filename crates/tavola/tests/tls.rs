@@ -1,4 +1,5 @@
-//! https: certificates in every form, both versions of TLS and of HTTP, renewal, bounds and shutdown.
+//! https: certificates in every form, both versions of TLS and of HTTP, renewal, bounds and
+//! shutdown.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +38,11 @@ struct SecureServer {
 impl SecureServer {
     fn start() -> Self {
         Self::start_with(|command, files| {
-            command.arg("--tls-cert").arg(files.path("cert.pem")).arg("--tls-key").arg(files.path("key.pem"));
+            command
+                .arg("--tls-cert")
+                .arg(files.path("cert.pem"))
+                .arg("--tls-key")
+                .arg(files.path("key.pem"));
         })
     }
 
@@ -62,7 +67,8 @@ impl SecureServer {
     }
 
     async fn wait_for_log(&self, words: &str, times: usize) {
-        eventually(words, async || (self.log().matches(words).count() >= times).then_some(())).await;
+        eventually(words, async || (self.log().matches(words).count() >= times).then_some(()))
+            .await;
     }
 
     async fn wait_for_requests_in_flight(&self, count: usize) {
@@ -79,7 +85,10 @@ impl SecureServer {
 fn plain_get(authority: &str, path: &str) -> String {
     let mut stream = connect(authority);
     stream
-        .write_all(format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n").as_bytes())
+        .write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )
         .unwrap();
     read_to_close(&mut stream)
 }
@@ -116,7 +125,8 @@ async fn use_tables(client: &SecureClient) {
     let operations = (1..=3).map(|number| insert(&format!("p/{number}"), number)).collect();
     let transaction = EntityGroupTransaction::new(operations).unwrap();
     client.ask(&TableRequest::Transaction(name("used"), transaction)).await;
-    let answer = client.ask(&TableRequest::QueryEntities(name("used"), EntityQuery::default())).await;
+    let answer =
+        client.ask(&TableRequest::QueryEntities(name("used"), EntityQuery::default())).await;
     let Decoded::Entities(entities, None) = answer else { panic!("{answer:?}") };
     assert_eq!(entities.len(), 4);
     client.ask(&TableRequest::DeleteTable(name("used"))).await;
@@ -126,7 +136,9 @@ async fn use_tables(client: &SecureClient) {
 async fn every_version_of_tls_and_http() {
     let server = SecureServer::start();
     for tls in [&TLS12, &TLS13] {
-        for (alpn, is_h2) in [(&["h2"][..], true), (&["http/1.1"], false), (&["h2", "http/1.1"], true), (&[], false)] {
+        for (alpn, is_h2) in
+            [(&["h2"][..], true), (&["http/1.1"], false), (&["h2", "http/1.1"], true), (&[], false)]
+        {
             let config = server.files.trust(&[tls], alpn);
             let client = SecureClient::connect(&server.server.table, &config).await.unwrap();
             assert_eq!((client.version, client.is_h2()), (tls.version, is_h2), "{alpn:?}");
@@ -144,10 +156,14 @@ async fn urls_in_answers_say_https() {
     let server = SecureServer::start();
     let client = server.connect().await;
     client.ask(&TableRequest::CreateTable(name("table"))).await;
-    let query = client.signed(&TableRequest::QueryEntities(name("table"), EntityQuery::default()), MetadataLevel::Full);
+    let query = client.signed(
+        &TableRequest::QueryEntities(name("table"), EntityQuery::default()),
+        MetadataLevel::Full,
+    );
     let response = client.send(query.map(whole)).await.unwrap();
     let body = String::from_utf8(response.body().to_vec()).unwrap();
-    let base = format!("\"odata.metadata\":\"https://{}/{ACCOUNT}/$metadata#table\"", server.server.table);
+    let base =
+        format!("\"odata.metadata\":\"https://{}/{ACCOUNT}/$metadata#table\"", server.server.table);
     assert!(body.contains(&base), "{body}");
 }
 
@@ -172,7 +188,8 @@ fn only_a_trusted_proxy_says_the_scheme() {
 #[tokio::test]
 async fn pfx_of_today_and_of_old() {
     const PASSWORD: &str = "topsecretpassword";
-    let export = ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-certfile", "ca.pem"];
+    let export =
+        ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-certfile", "ca.pem"];
     let old = ["-certpbe", "PBE-SHA1-3DES", "-keypbe", "PBE-SHA1-3DES", "-macalg", "sha1"];
     for (kind, more) in [("today", &[][..]), ("old", &old[..]), ("legacy", &["-legacy"])] {
         let folder = tempfile::tempdir().unwrap();
@@ -201,12 +218,14 @@ async fn a_hundred_requests_at_a_time_on_one_connection() {
     let server = SecureServer::start();
     let client = server.connect().await;
     client.ask(&TableRequest::CreateTable(name("table"))).await;
-    let begun: Vec<_> = (0..100).map(|row| client.begin(&write_request("table", &format!("p/{row:03}")))).collect();
+    let begun: Vec<_> =
+        (0..100).map(|row| client.begin(&write_request("table", &format!("p/{row:03}")))).collect();
     server.wait_for_requests_in_flight(100).await;
     for request in begun {
         assert_eq!(request.finish().await.status(), StatusCode::NO_CONTENT);
     }
-    let answer = client.ask(&TableRequest::QueryEntities(name("table"), EntityQuery::default())).await;
+    let answer =
+        client.ask(&TableRequest::QueryEntities(name("table"), EntityQuery::default())).await;
     let Decoded::Entities(entities, None) = answer else { panic!("{answer:?}") };
     assert_eq!(entities.len(), 100);
 }
@@ -238,7 +257,8 @@ async fn answers_without_a_body_have_none() {
 async fn two_hosts_are_refused_over_http2_too() {
     let server = SecureServer::start();
     let client = server.connect().await;
-    let (own, uri) = (&server.server.table, format!("https://{}/{ACCOUNT}/Tables", server.server.table));
+    let (own, uri) =
+        (&server.server.table, format!("https://{}/{ACCOUNT}/Tables", server.server.table));
     for (hosts, expected) in [
         (&[][..], StatusCode::UNAUTHORIZED),
         (&[own.as_str()], StatusCode::UNAUTHORIZED),
@@ -250,7 +270,11 @@ async fn two_hosts_are_refused_over_http2_too() {
             request = request.header("host", *host);
         }
         let response = client.send(request.body(whole(Bytes::new())).unwrap()).await.unwrap();
-        assert_eq!((response.version(), response.status()), (Version::HTTP_2, expected), "{hosts:?}");
+        assert_eq!(
+            (response.version(), response.status()),
+            (Version::HTTP_2, expected),
+            "{hosts:?}"
+        );
     }
 }
 
@@ -277,7 +301,10 @@ impl Traffic {
 
     async fn wait_for_more(&self) {
         let before = self.answered.load(Ordering::Relaxed);
-        eventually("more answers", async || (self.answered.load(Ordering::Relaxed) > before + 3).then_some(())).await;
+        eventually("more answers", async || {
+            (self.answered.load(Ordering::Relaxed) > before + 3).then_some(())
+        })
+        .await;
     }
 
     async fn stop(self) {
@@ -297,8 +324,9 @@ async fn a_new_certificate_is_taken_up_while_requests_are_in_flight() {
     let renewed = Files::make(&server.files.folder);
     assert_ne!(old.certificate, renewed.certificate());
     let trust = renewed.trust_h2();
-    let new =
-        eventually("the new certificate", async || SecureClient::connect(&server.server.table, &trust).await.ok());
+    let new = eventually("the new certificate", async || {
+        SecureClient::connect(&server.server.table, &trust).await.ok()
+    });
     let new = new.await;
     assert_eq!(new.certificate, renewed.certificate());
     new.ask(&TableRequest::CreateTable(name("other"))).await;
@@ -334,7 +362,10 @@ async fn a_broken_file_keeps_the_old_certificate_and_is_logged() {
     assert!(server.admin("/metrics").starts_with("HTTP/1.1 200"));
     let renewed = Files::make(&server.files.folder);
     let trust = renewed.trust_h2();
-    eventually("the repaired file", async || SecureClient::connect(&server.server.table, &trust).await.ok()).await;
+    eventually("the repaired file", async || {
+        SecureClient::connect(&server.server.table, &trust).await.ok()
+    })
+    .await;
 }
 
 #[test]
@@ -342,9 +373,11 @@ fn a_certificate_that_cannot_be_used_is_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let files = Files::make(folder.path());
     let other = Files::make(&folder.path().join("other"));
-    let export = ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:right"];
+    let export =
+        ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:right"];
     assert!(openssl(&[&export[..], &["-out", "both.pfx"]].concat(), &files.folder));
-    std::fs::write(files.path("cut.pfx"), &std::fs::read(files.path("both.pfx")).unwrap()[..300]).unwrap();
+    std::fs::write(files.path("cut.pfx"), &std::fs::read(files.path("both.pfx")).unwrap()[..300])
+        .unwrap();
     let at = |name: &str| files.path(name).display().to_string();
     let (cert, key, pfx, cut) = (at("cert.pem"), at("key.pem"), at("both.pfx"), at("cut.pfx"));
     let (missing, other_key) = (at("missing.pem"), other.path("key.pem").display().to_string());
@@ -354,21 +387,35 @@ fn a_certificate_that_cannot_be_used_is_exit_code_2() {
         (&key, Some(&key), None, format!("{key} holds no usable certificate")),
         (&cert, Some(&cert), None, format!("{cert} holds no usable private key")),
         (&cert, None, None, format!("{cert} holds no usable private key: set tls.key")),
-        (&cert, Some(&other_key), None, format!("key in {other_key} does not belong to the certificate in {cert}")),
+        (
+            &cert,
+            Some(&other_key),
+            None,
+            format!("key in {other_key} does not belong to the certificate in {cert}"),
+        ),
         (&pfx, None, None, format!("wrong password for {pfx}")),
         (&pfx, None, Some("wrong-secret"), format!("wrong password for {pfx}")),
         (&cut, None, Some("right"), format!("{cut} is not a PFX file that can be read")),
         (&pfx, Some(&key), Some("right"), "leave tls.key out".to_owned()),
     ] {
-        for arguments in [&["serve", "--store", "memory", "--table-port", "0"][..], &["config", "check"]] {
+        for arguments in
+            [&["serve", "--store", "memory", "--table-port", "0"][..], &["config", "check"]]
+        {
             let mut command = tavola();
             command.args(arguments).args(["--tls-cert", cert]);
             command.args(key.iter().flat_map(|key| ["--tls-key", key]));
             command.envs(password.map(|password| ("TAVOLA_TLS__PASSWORD", password)));
             let output = command.output().unwrap();
             let stderr = String::from_utf8(output.stderr).unwrap();
-            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{words}: {stderr}");
-            assert!(stderr.contains(&words) && !stderr.contains("wrong-secret"), "{words}: {stderr}");
+            assert_eq!(
+                (output.status.code(), output.stdout.len()),
+                (Some(2), 0),
+                "{words}: {stderr}"
+            );
+            assert!(
+                stderr.contains(&words) && !stderr.contains("wrong-secret"),
+                "{words}: {stderr}"
+            );
         }
     }
 }
@@ -390,7 +437,9 @@ fn plain_http_on_the_secure_port_is_told_so() {
     let log = server.log();
     let unasked = log.lines().filter(|line| !line.contains("DEBUG")).count();
     assert!(!log.contains("WARN") && !log.contains("ERROR") && unasked <= 2, "{log}");
-    tokio::runtime::Runtime::new().unwrap().block_on(async { use_tables(&server.connect().await).await });
+    tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(async { use_tables(&server.connect().await).await });
 }
 
 #[test]
@@ -398,7 +447,9 @@ fn the_plain_port_speaks_http1_only() {
     let folder = tempfile::tempdir().unwrap();
     let server = RunningServer::start(folder.path());
     let mut stream = connect(&server.table);
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").unwrap();
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        .unwrap();
     assert!(!read_to_close(&mut stream).contains("200"));
 }
 
@@ -407,7 +458,11 @@ fn the_plain_port_speaks_http1_only() {
 async fn slow_handshakes_and_idle_connections_are_closed() {
     let server = SecureServer::start_with(|command, files| {
         command.env("TAVOLA_LIMITS__HEADER_SECONDS", "1");
-        command.arg("--tls-cert").arg(files.path("cert.pem")).arg("--tls-key").arg(files.path("key.pem"));
+        command
+            .arg("--tls-cert")
+            .arg(files.path("cert.pem"))
+            .arg("--tls-key")
+            .arg(files.path("key.pem"));
     });
     for beginning in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01\x00"] {
         let mut stream = connect(&server.server.table);
@@ -418,7 +473,10 @@ async fn slow_handshakes_and_idle_connections_are_closed() {
         let config = server.files.trust(BOTH_TLS, alpn);
         let client = SecureClient::connect(&server.server.table, &config).await.unwrap();
         use_tables(&client).await;
-        eventually("the idle connection is closed", async || client.is_closed().await.then_some(())).await;
+        eventually("the idle connection is closed", async || {
+            client.is_closed().await.then_some(())
+        })
+        .await;
     }
 }
 
@@ -426,7 +484,11 @@ async fn slow_handshakes_and_idle_connections_are_closed() {
 async fn beyond_the_connections_the_answer_is_server_busy() {
     let server = SecureServer::start_with(|command, files| {
         command.env("TAVOLA_LIMITS__CONNECTIONS", "1");
-        command.arg("--tls-cert").arg(files.path("cert.pem")).arg("--tls-key").arg(files.path("key.pem"));
+        command
+            .arg("--tls-cert")
+            .arg(files.path("cert.pem"))
+            .arg("--tls-key")
+            .arg(files.path("key.pem"));
     });
     let first = server.connect().await;
     use_tables(&first).await;
@@ -445,7 +507,11 @@ async fn stopping_lets_an_open_request_finish() {
         // So long that the server ends because all is done, or not at all.
         let server = SecureServer::start_with(|command, files| {
             command.env("TAVOLA_LIMITS__DRAIN_SECONDS", "3600");
-            command.arg("--tls-cert").arg(files.path("cert.pem")).arg("--tls-key").arg(files.path("key.pem"));
+            command
+                .arg("--tls-cert")
+                .arg(files.path("cert.pem"))
+                .arg("--tls-key")
+                .arg(files.path("key.pem"));
         });
         let config = server.files.trust(BOTH_TLS, alpn);
         let client = SecureClient::connect(&server.server.table, &config).await.unwrap();
@@ -463,7 +529,8 @@ async fn stopping_lets_an_open_request_finish() {
         let SecureServer { server, log, _folder, .. } = server;
         assert!(server.terminate().success());
         assert!(std::fs::read_to_string(log).unwrap().contains("\"stopped\""));
-        eventually("the idle connection is closed", async || idle.is_closed().await.then_some(())).await;
+        eventually("the idle connection is closed", async || idle.is_closed().await.then_some(()))
+            .await;
     }
 }
 
@@ -486,14 +553,20 @@ fn start_up_lines_say_https() {
 async fn the_flags_of_azurite() {
     let folder = tempfile::tempdir().unwrap();
     let files = Files::make(folder.path());
-    let export =
-        ["pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:p", "-out", "both.pfx"];
+    let export = [
+        "pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:p", "-out",
+        "both.pfx",
+    ];
     assert!(openssl(&export, folder.path()));
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tavola"), folder.path().join("azurite")).unwrap();
-    for flags in [&["--cert", "cert.pem", "--key", "key.pem"][..], &["--cert", "both.pfx", "--pwd", "p"]] {
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tavola"), folder.path().join("azurite"))
+        .unwrap();
+    for flags in
+        [&["--cert", "cert.pem", "--key", "key.pem"][..], &["--cert", "both.pfx", "--pwd", "p"]]
+    {
         let mut command = Command::new(folder.path().join("azurite"));
         command.args(["--tablePort", "0", "--silent", "--inMemoryPersistence"]).args(flags);
-        let server = RunningServer::spawn(command.current_dir(folder.path()).env_remove("AZURITE_ACCOUNTS"));
+        let server =
+            RunningServer::spawn(command.current_dir(folder.path()).env_remove("AZURITE_ACCOUNTS"));
         let expected = ["starting", "successfully listening"]
             .map(|state| format!("Azurite Table service is {state} at https://{}", server.table));
         assert_eq!(server.start_up, expected);

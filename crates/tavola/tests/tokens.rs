@@ -49,7 +49,13 @@ impl World {
         token
     }
 
-    async fn ask(&self, token: &str, method: Method, path: &str, body: &'static str) -> Response<Bytes> {
+    async fn ask(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: &'static str,
+    ) -> Response<Bytes> {
         ask(&self.client, &self.server, token, "2020-12-06", method, path, body).await
     }
 
@@ -73,7 +79,12 @@ fn configuration(issuer: &str) -> String {
 }
 
 fn certificate(files: &Files) -> [std::ffi::OsString; 4] {
-    ["--tls-cert".into(), files.path("cert.pem").into(), "--tls-key".into(), files.path("key.pem").into()]
+    [
+        "--tls-cert".into(),
+        files.path("cert.pem").into(),
+        "--tls-key".into(),
+        files.path("key.pem").into(),
+    ]
 }
 
 async fn ask(
@@ -111,15 +122,26 @@ const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r","v":1}"#;
 async fn the_audit_log_names_the_bearer() {
     let world = World::new().await;
     let writer = world.token(json!({"roles": ["Writer"], "sub": "jane"}));
-    assert_eq!(world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"mine"}"#).await, "201");
+    assert_eq!(
+        world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"mine"}"#).await,
+        "201"
+    );
     let forged = format!("{}AAAA", &writer[..writer.len() - 4]);
-    assert_eq!(world.ask(&forged, Method::GET, "/Tables", "").await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        world.ask(&forged, Method::GET, "/Tables", "").await.status(),
+        StatusCode::UNAUTHORIZED
+    );
     let audit = || std::fs::read_to_string(world.folder.path().join("audit.json")).unwrap();
-    client::eventually("both are in the log", async || (audit().matches("\"credential\"").count() == 2).then_some(()))
-        .await;
-    let lines: Vec<Value> = audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    client::eventually("both are in the log", async || {
+        (audit().matches("\"credential\"").count() == 2).then_some(())
+    })
+    .await;
+    let lines: Vec<Value> =
+        audit().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let lines: Vec<Value> = lines.into_iter().filter(|line| line["event"] == "request").collect();
-    let who = |line: &Value| ["credential", "issuer", "subject", "authenticated"].map(|name| line[name].clone());
+    let who = |line: &Value| {
+        ["credential", "issuer", "subject", "authenticated"].map(|name| line[name].clone())
+    };
     assert_eq!(json!(who(&lines[0])), json!(["token", world.issuer.url(), "jane", true]));
     assert_eq!(json!(who(&lines[1])), json!(["token", null, null, false]));
     assert_eq!(lines[1]["reason"], "signature");
@@ -130,8 +152,14 @@ async fn the_audit_log_names_the_bearer() {
 async fn roles_decide() {
     let world = World::new().await;
     let writer = world.token(json!({"roles": ["Writer"]}));
-    assert_eq!(world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"mine"}"#).await, "201");
-    assert_eq!(world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"yours"}"#).await, "201");
+    assert_eq!(
+        world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"mine"}"#).await,
+        "201"
+    );
+    assert_eq!(
+        world.verdict(&writer, Method::POST, "/Tables", r#"{"TableName":"yours"}"#).await,
+        "201"
+    );
     assert_eq!(world.verdict(&writer, Method::POST, "/mine", ENTITY).await, "201");
     assert_eq!(world.verdict(&writer, Method::POST, "/yours", ENTITY).await, "201");
     let point = "(PartitionKey='p',RowKey='r')";
@@ -143,7 +171,14 @@ async fn roles_decide() {
         (json!({"roles": ["Writer"]}), "200", "200", "204", "204", "200"),
         (json!({"roles": ["OneTable"]}), "200", mismatch, "204", mismatch, mismatch),
         (json!({"roles": ["OneTable", "Reader"]}), "200", "200", "204", mismatch, "200"),
-        (json!({"roles": ["Elsewhere", "Unknown"]}), mismatch, mismatch, mismatch, mismatch, mismatch),
+        (
+            json!({"roles": ["Elsewhere", "Unknown"]}),
+            mismatch,
+            mismatch,
+            mismatch,
+            mismatch,
+            mismatch,
+        ),
         (json!({}), mismatch, mismatch, mismatch, mismatch, mismatch),
     ] {
         let token = world.token(claims.clone());
@@ -153,7 +188,11 @@ async fn roles_decide() {
         assert_eq!(world.verdict(&token, Method::PUT, &yours, "{}").await, write_yours, "{claims}");
         assert_eq!(world.verdict(&token, Method::GET, "/Tables", "").await, list, "{claims}");
         // Statement 59: for tokens there are no access policies.
-        assert_eq!(world.verdict(&token, Method::GET, "/mine?comp=acl", "").await, "404 ResourceNotFound", "{claims}");
+        assert_eq!(
+            world.verdict(&token, Method::GET, "/mine?comp=acl", "").await,
+            "404 ResourceNotFound",
+            "{claims}"
+        );
     }
 }
 
@@ -190,7 +229,10 @@ async fn tokens_that_do_not_hold_get_the_challenge() {
     for (token, what) in [
         (stranger.token(&json!({"roles": ["Writer"]})), "another issuer"),
         (stranger.token(&json!({"roles": ["Writer"], "iss": world.issuer.url()})), "another's key"),
-        (world.token(json!({"roles": ["Writer"], "aud": "https://graph.example"})), "another audience"),
+        (
+            world.token(json!({"roles": ["Writer"], "aud": "https://graph.example"})),
+            "another audience",
+        ),
         (world.token(json!({"roles": ["Writer"], "exp": 1_000_000_000})), "expired"),
         (world.token(json!({"roles": ["Writer"], "nbf": 4_000_000_000_u64})), "not yet valid"),
         (unsigned, "alg none"),
@@ -201,10 +243,11 @@ async fn tokens_that_do_not_hold_get_the_challenge() {
     ] {
         let response = world.ask(&token, Method::GET, "/Tables", "").await;
         assert_eq!(verdict(&response), "401 InvalidAuthenticationInfo", "{what}");
-        let challenge =
-            "Bearer authorization_uri=https://login.example/authorize resource_id=https://storage.azure.com";
+        let challenge = "Bearer authorization_uri=https://login.example/authorize resource_id=https://storage.azure.com";
         assert_eq!(response.headers()["www-authenticate"], challenge, "{what}");
-        let old = ask(&world.client, &world.server, &token, "2019-02-02", Method::GET, "/Tables", "").await;
+        let old =
+            ask(&world.client, &world.server, &token, "2019-02-02", Method::GET, "/Tables", "")
+                .await;
         assert_eq!(verdict(&old), "403 AuthenticationFailed", "{what}");
         assert!(!old.headers().contains_key("www-authenticate"), "{what}");
         let text = String::from_utf8_lossy(old.body()).into_owned();
@@ -220,9 +263,12 @@ async fn a_token_over_plain_http_is_refused() {
     let config = folder.path().join("tavola.toml");
     std::fs::write(&config, configuration(issuer.url())).unwrap();
     let start = |proxies: &str| {
-        RunningServer::start_with(&folder.path().join(format!("data{}", proxies.len())), |command| {
-            command.arg("--config").arg(&config).env("TAVOLA_SERVER__TRUSTED_PROXIES", proxies)
-        })
+        RunningServer::start_with(
+            &folder.path().join(format!("data{}", proxies.len())),
+            |command| {
+                command.arg("--config").arg(&config).env("TAVOLA_SERVER__TRUSTED_PROXIES", proxies)
+            },
+        )
     };
     let token = issuer.token(&json!({"roles": ["Reader"]}));
     record::secret(&token);
@@ -237,20 +283,32 @@ async fn a_token_over_plain_http_is_refused() {
         tokio::task::spawn_blocking(asked).await.unwrap()
     };
     assert_eq!(status(&start("")).await, StatusCode::FORBIDDEN, "anybody can write the header");
-    assert_eq!(status(&start("127.0.0.1")).await, StatusCode::OK, "a proxy that is named is believed");
+    assert_eq!(
+        status(&start("127.0.0.1")).await,
+        StatusCode::OK,
+        "a proxy that is named is believed"
+    );
 }
 
 #[tokio::test]
 async fn administrators_may_use_the_admin_port() {
     let world = World::new().await;
     let accounts = world.folder.path().join("accounts");
-    let added = tavola().args(["account", "add", "shop", "--accounts-folder"]).arg(&accounts).output().unwrap();
+    let added = tavola()
+        .args(["account", "add", "shop", "--accounts-folder"])
+        .arg(&accounts)
+        .output()
+        .unwrap();
     assert!(added.status.success(), "{added:?}");
-    let (admin, writer) = (world.token(json!({"roles": "Admin"})), world.token(json!({"roles": "Writer"})));
+    let (admin, writer) =
+        (world.token(json!({"roles": "Admin"})), world.token(json!({"roles": "Writer"})));
     assert_eq!(post_blocking(&world, &writer, "/reload").await, StatusCode::UNAUTHORIZED);
     assert_eq!(post_blocking(&world, &admin, "/reload").await, StatusCode::OK);
     assert_eq!(post_blocking(&world, &admin, "/accounts/shop/rotate?key=1").await, StatusCode::OK);
-    assert_eq!(post_blocking(&world, &writer, "/accounts/shop/rotate?key=1").await, StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        post_blocking(&world, &writer, "/accounts/shop/rotate?key=1").await,
+        StatusCode::UNAUTHORIZED
+    );
 }
 
 /// The issuer runs on this thread too, so the blocking client must not.
@@ -258,12 +316,17 @@ async fn post_blocking(world: &World, token: &str, path: &str) -> StatusCode {
     let (admin, token, path) = (world.server.admin.clone(), token.to_owned(), path.to_owned());
     let asked = tokio::task::spawn_blocking(move || {
         let request = Request::post(path).header("authorization", format!("Bearer {token}"));
-        Client::connect(&admin).unwrap().exchange(&request.body(Bytes::new()).unwrap()).unwrap().status()
+        Client::connect(&admin)
+            .unwrap()
+            .exchange(&request.body(Bytes::new()).unwrap())
+            .unwrap()
+            .status()
     });
     asked.await.unwrap()
 }
 
-/// `--oauth basic`, as Azurite means it: claims count, signatures do not; in this personality alone.
+/// `--oauth basic`, as Azurite means it: claims count, signatures do not; in this personality
+/// alone.
 #[tokio::test]
 async fn azurite_takes_tokens_by_their_claims() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,11 +343,22 @@ async fn azurite_takes_tokens_by_their_claims() {
     other["aud"] = json!("https://graph.example");
     let mut past = good.clone();
     past["exp"] = json!(1_000_000_000);
-    for (claims, expected) in
-        [(good, "201"), (other, "401 InvalidAuthenticationInfo"), (past, "401 InvalidAuthenticationInfo")]
-    {
+    for (claims, expected) in [
+        (good, "201"),
+        (other, "401 InvalidAuthenticationInfo"),
+        (past, "401 InvalidAuthenticationInfo"),
+    ] {
         let body = r#"{"TableName":"table"}"#;
-        let response = ask(&client, &server, &token(claims.clone()), "2020-12-06", Method::POST, "/Tables", body).await;
+        let response = ask(
+            &client,
+            &server,
+            &token(claims.clone()),
+            "2020-12-06",
+            Method::POST,
+            "/Tables",
+            body,
+        )
+        .await;
         assert_eq!(verdict(&response), expected, "{claims}");
     }
 }

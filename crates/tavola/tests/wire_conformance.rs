@@ -28,8 +28,12 @@ fn main() -> ExitCode {
     let endpoint = Arc::new(endpoint);
     let private = Endpoint::new(&format!("http://{}/{PRIVATE}", server.table), PRIVATE, KEY2);
     let private = Arc::new(private.expect("the other account of that server"));
-    let about_origins = |case: &Case| case.statements.iter().any(|statement| ORIGINS.contains(statement));
-    let again = cases().into_iter().filter(about_origins).map(|case| trial(case, &private).with_kind(PRIVATE));
+    let about_origins =
+        |case: &Case| case.statements.iter().any(|statement| ORIGINS.contains(statement));
+    let again = cases()
+        .into_iter()
+        .filter(about_origins)
+        .map(|case| trial(case, &private).with_kind(PRIVATE));
     let trials = cases().into_iter().map(|case| trial(case, &endpoint)).chain(again).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

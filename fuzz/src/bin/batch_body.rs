@@ -1,5 +1,5 @@
-//! A `$batch`: the first line is its content type, the rest its body. The same bytes as a batch's answer must not hurt a
-//! client.
+//! A `$batch`: the first line is its content type, the rest its body. The same bytes as a batch's
+//! answer must not hurt a client.
 
 #![no_main]
 
@@ -15,7 +15,8 @@ fuzz_target!(|data: &[u8]| {
     let body = body.get(1..).unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return };
     let _ = decode_batch_response(line, &Bytes::copy_from_slice(body));
-    // The reader alone: all that it refuses is refused in the same words, which would only cost time.
+    // The reader alone: all that it refuses is refused in the same words, which would only cost
+    // time.
     if read_batch(line, &Bytes::copy_from_slice(body)).is_err() {
         return;
     }

@@ -29,25 +29,34 @@ fn check_token_of(text: &str) {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"%&+=#?/".contains(&byte);
     assert!(token.bytes().all(plain), "{token} needs escaping");
     assert_eq!(decode(&token).as_deref(), Some(text));
-    // A token that lost its end is none, rather than another key. Four characters are three whole bytes.
+    // A token that lost its end is none, rather than another key. Four characters are three whole
+    // bytes.
     for cut in 1..=4 {
         let cut = &token[..token.len() - cut];
         assert!(decode(cut).is_none(), "{cut}");
     }
 }
 
-/// What is taken for a token is what we write for its text; only the length may be spelled otherwise.
+/// What is taken for a token is what we write for its text; only the length may be spelled
+/// otherwise.
 fn check_foreign(token: &str) {
     let Some(text) = decode(token) else { return };
     let written = encode(&text);
-    assert_eq!(token.rsplit_once('!').map(|(_, end)| end), written.rsplit_once('!').map(|(_, end)| end));
+    assert_eq!(
+        token.rsplit_once('!').map(|(_, end)| end),
+        written.rsplit_once('!').map(|(_, end)| end)
+    );
 }
 
-/// The keys' own tokens go on from these keys, if they are keys; the texts as tokens do whatever they do.
+/// The keys' own tokens go on from these keys, if they are keys; the texts as tokens do whatever
+/// they do.
 fn check_page(first: &str, second: &str) {
-    let key = PartitionKey::new(first).and_then(|first| Ok(EntityKey::new(first, RowKey::new(second)?)));
+    let key =
+        PartitionKey::new(first).and_then(|first| Ok(EntityKey::new(first, RowKey::new(second)?)));
     let from = asked_to_go_on(&encode(first), &encode(second)).flatten();
-    let expected = key.ok().map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
+    let expected = key
+        .ok()
+        .map(|key| Continuation { partition_key: key.partition_key, row_key: Some(key.row_key) });
     assert_eq!(from, expected);
     if decode(first).is_some() {
         asked_to_go_on(first, second);
@@ -57,7 +66,8 @@ fn check_page(first: &str, second: &str) {
 /// Where a query with these tokens goes on; `None` if it is refused.
 fn asked_to_go_on(partition: &str, row: &str) -> Option<Option<Continuation>> {
     let escaped = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let target = format!("/Tab()?NextPartitionKey={}&NextRowKey={}", escaped(partition), escaped(row));
+    let target =
+        format!("/Tab()?NextPartitionKey={}&NextRowKey={}", escaped(partition), escaped(row));
     match check_request(request(Method::GET, &target, JSON, b""))? {
         TableRequest::QueryEntities(_, query) => Some(query.from),
         other => panic!("{other:?} instead of a query"),

@@ -17,7 +17,9 @@ fuzz_target!(|data: &[u8]| {
     let _ = (decode_entity(data), decode_entity_set(data));
     // The reader alone: whole requests that are refused would only cost time.
     if let Err(BodyError::Malformed(detail) | BodyError::InvalidKey(detail)) = read_entity(data) {
-        let breaks_a_line = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
+        let breaks_a_line = |character: char| {
+            character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+        };
         assert!(detail.len() < 1024 && !detail.contains(breaks_a_line), "{detail:?}");
         return;
     }
@@ -26,13 +28,18 @@ fuzz_target!(|data: &[u8]| {
         check_request(request(Method::POST, "/Tab", JSON, data))
     {
         let key = EntityKey::new(partition_key, new.row_key().clone());
-        check_answer(&Entity { key, timestamp: Timestamp::MIN, properties: new.properties().clone() });
+        check_answer(&Entity {
+            key,
+            timestamp: Timestamp::MIN,
+            properties: new.properties().clone(),
+        });
     }
 });
 
 /// What the service writes of a stored entity, a client reads as that entity.
 fn check_answer(stored: &Entity) {
-    let links = Links { base: "http://127.0.0.1:10002/devstoreaccount1", account: ACCOUNT, table: "Tab" };
+    let links =
+        Links { base: "http://127.0.0.1:10002/devstoreaccount1", account: ACCOUNT, table: "Tab" };
     for level in [MetadataLevel::Minimal, MetadataLevel::Full] {
         let mut answer = Vec::new();
         write_entity(&mut answer, stored, level, &Select::All, &links);

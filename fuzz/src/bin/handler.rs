@@ -1,9 +1,12 @@
-//! Requests in a row against the whole handler on a store in memory: answers are well formed and never blame the server,
-//! nobody gets in without the key, and what the server holds is what a plain model of it holds.
+//! Requests in a row against the whole handler on a store in memory: answers are well formed and
+//! never blame the server, nobody gets in without the key, and what the server holds is what a
+//! plain model of it holds.
 //!
-//! Requests are as HTTP/1.1 writes them, with a line `===` between two. `{etag}` stands for the tag of what was written
-//! last, and `{token:TEXT}` for the continuation token of any text, legal as a key or not. A request is signed with the account's key, unless it brings credentials of its own, which nobody signed; its
-//! header `sas` has the fields of a signature for a table, which is then made with the key.
+//! Requests are as HTTP/1.1 writes them, with a line `===` between two. `{etag}` stands for the tag
+//! of what was written last, and `{token:TEXT}` for the continuation token of any text, legal as a
+//! key or not. A request is signed with the account's key, unless it brings credentials of its own,
+//! which nobody signed; its header `sas` has the fields of a signature for a table, which is then
+//! made with the key.
 
 #![no_main]
 
@@ -12,7 +15,9 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use libfuzzer_sys::fuzz_target;
 use tavola_core::{EntityKey, EntityOperation, PartitionKey, Precondition, RowKey, TableRequest};
-use tavola_fuzz::{Model, Server, account_key, account_name, check_answer, led_to_account, read_request, sign};
+use tavola_fuzz::{
+    Model, Server, account_key, account_name, check_answer, led_to_account, read_request, sign,
+};
 use tavola_protocol::auth::TableSas;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::{continuation, decode_reply, parse_request};
@@ -46,12 +51,14 @@ fn split<'a>(mut data: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// Forges what a mutation would not hit on: a well-formed token, of a text that need not be a key or a name.
+/// Forges what a mutation would not hit on: a well-formed token, of a text that need not be a key
+/// or a name.
 fn with_tokens(text: &[u8]) -> Vec<u8> {
     let pieces = split(text, TOKEN);
     let mut written = pieces[0].to_vec();
     for piece in &pieces[1..] {
-        let (content, rest) = piece.split_at(piece.iter().position(|byte| *byte == b'}').unwrap_or(piece.len()));
+        let (content, rest) =
+            piece.split_at(piece.iter().position(|byte| *byte == b'}').unwrap_or(piece.len()));
         written.extend(continuation::encode(&String::from_utf8_lossy(content)).into_bytes());
         written.extend(rest.strip_prefix(b"}").unwrap_or(rest));
     }
@@ -95,7 +102,12 @@ fn with_query(request: &Request<Bytes>, sas: &TableSas) -> Option<http::Uri> {
     format!("{uri}{joint}{}", sas.signed(account_name(), account_key())).parse().ok()
 }
 
-fn check_exchange(server: &Server, model: &mut Model, mut request: Request<Bytes>, address: &Address) {
+fn check_exchange(
+    server: &Server,
+    model: &mut Model,
+    mut request: Request<Bytes>,
+    address: &Address,
+) {
     let visitor = Visitor::admit(&mut request);
     let (parts, body) = request.clone().into_parts();
     let asked = parse_request(&parts, &body, address, &mut Presentation::of(&parts, Some(address)));
@@ -104,7 +116,8 @@ fn check_exchange(server: &Server, model: &mut Model, mut request: Request<Bytes
     if parts.method == Method::OPTIONS {
         return;
     }
-    let is_done = answer.status().is_success() && inner.iter().flatten().all(|part| part.status().is_success());
+    let is_done = answer.status().is_success()
+        && inner.iter().flatten().all(|part| part.status().is_success());
     let Ok(asked) = asked else {
         assert!(!is_done, "{answer:?} to a request that makes no sense");
         return;
@@ -114,26 +127,41 @@ fn check_exchange(server: &Server, model: &mut Model, mut request: Request<Bytes
     if let (Visitor::Bearer(sas), Some(done)) = (&visitor, &done) {
         check_granted(sas, model, &asked, done);
     }
-    assert!(done.is_none() || !matches!(visitor, Visitor::Stranger), "{asked:?} was done for a stranger");
-    let may_fail = !matches!(visitor, Visitor::Owner) || address.secondary || Version::of(&parts).is_err();
+    assert!(
+        done.is_none() || !matches!(visitor, Visitor::Stranger),
+        "{asked:?} was done for a stranger"
+    );
+    let may_fail =
+        !matches!(visitor, Visitor::Owner) || address.secondary || Version::of(&parts).is_err();
     model.learn(server, &asked, done.as_ref(), may_fail);
 }
 
 /// What a client reads of the answer; `None` if it says no.
-fn decoded(asked: &TableRequest, answer: Response<Bytes>, inner: Option<Vec<Response<Bytes>>>) -> Option<Decoded> {
+fn decoded(
+    asked: &TableRequest,
+    answer: Response<Bytes>,
+    inner: Option<Vec<Response<Bytes>>>,
+) -> Option<Decoded> {
     let is_query = !matches!(asked, TableRequest::Transaction(..));
     let answer = inner.filter(|_| is_query).and_then(|mut parts| parts.pop()).unwrap_or(answer);
     match decode_reply(asked, &answer) {
         Ok(decoded) => Some(decoded),
         Err(DecodeError::Service(_)) => None,
-        Err(error) => panic!("{error}: {:?} {answer:?} to {asked:?}", answer.headers().get(CONTENT_TYPE)),
+        Err(error) => {
+            panic!("{error}: {:?} {answer:?} to {asked:?}", answer.headers().get(CONTENT_TYPE))
+        }
     }
 }
 
-/// What was done for the bearer of a signature is what the signature says, letter by letter and key by key.
+/// What was done for the bearer of a signature is what the signature says, letter by letter and key
+/// by key.
 fn check_granted(sas: &TableSas, model: &Model, asked: &TableRequest, done: &Decoded) {
-    let policy = model.policies(&sas.table).iter().find(|policy| !sas.policy.is_empty() && policy.id == sas.policy);
-    let letters = policy.and_then(|policy| policy.permission.clone()).unwrap_or_default() + &sas.permissions;
+    let policy = model
+        .policies(&sas.table)
+        .iter()
+        .find(|policy| !sas.policy.is_empty() && policy.id == sas.policy);
+    let letters =
+        policy.and_then(|policy| policy.permission.clone()).unwrap_or_default() + &sas.permissions;
     let table = asked.table().map_or("", |table| table.as_str());
     assert!(table.eq_ignore_ascii_case(&sas.table), "{asked:?} with {sas:?}");
     let check_key = |partition_key: &PartitionKey, row_key: &RowKey| {
@@ -141,15 +169,23 @@ fn check_granted(sas: &TableSas, model: &Model, asked: &TableRequest, done: &Dec
         assert!(is_in_range(sas, &key), "{key:?} with {sas:?}");
     };
     let check_operation = |partition_key: &PartitionKey, operation: &EntityOperation| {
-        assert!(letters_of(operation).chars().all(|letter| letters.contains(letter)), "{operation:?} with {sas:?}");
+        assert!(
+            letters_of(operation).chars().all(|letter| letters.contains(letter)),
+            "{operation:?} with {sas:?}"
+        );
         check_key(partition_key, operation.row_key());
     };
     match asked {
         TableRequest::GetEntity(_, key) => check_key(&key.partition_key, &key.row_key),
         TableRequest::QueryEntities(..) => {}
-        TableRequest::Write(_, partition_key, operation) => check_operation(partition_key, operation),
+        TableRequest::Write(_, partition_key, operation) => {
+            check_operation(partition_key, operation)
+        }
         TableRequest::Transaction(_, group) => {
-            group.operations().iter().for_each(|operation| check_operation(group.partition_key(), operation));
+            group
+                .operations()
+                .iter()
+                .for_each(|operation| check_operation(group.partition_key(), operation));
         }
         other => panic!("{other:?} with {sas:?}"),
     }
@@ -158,8 +194,9 @@ fn check_granted(sas: &TableSas, model: &Model, asked: &TableRequest, done: &Dec
     }
     if let Decoded::Entities(entities, _) = done {
         // With `$select` an entity may come without its keys.
-        let keys =
-            entities.iter().filter_map(|entity| Some((entity.partition_key.as_ref()?, entity.row_key.as_ref()?)));
+        let keys = entities
+            .iter()
+            .filter_map(|entity| Some((entity.partition_key.as_ref()?, entity.row_key.as_ref()?)));
         keys.for_each(|(partition_key, row_key)| check_key(partition_key, row_key));
     }
 }
@@ -167,13 +204,15 @@ fn check_granted(sas: &TableSas, model: &Model, asked: &TableRequest, done: &Dec
 fn letters_of(operation: &EntityOperation) -> &'static str {
     match operation {
         EntityOperation::Insert(_) => "a",
-        EntityOperation::Replace(_, Precondition::None) | EntityOperation::Merge(_, Precondition::None) => "au",
+        EntityOperation::Replace(_, Precondition::None)
+        | EntityOperation::Merge(_, Precondition::None) => "au",
         EntityOperation::Replace(..) | EntityOperation::Merge(..) => "u",
         EntityOperation::Delete(..) => "d",
     }
 }
 
-/// The rule as the service's documentation has it: a row's bound counts in the partition of the bound only.
+/// The rule as the service's documentation has it: a row's bound counts in the partition of the
+/// bound only.
 fn is_in_range(sas: &TableSas, key: &EntityKey) -> bool {
     let partition = |text: &str| PartitionKey::new(text).expect("what is granted is a key");
     let row = |text: &str| RowKey::new(text).expect("what is granted is a key");

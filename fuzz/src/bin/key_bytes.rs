@@ -1,4 +1,5 @@
-//! Any bytes as the stored key of an entity; and any two keys, whose bytes must stand in the order of the service.
+//! Any bytes as the stored key of an entity; and any two keys, whose bytes must stand in the order
+//! of the service.
 
 #![no_main]
 
@@ -19,7 +20,8 @@ fuzz_target!(|data: &[u8]| {
         Some(EntityKey::new(partition_key, RowKey::new(lines.next()?).ok()?))
     };
     let (Some(left), Some(right)) = (key(), key()) else { return };
-    let tables = [table / 16, table % 16].map(|number| TableId::new(u64::from(number) << 60 | u64::from(number)));
+    let tables = [table / 16, table % 16]
+        .map(|number| TableId::new(u64::from(number) << 60 | u64::from(number)));
     for table in tables {
         check_decoded(table, &left);
         check_cuts(table, &left, &right);
@@ -52,14 +54,18 @@ fn check_order(tables: [TableId; 2], left: &EntityKey, right: &EntityKey) {
     let by_bytes = encode(first, left).cmp(&encode(second, right));
     let by_definition = first.number().cmp(&second.number()).then(order_by_definition(left, right));
     assert_eq!(by_bytes, by_definition, "{first:?} {left:?}, {second:?} {right:?}");
-    let is_in_partition = encode(first, right).starts_with(&encode_partition(first, &left.partition_key));
+    let is_in_partition =
+        encode(first, right).starts_with(&encode_partition(first, &left.partition_key));
     assert_eq!(is_in_partition, left.partition_key == right.partition_key);
 }
 
 /// The order of .NET's ordinal comparison, by its definition and not by our mapping.
 fn order_by_definition(left: &EntityKey, right: &EntityKey) -> Ordering {
-    let partition = left.partition_key.as_str().encode_utf16().cmp(right.partition_key.as_str().encode_utf16());
-    partition.then_with(|| left.row_key.as_str().encode_utf16().cmp(right.row_key.as_str().encode_utf16()))
+    let partition =
+        left.partition_key.as_str().encode_utf16().cmp(right.partition_key.as_str().encode_utf16());
+    partition.then_with(|| {
+        left.row_key.as_str().encode_utf16().cmp(right.row_key.as_str().encode_utf16())
+    })
 }
 
 /// A bound parts the keys as its cut does, and stays inside its table.

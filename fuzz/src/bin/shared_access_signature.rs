@@ -1,5 +1,6 @@
-//! Any query string as a shared access signature, and any fields that the account's owner signs, one per line: what is
-//! granted is what the fields say, and a signature counts for its own fields only.
+//! Any query string as a shared access signature, and any fields that the account's owner signs,
+//! one per line: what is granted is what the fields say, and a signature counts for its own fields
+//! only.
 
 #![no_main]
 
@@ -7,7 +8,9 @@ use http::Request;
 use http::request::Parts;
 use libfuzzer_sys::fuzz_target;
 use tavola_core::{AccessPolicy, DateTime, EntityKey, Grant, TableName, TableRequest};
-use tavola_fuzz::{NOW, Opened, account_key, authenticate, check_refused_in_words, led_to_account, read_request};
+use tavola_fuzz::{
+    NOW, Opened, account_key, authenticate, check_refused_in_words, led_to_account, read_request,
+};
 use tavola_protocol::Address;
 use tavola_protocol::auth::{AccountSas, TableSas};
 
@@ -18,11 +21,24 @@ fuzz_target!(|data: &[u8]| {
 
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines: Vec<&str> = text.split('\n').collect();
-    check_signed(table_fields, &lines, &address, |sas| sas.signed(&address.account, account_key()), check_table);
-    check_signed(account_fields, &lines, &address, |sas| sas.signed(&address.account, account_key()), |_, _| {});
+    check_signed(
+        table_fields,
+        &lines,
+        &address,
+        |sas| sas.signed(&address.account, account_key()),
+        check_table,
+    );
+    check_signed(
+        account_fields,
+        &lines,
+        &address,
+        |sas| sas.signed(&address.account, account_key()),
+        |_, _| {},
+    );
 });
 
-/// Signs the fields of the first lines, then asks with the same signature for fields of which one is another line's.
+/// Signs the fields of the first lines, then asks with the same signature for fields of which one
+/// is another line's.
 fn check_signed<S: Clone + Default + PartialEq + std::fmt::Debug>(
     fields: fn(&mut S) -> Vec<&mut String>,
     lines: &[&str],
@@ -97,7 +113,12 @@ fn check_table(sas: &TableSas, opened: Opened) {
             check_grant(sas, &grant);
         }
         Opened::ByPolicy(signature) => {
-            let policy = AccessPolicy { id: sas.policy.clone(), start: None, expiry: None, permission: None };
+            let policy = AccessPolicy {
+                id: sas.policy.clone(),
+                start: None,
+                expiry: None,
+                permission: None,
+            };
             // The policy says nothing, so all that it grants is in the signature.
             if let Ok(grant) = signature.with_policies(&[policy]) {
                 check_grant(sas, &grant);
@@ -109,7 +130,10 @@ fn check_table(sas: &TableSas, opened: Opened) {
 fn check_grant(sas: &TableSas, grant: &Grant) {
     let now = DateTime::from_unix(NOW);
     let time = |text: &str| DateTime::parse(text).expect("what is granted has times");
-    assert!(now < time(&sas.expiry) && (sas.start.is_empty() || time(&sas.start) <= now), "{sas:?}");
+    assert!(
+        now < time(&sas.expiry) && (sas.start.is_empty() || time(&sas.start) <= now),
+        "{sas:?}"
+    );
     assert!(matches!(sas.protocol.as_str(), "" | "https" | "https,http"), "{sas:?}");
     let reads = |table: &str| {
         let table = TableName::parse(table).expect("what is granted is a table");

@@ -10,7 +10,8 @@ use tavola_protocol::xml::{read_policies, read_service_properties};
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 fuzz_target!(|data: &[u8]| {
-    // The readers first and alone: all that they refuse is refused in the same words, which would only cost time.
+    // The readers first and alone: all that they refuse is refused in the same words, which would
+    // only cost time.
     if read_policies(data).is_ok() {
         check_request(request(Method::PUT, "/Tab?comp=acl", XML, data));
     }

@@ -13,7 +13,8 @@ use super::input;
 use crate::counted::Run;
 use crate::failure::{Result, refused};
 
-/// A range of rows in one partition, with three conditions that each of its rows must be asked about.
+/// A range of rows in one partition, with three conditions that each of its rows must be asked
+/// about.
 const FILTER: &str = "PartitionKey eq 'p000001' and RowKey ge 'r000001000' and RowKey lt 'r000002000' and Count gt 100000 \
                       and Active eq true and (Price lt 20.5 or Text eq 'none')";
 
@@ -40,20 +41,31 @@ pub(super) fn evaluate(run: &Run<'_>) -> Result {
 
 /// What a scan does with one row of many: checks it and holds it against the compiled filter.
 pub(super) fn select(run: &Run<'_>) -> Result {
-    select_row(run, &planned()?.residual.ok_or("the plan asks nothing of its rows")?, &input::row(1_500)?, true)
+    select_row(
+        run,
+        &planned()?.residual.ok_or("the plan asks nothing of its rows")?,
+        &input::row(1_500)?,
+        true,
+    )
 }
 
-/// Properties of the wide row, and terms of the filter over it: all of them are asked, and none holds.
+/// Properties of the wide row, and terms of the filter over it: all of them are asked, and none
+/// holds.
 const WIDE_PROPERTIES: usize = 250;
 const WIDE_TERMS: usize = 50;
 
 /// The same with many terms over many properties, the last of them first.
 pub(super) fn select_wide(run: &Run<'_>) -> Result {
     let term = |number: usize| {
-        format!("P{:03} eq {number}", WIDE_PROPERTIES - 1 - (number - 1) * WIDE_PROPERTIES / WIDE_TERMS)
+        format!(
+            "P{:03} eq {number}",
+            WIDE_PROPERTIES - 1 - (number - 1) * WIDE_PROPERTIES / WIDE_TERMS
+        )
     };
     let text = (1..=WIDE_TERMS).map(term).collect::<Vec<_>>().join(" or ");
-    let filter = parse(&text).map_err(|refusal| refused("a filter")(&refusal))?.ok_or("the text is not empty")?;
+    let filter = parse(&text)
+        .map_err(|refusal| refused("a filter")(&refusal))?
+        .ok_or("the text is not empty")?;
     select_row(run, &filter, &input::wide_row(WIDE_PROPERTIES)?, false)
 }
 
@@ -61,7 +73,8 @@ fn select_row(run: &Run<'_>, filter: &Filter, row: &Row, expected: bool) -> Resu
     let mut compiled = RowFilter::new(Arc::new(CompiledFilter::new(filter)));
     let (partition_key, row_key) = (row.partition_key().as_str(), row.row_key().as_str());
     let mut is_selected = || {
-        let selected = compiled.select(black_box(partition_key), black_box(row_key), black_box(row.value()));
+        let selected =
+            compiled.select(black_box(partition_key), black_box(row_key), black_box(row.value()));
         selected.map(|selected| selected.is_some())
     };
     // The first row of a scan teaches the filter what rows look like.

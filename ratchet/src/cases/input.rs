@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request};
 use tavola_core::{
-    AccountName, DateTime, EdmValue, EntityOperation, NewEntity, PartitionKey, Properties, PropertyName, TableName,
-    TableRequest, Timestamp,
+    AccountName, DateTime, EdmValue, EntityOperation, NewEntity, PartitionKey, Properties,
+    PropertyName, TableName, TableRequest, Timestamp,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::table::parse_request;
@@ -18,7 +18,8 @@ use tavola_store::Row;
 use crate::failure::{Result, refused};
 
 pub(super) const ACCOUNT: &str = "devstoreaccount1";
-pub(super) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub(super) const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 /// Another key is tried for every signature, so an account with two is the usual case.
 pub(super) const OTHER_KEY: &str = "b3RoZXIga2V5IG9mIHRoZSBkZXZlbG9wbWVudCBhY2NvdW50";
 pub(super) const TABLE: &str = "Measured";
@@ -31,8 +32,8 @@ pub(super) const NOW: Duration = Duration::from_secs(1_794_787_527);
 const ENTITY_BYTES: usize = 500;
 const ROWS_PER_PARTITION: usize = 1_000;
 
-/// What is asked, and how the answer is to be written: all that the handler does from the head and the body on, but for
-/// the credentials.
+/// What is asked, and how the answer is to be written: all that the handler does from the head and
+/// the body on, but for the credentials.
 pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, Presentation)> {
     let address = locate_account(parts)?;
     let mut presentation = Presentation::of(parts, Some(&address));
@@ -48,7 +49,8 @@ pub(super) fn presentation(request: Request<Bytes>) -> Result<Presentation> {
 
 pub(super) fn locate_account(parts: &Parts) -> Result<Address> {
     let rules = AddressRules { path_style_only: false, scheme: "http" };
-    locate(parts, &rules, &|name| name == ACCOUNT).map_err(|rejection| refused("an address")(&rejection))
+    locate(parts, &rules, &|name| name == ACCOUNT)
+        .map_err(|rejection| refused("an address")(&rejection))
 }
 
 pub(super) fn now() -> SystemTime {
@@ -98,7 +100,8 @@ fn filler(seed: usize) -> impl Iterator<Item = char> {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .";
     let mut state = seed as u64;
     std::iter::repeat_with(move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(LETTERS[(state >> 58) as usize])
     })
 }
@@ -109,7 +112,10 @@ fn draft(method: Method, resource: &str, accept: &str, at: SystemTime) -> http::
         .method(method)
         .uri(format!("/{ACCOUNT}/{resource}"))
         .header("host", HOST)
-        .header("user-agent", "azsdk-python-data-tables/12.7.0 Python/3.11.7 (Linux-6.1.0-x86_64-with-glibc2.36)")
+        .header(
+            "user-agent",
+            "azsdk-python-data-tables/12.7.0 Python/3.11.7 (Linux-6.1.0-x86_64-with-glibc2.36)",
+        )
         .header("accept-encoding", "gzip, deflate")
         .header("accept", accept)
         .header("connection", "keep-alive")
@@ -143,7 +149,12 @@ pub(super) fn get_page(at: SystemTime) -> Result<Request<Bytes>> {
     signed(draft(Method::GET, &format!("{TABLE}()"), MINIMAL_METADATA, at).body(Bytes::new())?, at)
 }
 
-fn post(resource: &str, content_type: &str, body: String, at: SystemTime) -> Result<Request<Bytes>> {
+fn post(
+    resource: &str,
+    content_type: &str,
+    body: String,
+    at: SystemTime,
+) -> Result<Request<Bytes>> {
     let draft = draft(Method::POST, resource, MINIMAL_METADATA, at);
     let draft = draft.header("content-type", content_type).header("content-length", body.len());
     signed(draft.body(Bytes::from(body))?, at)
@@ -183,7 +194,9 @@ pub(super) fn batch(indexes: std::ops::Range<usize>, at: SystemTime) -> Result<R
 pub(super) fn new_entity(index: usize) -> Result<(PartitionKey, NewEntity)> {
     let (parts, body) = insert(index, now())?.into_parts();
     match understand(&parts, &body)?.0 {
-        TableRequest::Write(_, partition_key, EntityOperation::Insert(new)) => Ok((partition_key, new)),
+        TableRequest::Write(_, partition_key, EntityOperation::Insert(new)) => {
+            Ok((partition_key, new))
+        }
         other => Err(format!("an insert was understood as {other:?}").into()),
     }
 }
@@ -201,7 +214,8 @@ pub(super) fn row(index: usize) -> Result<Row> {
 /// A row with so many numbers, `P000`, `P001` and so on, each 0.
 pub(super) fn wide_row(properties: usize) -> Result<Row> {
     let property = |number| {
-        let name = PropertyName::new(format!("P{number:03}")).map_err(|refusal| refused("a name")(&refusal))?;
+        let name = PropertyName::new(format!("P{number:03}"))
+            .map_err(|refusal| refused("a name")(&refusal))?;
         Ok((name, EdmValue::Int32(0)))
     };
     let properties = Properties::new((0..properties).map(property).collect::<Result<_>>()?);

@@ -29,7 +29,8 @@ pub(crate) enum Way {
 }
 
 pub(crate) const WHOLE_GET: &str = "whole-get";
-/// The cases whose share of a point GET is shown: one event with what is always on, and with a line of the access log.
+/// The cases whose share of a point GET is shown: one event with what is always on, and with a line
+/// of the access log.
 pub(crate) const EVENTS: [&str; 2] = ["record-event", "record-event-logged"];
 
 const fn inside(name: &'static str, run: fn(&Run<'_>) -> Result) -> Case {
@@ -48,7 +49,8 @@ pub(crate) const CASES: &[Case] = &[
     inside("plan-filter", filters::plan),
     inside("read-row", rows::read),
     inside(EVENTS[0], events::record),
-    // The thread that writes the lines gives their memory back when it likes; in many calls this is level.
+    // The thread that writes the lines gives their memory back when it likes; in many calls this is
+    // level.
     Case { way: Way::Inside(4_000), ..inside(EVENTS[1], events::record_logged) },
     inside("render-full-metadata", protocol::render_full_metadata),
     inside("render-minimal-metadata", protocol::render_minimal_metadata),
@@ -57,7 +59,11 @@ pub(crate) const CASES: &[Case] = &[
     inside("select-row", filters::select),
     inside("select-wide-row", filters::select_wide),
     inside(WHOLE_GET, whole::get),
-    Case { name: "whole-insert", way: Way::Between { few: 200, many: whole::INSERTS_MAX }, run: whole::insert },
+    Case {
+        name: "whole-insert",
+        way: Way::Between { few: 200, many: whole::INSERTS_MAX },
+        run: whole::insert,
+    },
 ];
 
 /// The case of this name.

@@ -34,7 +34,10 @@ pub(super) fn authenticate_table_sas(run: &Run<'_>) -> Result {
         end_partition_key: "p999".to_owned(),
         ..TableSas::default()
     };
-    count_authentication(run, input::get_with_signature(1, &sas.signed(&input::account()?, &input::key()?))?)
+    count_authentication(
+        run,
+        input::get_with_signature(1, &sas.signed(&input::account()?, &input::key()?))?,
+    )
 }
 
 fn count_authentication(run: &Run<'_>, request: Request<Bytes>) -> Result {
@@ -42,7 +45,13 @@ fn count_authentication(run: &Run<'_>, request: Request<Bytes>) -> Result {
     let address = input::locate_account(&parts)?;
     let keys = AccountKeys::parse(input::KEY, Some(input::OTHER_KEY))?;
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
-    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now: input::now(), precedence: Precedence::Header };
+    let gate = Gate {
+        keys: &keys,
+        challenge: "Bearer",
+        caller,
+        now: input::now(),
+        precedence: Precedence::Header,
+    };
     let check = || authenticate(black_box(&parts), &address, &gate);
     check().map_err(|rejection| refused("a credential")(&rejection))?;
     run.count(check)
@@ -77,7 +86,11 @@ pub(super) fn render_full_metadata(run: &Run<'_>) -> Result {
 
 fn render_entity(run: &Run<'_>, accept: &str) -> Result {
     let presentation = input::presentation(input::get(1, accept, input::now())?)?;
-    count_rendering(run, &TableReply::Entity(input::table()?, Box::new(input::row(1)?)), &presentation)
+    count_rendering(
+        run,
+        &TableReply::Entity(input::table()?, Box::new(input::row(1)?)),
+        &presentation,
+    )
 }
 
 /// A page that another follows.
@@ -85,7 +98,8 @@ pub(super) fn render_page(run: &Run<'_>) -> Result {
     let presentation = input::presentation(input::get_page(input::now())?)?;
     let rows = (0..PAGE_ENTITIES).map(|index| Ok(Box::new(input::row(index)?) as BoxedEntity));
     let next = Continuation {
-        partition_key: PartitionKey::new("p000000").map_err(|refusal| refused("a key")(&refusal))?,
+        partition_key: PartitionKey::new("p000000")
+            .map_err(|refusal| refused("a key")(&refusal))?,
         row_key: Some(RowKey::new("r000000100").map_err(|refusal| refused("a key")(&refusal))?),
     };
     let (table, entities) = (input::table()?, rows.collect::<Result<_>>()?);
@@ -100,14 +114,19 @@ fn exchange(presentation: &Presentation) -> Exchange<'_> {
     Exchange { request_id: REQUEST_ID, now: DateTime::from_unix(input::NOW), presentation }
 }
 
-/// In and out: the request is understood, and the answer that a store without conflicts gives is written.
+/// In and out: the request is understood, and the answer that a store without conflicts gives is
+/// written.
 pub(super) fn batch(run: &Run<'_>) -> Result {
     let (parts, body) = input::batch(0..BATCH_ENTITIES, input::now())?.into_parts();
     let inserted = |index| {
-        let entity = Entity::from_view(&input::row(index)?).map_err(|refusal| refused("an entity")(&refusal))?;
+        let entity = Entity::from_view(&input::row(index)?)
+            .map_err(|refusal| refused("an entity")(&refusal))?;
         Ok(OperationReply::Inserted(entity))
     };
-    let reply = TableReply::TransactionDone(input::table()?, (0..BATCH_ENTITIES).map(inserted).collect::<Result<_>>()?);
+    let reply = TableReply::TransactionDone(
+        input::table()?,
+        (0..BATCH_ENTITIES).map(inserted).collect::<Result<_>>()?,
+    );
     let answer = || {
         let (request, presentation) = input::understand(black_box(&parts), black_box(&body))?;
         Ok::<_, Failure>((request, render_reply(&reply, &exchange(&presentation))))

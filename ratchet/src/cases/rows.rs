@@ -12,7 +12,14 @@ use crate::failure::Result;
 pub(super) fn encode(run: &Run<'_>) -> Result {
     let (partition_key, new) = input::new_entity(1)?;
     let timestamp = input::timestamp();
-    run.count(|| Row::encode(black_box(&partition_key), new.row_key(), black_box(new.properties()), timestamp))
+    run.count(|| {
+        Row::encode(
+            black_box(&partition_key),
+            new.row_key(),
+            black_box(new.properties()),
+            timestamp,
+        )
+    })
 }
 
 /// Checks the bytes, then walks over every property.

@@ -1,4 +1,5 @@
-//! Whole requests: from the handler, over the service, to the embedded store and back. Only sockets are missing.
+//! Whole requests: from the handler, over the service, to the embedded store and back. Only sockets
+//! are missing.
 
 use std::future::poll_fn;
 use std::mem;
@@ -30,7 +31,8 @@ const LOADED_ENTITIES: usize = 2_000;
 const BATCH_ENTITIES: usize = 100;
 const WARM_UP_ROUNDS: usize = 3;
 
-/// Opening a store differs a little from run to run: there must be enough inserts to make that small.
+/// Opening a store differs a little from run to run: there must be enough inserts to make that
+/// small.
 pub(super) const INSERTS_MAX: usize = 2_200;
 
 /// A server without sockets, on the embedded store.
@@ -45,7 +47,11 @@ impl Server {
         let store = Arc::new(EmbeddedStore::open(folder.join("data"), Options::default())?);
         let mut layers = Layers::default();
         for (field, key) in [("key1", input::KEY), ("key2", input::OTHER_KEY)] {
-            layers.set(&format!("accounts.{}.{field}", input::ACCOUNT), key, Origin::Flag("--key".to_owned()));
+            layers.set(
+                &format!("accounts.{}.{field}", input::ACCOUNT),
+                key,
+                Origin::Flag("--key".to_owned()),
+            );
         }
         let config = Config::resolve(&layers, Personality::Server)?;
         let tables = TableService::new(Arc::clone(&store) as _, Arc::new(SystemClock));
@@ -55,8 +61,10 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Bytes>) -> Option<StatusCode> {
-        let connection = Connection::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), Scheme::Http);
-        let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
+        let connection =
+            Connection::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), Scheme::Http);
+        let answer =
+            handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
         answer.ok().map(|answer| answer.status())
     }
 
@@ -94,15 +102,19 @@ fn check(answered: Option<StatusCode>, expected: StatusCode) -> Result {
     }
 }
 
-/// Point GETs of rows that lie in a file of the engine, whose blocks are in its cache: nothing leaves this thread. Each
-/// request is made right before it is answered, as a connection does, so that its memory is as easily had and given back.
+/// Point GETs of rows that lie in a file of the engine, whose blocks are in its cache: nothing
+/// leaves this thread. Each request is made right before it is answered, as a connection does, so
+/// that its memory is as easily had and given back.
 pub(super) fn get(run: &Run<'_>) -> Result {
-    // The allocator keeps the threads' memory apart: what loading leaves of it must not be searched by what is counted.
-    thread::scope(|scope| scope.spawn(|| load(run.folder)).join()).map_err(|_panic| "loading panicked")??;
+    // The allocator keeps the threads' memory apart: what loading leaves of it must not be searched
+    // by what is counted.
+    thread::scope(|scope| scope.spawn(|| load(run.folder)).join())
+        .map_err(|_panic| "loading panicked")??;
     let server = Server::open(run.folder)?;
     // Keys far from each other, so that none lies in the block of the one before.
-    let request =
-        |call: usize| input::get(call * LOADED_ENTITIES / run.calls, input::MINIMAL_METADATA, SystemTime::now());
+    let request = |call: usize| {
+        input::get(call * LOADED_ENTITIES / run.calls, input::MINIMAL_METADATA, SystemTime::now())
+    };
     // Brings the blocks into the cache, and the allocator to the state in which it stays.
     for call in 0..WARM_UP_ROUNDS * run.calls {
         server.expect(request(call % run.calls)?, StatusCode::OK)?;

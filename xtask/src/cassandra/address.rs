@@ -9,8 +9,8 @@ use crate::rocksdb::fnv1a;
 pub(super) const CQL_PORT: u16 = 9042;
 pub(super) const STORAGE_PORT: u16 = 7000;
 
-/// Cassandra binds JMX to 127.0.0.1 and nothing else, so there each node of each cluster needs a port of its own: 16 for
-/// each name, below the ports that the system gives out.
+/// Cassandra binds JMX to 127.0.0.1 and nothing else, so there each node of each cluster needs a
+/// port of its own: 16 for each name, below the ports that the system gives out.
 const JMX_PORT_FIRST: u16 = 12000;
 const JMX_PORTS_OF_A_NAME: u16 = 16;
 
@@ -27,7 +27,8 @@ impl Place {
         let block = block(name);
         // A shape has no more nodes than that.
         let number = number.min(JMX_PORTS_OF_A_NAME.into()) as u8;
-        let jmx_port = JMX_PORT_FIRST + u16::from(block) * JMX_PORTS_OF_A_NAME + u16::from(number) - 1;
+        let jmx_port =
+            JMX_PORT_FIRST + u16::from(block) * JMX_PORTS_OF_A_NAME + u16::from(number) - 1;
         Self { address: Ipv4Addr::new(127, 0, block, number), jmx_port }
     }
 
@@ -35,14 +36,19 @@ impl Place {
         (self.address, CQL_PORT).into()
     }
 
-    /// The group under which the node's process runs, if root starts it: a packet filter can tell by it who sends, which it
-    /// cannot by the address, because nodes send from 127.0.0.1. The number is as much its own as the port.
+    /// The group under which the node's process runs, if root starts it: a packet filter can tell
+    /// by it who sends, which it cannot by the address, because nodes send from 127.0.0.1. The
+    /// number is as much its own as the port.
     pub(super) fn group(&self) -> u16 {
         self.jmx_port
     }
 
     fn listeners(&self) -> [SocketAddr; 3] {
-        [self.cql(), (self.address, STORAGE_PORT).into(), (Ipv4Addr::LOCALHOST, self.jmx_port).into()]
+        [
+            self.cql(),
+            (self.address, STORAGE_PORT).into(),
+            (Ipv4Addr::LOCALHOST, self.jmx_port).into(),
+        ]
     }
 
     /// Fails if somebody else listens where the node will.
@@ -82,7 +88,8 @@ mod tests {
     #[test]
     fn the_default_cluster_is_where_people_look() {
         let shape = Shape::new("dev", 3).unwrap();
-        let addresses: Vec<_> = places(&shape).iter().map(|place| place.cql().to_string()).collect();
+        let addresses: Vec<_> =
+            places(&shape).iter().map(|place| place.cql().to_string()).collect();
         assert_eq!(addresses, ["127.0.0.1:9042", "127.0.0.2:9042", "127.0.0.3:9042"]);
     }
 

@@ -62,16 +62,19 @@ impl Cluster {
         let Ok(text) = fs::read_to_string(&file) else {
             return Ok(None);
         };
-        let value: Value = serde_json::from_str(&text).context(|| format!("cannot understand {}", file.display()))?;
+        let value: Value = serde_json::from_str(&text)
+            .context(|| format!("cannot understand {}", file.display()))?;
         let found = Shape::from_json(&value).zip(value["version"].as_str());
-        let (shape, version) = found.ok_or_else(|| Failure::new(format!("cannot understand {}", file.display())))?;
+        let (shape, version) =
+            found.ok_or_else(|| Failure::new(format!("cannot understand {}", file.display())))?;
         Self::new(shape, version.to_owned()).map(Some)
     }
 
     /// Those of which there are files.
     pub(crate) fn all() -> Result<Vec<Self>> {
         let entries = fs::read_dir(clusters()?).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names.iter().filter_map(|name| Self::find(name).transpose()).collect()
     }
@@ -93,7 +96,8 @@ impl Cluster {
         self.ring().map(|node| node.place.cql()).collect()
     }
 
-    /// Holds `cluster.json`, the script `nodetool`, and for each node a folder with its script `start`.
+    /// Holds `cluster.json`, the script `nodetool`, and for each node a folder with its script
+    /// `start`.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -155,13 +159,22 @@ impl Cluster {
             }
             return Err(failure);
         }
-        println!("the cluster `{}` is ready ({})", self.shape.name, progress::seconds(start.elapsed()));
+        println!(
+            "the cluster `{}` is ready ({})",
+            self.shape.name,
+            progress::seconds(start.elapsed())
+        );
         Ok(())
     }
 
     fn start_nodes(&self, missing: &[&Node]) -> Result {
         for node in missing {
-            println!("starting node {} of {} at {}", node.number, self.shape.nodes, node.place.cql());
+            println!(
+                "starting node {} of {} at {}",
+                node.number,
+                self.shape.nodes,
+                node.place.cql()
+            );
             node.start()?;
         }
         let ring: Vec<&Node> = self.ring().collect();
@@ -181,7 +194,10 @@ impl Cluster {
             }
         }
         let nodetool = script::nodetool(&self.shape, &places, &self.folder, programs);
-        cache::write_if_changed(&self.folder.join(LOGBACK_OF_NODETOOL), script::LOGBACK_OF_NODETOOL)?;
+        cache::write_if_changed(
+            &self.folder.join(LOGBACK_OF_NODETOOL),
+            script::LOGBACK_OF_NODETOOL,
+        )?;
         write_script(&self.nodetool(), &nodetool)?;
         let text = serde_json::to_string_pretty(&self.to_json()).context(|| CLUSTER_FILE.into())?;
         cache::write_if_changed(&self.folder.join(CLUSTER_FILE), &format!("{text}\n"))
@@ -221,13 +237,15 @@ impl Cluster {
 
     /// In the place of the log of an earlier cluster.
     fn keep_log(&self, node: &Node) -> Result {
-        let (log, kept) = (node.folder.join("log"), self.logs().join(format!("node{}", node.number)));
+        let (log, kept) =
+            (node.folder.join("log"), self.logs().join(format!("node{}", node.number)));
         if !log.is_dir() {
             return Ok(());
         }
         cache::create(&self.logs())?;
         remove_folder(&kept)?;
-        fs::rename(&log, &kept).context(|| format!("cannot move {} to {}", log.display(), kept.display()))
+        fs::rename(&log, &kept)
+            .context(|| format!("cannot move {} to {}", log.display(), kept.display()))
     }
 
     /// Of nodes that are no more.
@@ -244,5 +262,8 @@ fn clusters() -> Result<PathBuf> {
 fn lock(name: &str) -> Result<File> {
     let folder = clusters()?;
     cache::create(&folder)?;
-    cache::lock(&folder.join(format!("{name}.lock")), &format!("Another process starts or ends the cluster `{name}`"))
+    cache::lock(
+        &folder.join(format!("{name}.lock")),
+        &format!("Another process starts or ends the cluster `{name}`"),
+    )
 }

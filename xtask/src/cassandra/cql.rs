@@ -15,13 +15,15 @@ const SUPPORTED: u8 = 0x06;
 const AUTH_RESPONSE: u8 = 0x0f;
 const AUTH_SUCCESS: u8 = 0x10;
 
-/// A stopped process still accepts connections: the kernel does it. So no answer within this time is no.
+/// A stopped process still accepts connections: the kernel does it. So no answer within this time
+/// is no.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What we ask for fits many times; a length beyond it is no CQL.
 const BODY_BYTES_MAX: u32 = 1 << 20;
 
-/// A TLS 1.2 greeting that offers the usual: curves x25519 and P-256, AES-GCM, signatures by either kind of key.
+/// A TLS 1.2 greeting that offers the usual: curves x25519 and P-256, AES-GCM, signatures by either
+/// kind of key.
 const CLIENT_HELLO: &[u8] = &[
     // Record: handshake, 87 bytes. Message: client hello, 83 bytes, version 1.2.
     22, 3, 1, 0, 87, 1, 0, 0, 83, 3, 3, // Random bytes: nothing that follows depends on them.
@@ -147,7 +149,9 @@ mod tests {
         let before_extensions = CLIENT_HELLO.len() - 34;
         assert_eq!(CLIENT_HELLO[before_extensions - 1], 34);
         // An alert is no handshake, and neither is CQL.
-        for (answer, is_handshake) in [(&[22, 3, 3][..], true), (&[21, 3, 3], false), (&[0x84], false)] {
+        for (answer, is_handshake) in
+            [(&[22, 3, 3][..], true), (&[21, 3, 3], false), (&[0x84], false)]
+        {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
             let thread = thread::spawn(move || {
@@ -162,7 +166,11 @@ mod tests {
 
     #[test]
     fn what_speaks_otherwise_does_not() {
-        for answer in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0x84, 0, 0, 0, 0, 0, 0, 0, 0], &[0x84, 0, 0]] {
+        for answer in [
+            &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+            &[0x84, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0x84, 0, 0],
+        ] {
             let (address, thread) = server(Box::leak(Box::new([answer])));
             assert!(!answers(address), "{answer:?}");
             thread.join().unwrap();

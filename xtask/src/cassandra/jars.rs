@@ -16,7 +16,8 @@ pub(super) const VERSION: &str = "5.0.9";
 const JAVA_MAJOR: u32 = 17;
 const JAVA_PACKAGE: &str = "openjdk-17-jre-headless";
 
-const DEPENDENCY_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.11.0:copy-dependencies";
+const DEPENDENCY_PLUGIN: &str =
+    "org.apache.maven.plugins:maven-dependency-plugin:3.11.0:copy-dependencies";
 
 /// What a node is started from.
 #[derive(Debug, Clone)]
@@ -53,7 +54,10 @@ fn assemble(jars: &Path) -> Result {
         return Ok(());
     }
     install::ensure(&["maven"], "fetching Cassandra", || shell::has_program("mvn"))?;
-    println!("Fetching Cassandra {VERSION} (about 100 jars, 70 MB), once for this machine, into {}", jars.display());
+    println!(
+        "Fetching Cassandra {VERSION} (about 100 jars, 70 MB), once for this machine, into {}",
+        jars.display()
+    );
     let start = Instant::now();
     let complete = fetch(&work)?;
     fs::rename(&complete, jars).context(|| format!("cannot create {}", jars.display()))?;
@@ -102,11 +106,16 @@ fn pom() -> String {
 fn find_java() -> Option<PathBuf> {
     let home = env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
-    let installed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
+    let installed = fs::read_dir("/usr/lib/jvm")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"));
     let folders = home.into_iter().chain(env::split_paths(&path)).chain(installed);
     let mut candidates = folders.map(|folder| folder.join("java")).filter(|java| java.is_file());
     let java = candidates.find(|java| java_version(java) == Some(JAVA_MAJOR))?;
-    // What the link of the system's choice leads to today, not whatever it leads to when a node is started again.
+    // What the link of the system's choice leads to today, not whatever it leads to when a node is
+    // started again.
     java.canonicalize().ok()
 }
 
@@ -115,7 +124,8 @@ fn java_version(java: &Path) -> Option<u32> {
     parse_java_version(&String::from_utf8_lossy(&output.stderr))
 }
 
-/// `openjdk version "17.0.15" 2025-04-15` is 17; `java version "1.8.0_402"` is 1, which is too old as well.
+/// `openjdk version "17.0.15" 2025-04-15` is 17; `java version "1.8.0_402"` is 1, which is too old
+/// as well.
 fn parse_java_version(text: &str) -> Option<u32> {
     let (_, quoted) = text.split_once("version \"")?;
     let digits = quoted.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -128,7 +138,10 @@ mod tests {
 
     #[test]
     fn the_version_of_java_is_found_in_what_it_says() {
-        assert_eq!(parse_java_version("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK …"), Some(17));
+        assert_eq!(
+            parse_java_version("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK …"),
+            Some(17)
+        );
         assert_eq!(parse_java_version("openjdk version \"25\" 2025-09-16"), Some(25));
         assert_eq!(parse_java_version("java version \"1.8.0_402\""), Some(1));
         assert_eq!(parse_java_version("sh: java: not found"), None);

@@ -1,7 +1,8 @@
-//! `cargo xtask cassandra`: stock Apache Cassandra on loopback addresses, for tests and for developers.
+//! `cargo xtask cassandra`: stock Apache Cassandra on loopback addresses, for tests and for
+//! developers.
 //!
-//! Everything about a cluster is in its folder below the cache folder. A node is started by its own script, so that a
-//! program that kills nodes for a living can start them again without us.
+//! Everything about a cluster is in its folder below the cache folder. A node is started by its own
+//! script, so that a program that kills nodes for a living can start them again without us.
 
 mod address;
 mod cluster;
@@ -52,9 +53,10 @@ pub(crate) fn command(mut args: Args) -> Result {
         Some("up") => up(args),
         Some("down") => down(args),
         Some("status") => status(args),
-        other => {
-            Err(Failure::new(format!("cargo xtask cassandra up, down or status, not `{}`", other.unwrap_or_default())))
-        }
+        other => Err(Failure::new(format!(
+            "cargo xtask cassandra up, down or status, not `{}`",
+            other.unwrap_or_default()
+        ))),
     }
 }
 
@@ -82,7 +84,10 @@ fn down(mut args: Args) -> Result {
     cluster.down(keep)?;
     match keep {
         true => println!("the cluster `{name}` is down; its data stays for the next `up`"),
-        false => println!("the cluster `{name}` is down and gone; its logs are in {}", cluster.logs().display()),
+        false => println!(
+            "the cluster `{name}` is down and gone; its logs are in {}",
+            cluster.logs().display()
+        ),
     }
     Ok(())
 }
@@ -95,7 +100,10 @@ fn status(mut args: Args) -> Result {
         None => Cluster::all()?,
     };
     if clusters.is_empty() {
-        println!("there is no cluster{}", name.map(|name| format!(" `{name}`")).unwrap_or_default());
+        println!(
+            "there is no cluster{}",
+            name.map(|name| format!(" `{name}`")).unwrap_or_default()
+        );
     }
     clusters.iter().for_each(print_status);
     Ok(())

@@ -41,7 +41,13 @@ impl Node {
     }
 
     /// Writes everything that a start needs; data that is there stays.
-    pub(super) fn write_files(&self, shape: &Shape, places: &[Place], cluster: &Path, programs: &Programs) -> Result {
+    pub(super) fn write_files(
+        &self,
+        shape: &Shape,
+        places: &[Place],
+        cluster: &Path,
+        programs: &Programs,
+    ) -> Result {
         for folder in ["data", "log", "tmp"] {
             cache::create(&self.folder.join(folder))?;
         }
@@ -52,11 +58,13 @@ impl Node {
         write_script(&self.folder.join("start"), &start)
     }
 
-    /// Starts it in a session of its own, so that neither the end of this process nor that of the terminal reaches it.
+    /// Starts it in a session of its own, so that neither the end of this process nor that of the
+    /// terminal reaches it.
     pub(super) fn start(&self) -> Result {
         let pid_file = self.folder.join("pid");
         if pid_file.exists() {
-            fs::remove_file(&pid_file).context(|| format!("cannot remove {}", pid_file.display()))?;
+            fs::remove_file(&pid_file)
+                .context(|| format!("cannot remove {}", pid_file.display()))?;
         }
         let mut command = Command::new("setsid");
         command.arg("--fork").arg(self.folder.join("start"));
@@ -68,12 +76,14 @@ impl Node {
         Err(Failure::new(format!("`setsid` could not start node {} ({status})", self.number)))
     }
 
-    /// What the last start left behind; nothing in the moment between `setsid` and the script's first lines.
+    /// What the last start left behind; nothing in the moment between `setsid` and the script's
+    /// first lines.
     pub(super) fn pid(&self) -> Option<u32> {
         fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()
     }
 
-    /// The process, if it lives and is this node: the number of one that is gone can be given to another program.
+    /// The process, if it lives and is this node: the number of one that is gone can be given to
+    /// another program.
     pub(super) fn live_pid(&self) -> Option<u32> {
         self.pid().filter(|pid| is_alive(*pid) && belongs_to(*pid, &self.folder))
     }
@@ -81,7 +91,10 @@ impl Node {
     /// Whether it arrived is seen by what the process does: it may end just now.
     pub(super) fn signal(&self, signal: &str) {
         if let Some(pid) = self.live_pid() {
-            let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
+            let _ = Command::new("kill")
+                .args([signal, &pid.to_string()])
+                .stderr(Stdio::null())
+                .status();
         }
     }
 
@@ -102,13 +115,20 @@ impl Node {
     /// In the log or in one of its older files.
     pub(super) fn log_says(&self, words: &str) -> bool {
         let mut logs = fs::read_dir(self.logs()).into_iter().flatten().flatten();
-        logs.any(|log| fs::read(log.path()).is_ok_and(|text| String::from_utf8_lossy(&text).contains(words)))
+        logs.any(|log| {
+            fs::read(log.path()).is_ok_and(|text| String::from_utf8_lossy(&text).contains(words))
+        })
     }
 
-    /// The last lines of the log; of a Java that could not begin there are only those on its output.
+    /// The last lines of the log; of a Java that could not begin there are only those on its
+    /// output.
     pub(super) fn log_tail(&self) -> String {
         let logs = [self.log(), self.logs().join("console.log")];
-        logs.iter().map(|log| tail(log)).filter(|tail| !tail.is_empty()).collect::<Vec<_>>().join("\n")
+        logs.iter()
+            .map(|log| tail(log))
+            .filter(|tail| !tail.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -118,7 +138,8 @@ pub(super) fn node_folder(cluster: &Path, number: u32) -> PathBuf {
 
 pub(super) fn write_script(file: &Path, text: &str) -> Result {
     cache::write_if_changed(file, text)?;
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).context(|| format!("cannot change {}", file.display()))
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+        .context(|| format!("cannot change {}", file.display()))
 }
 
 /// A zombie does nothing any more; it only waits to be counted.
@@ -186,7 +207,8 @@ mod tests {
         fs::write(&file, lines.join("\n")).unwrap();
         assert_eq!(tail(&file), lines[4988..].join("\n"));
 
-        let trace = format!("java.lang.Error: why\n{}\t... 7 more\n", "\tat a.b.c(D.java:1)\n".repeat(50));
+        let trace =
+            format!("java.lang.Error: why\n{}\t... 7 more\n", "\tat a.b.c(D.java:1)\n".repeat(50));
         fs::write(&file, trace).unwrap();
         assert_eq!(tail(&file), "java.lang.Error: why");
     }

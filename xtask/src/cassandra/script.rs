@@ -6,7 +6,8 @@ use super::address::Place;
 use super::jars::Programs;
 use super::shape::Shape;
 
-/// Small, and without the second compiler, which takes the cores that the nodes need: with it they are three times slower.
+/// Small, and without the second compiler, which takes the cores that the nodes need: with it they
+/// are three times slower.
 const JVM: [&str; 7] = [
     "-Xmx512m",
     // As root Cassandra locks its memory: what is here is taken at once.
@@ -64,7 +65,13 @@ const PROPERTIES: [&str; 9] = [
 ];
 
 /// The script that becomes node `number`.
-pub(super) fn start(shape: &Shape, place: &Place, number: u32, folder: &Path, programs: &Programs) -> String {
+pub(super) fn start(
+    shape: &Shape,
+    place: &Place,
+    number: u32,
+    folder: &Path,
+    programs: &Programs,
+) -> String {
     let folder_text = folder.display();
     let mut words: Vec<String> = JVM.map(str::to_owned).into();
     words.extend(inner_packages());
@@ -80,8 +87,9 @@ pub(super) fn start(shape: &Shape, place: &Place, number: u32, folder: &Path, pr
         format!("-Dcassandra.jmx.local.port={}", place.jmx_port),
         // With one copy of the users nobody could log in while the node that has it is down.
         format!("-Dcassandra.system_auth.default_rf={}", shape.nodes.min(3)),
-        // The first nodes come all at once into an empty ring. A spare node comes into a full one: there only the strict
-        // way, from the very replica that it replaces, keeps what a quorum has acknowledged.
+        // The first nodes come all at once into an empty ring. A spare node comes into a full one:
+        // there only the strict way, from the very replica that it replaces, keeps what a quorum
+        // has acknowledged.
         format!("-Dcassandra.consistent.rangemovement={}", number > shape.nodes),
         "-cp".into(),
         format!("{}/*", programs.jars.display()),
@@ -110,10 +118,18 @@ pub(super) fn start(shape: &Shape, place: &Place, number: u32, folder: &Path, pr
 }
 
 /// The script that asks a node: `nodetool NODE ARGUMENTS`.
-pub(super) fn nodetool(shape: &Shape, places: &[Place], folder: &Path, programs: &Programs) -> String {
-    let cases: String =
-        (1..).zip(places).map(|(number, place)| format!("{number}) port={} ;;\n", place.jmx_port)).collect();
-    let mut words: Vec<String> = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(str::to_owned).into();
+pub(super) fn nodetool(
+    shape: &Shape,
+    places: &[Place],
+    folder: &Path,
+    programs: &Programs,
+) -> String {
+    let cases: String = (1..)
+        .zip(places)
+        .map(|(number, place)| format!("{number}) port={} ;;\n", place.jmx_port))
+        .collect();
+    let mut words: Vec<String> =
+        ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(str::to_owned).into();
     words.extend(inner_packages());
     words.extend([
         // It keeps what it was asked below the home folder.
@@ -123,7 +139,9 @@ pub(super) fn nodetool(shape: &Shape, places: &[Place], folder: &Path, programs:
         "-cp".into(),
         format!("{}/*", programs.jars.display()),
     ]);
-    words.extend(["org.apache.cassandra.tools.NodeTool", "-h", "127.0.0.1", "-p"].map(str::to_owned));
+    words.extend(
+        ["org.apache.cassandra.tools.NodeTool", "-h", "127.0.0.1", "-p"].map(str::to_owned),
+    );
     format!(
         "#!/bin/sh\n\
          # Cassandra's nodetool for the nodes of the cluster `{name}`: nodetool NODE ARGUMENTS\n\
@@ -211,7 +229,11 @@ mod tests {
         assert!(script.contains("setpriv --regid 12001 --keep-groups\n"));
         assert!(script.contains("'-Dcassandra.jmx.local.port=12001'"));
         assert!(script.contains("'-Dcassandra.consistent.rangemovement=false'"));
-        assert!(script.ends_with("'/cache/jars/*' \\\n  'org.apache.cassandra.service.CassandraDaemon'\n"));
+        assert!(
+            script.ends_with(
+                "'/cache/jars/*' \\\n  'org.apache.cassandra.service.CassandraDaemon'\n"
+            )
+        );
     }
 
     #[test]

@@ -12,10 +12,18 @@ pub(super) const DEFAULT_NAME: &str = "dev";
 /// Bounded by the addresses and ports that a name has.
 const NODES_MAX: u32 = 16;
 
-/// Where a node listens and keeps its files is ours to say: elsewhere it would be seen from outside, or not be found.
-const SETTINGS_OF_OURS: [&str; 6] =
-    ["cluster_name", "storage_port", "ssl_storage_port", "native_transport_port", "seed_provider", "initial_token"];
-const SETTINGS_OF_OURS_BEGIN: [&str; 4] = ["listen_", "rpc_", "broadcast_", "native_transport_address"];
+/// Where a node listens and keeps its files is ours to say: elsewhere it would be seen from
+/// outside, or not be found.
+const SETTINGS_OF_OURS: [&str; 6] = [
+    "cluster_name",
+    "storage_port",
+    "ssl_storage_port",
+    "native_transport_port",
+    "seed_provider",
+    "initial_token",
+];
+const SETTINGS_OF_OURS_BEGIN: [&str; 4] =
+    ["listen_", "rpc_", "broadcast_", "native_transport_address"];
 const SETTINGS_OF_OURS_END: [&str; 2] = ["_directory", "_directories"];
 
 /// Two clusters of one shape are the same cluster.
@@ -37,8 +45,14 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(name: &str, nodes: u32) -> Result<Self> {
         check_name(name)?;
-        let shape =
-            Self { name: name.into(), nodes, spares: 0, password: false, tls: false, settings: BTreeMap::new() };
+        let shape = Self {
+            name: name.into(),
+            nodes,
+            spares: 0,
+            password: false,
+            tls: false,
+            settings: BTreeMap::new(),
+        };
         shape.check_nodes()?;
         Ok(shape)
     }
@@ -61,7 +75,9 @@ impl Shape {
             return Err("a cluster has at least one node".into());
         }
         if self.nodes.saturating_add(self.spares) > NODES_MAX {
-            return Err(Failure::new(format!("at most {NODES_MAX} nodes and spare nodes together")));
+            return Err(Failure::new(format!(
+                "at most {NODES_MAX} nodes and spare nodes together"
+            )));
         }
         Ok(())
     }
@@ -121,7 +137,8 @@ pub(super) fn name_if_given(args: &mut Args) -> Result<Option<String>> {
 
 /// It becomes a folder and a word in scripts.
 fn check_name(name: &str) -> Result {
-    let is_plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let is_plain =
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     if is_plain && (1..=32).contains(&name.len()) && !name.starts_with('-') {
         return Ok(());
     }
@@ -137,10 +154,12 @@ fn count(args: &mut Args, option: &str, default: u32) -> Result<u32> {
 
 fn parse_setting(text: &str) -> Result<(String, String)> {
     let (key, value) = text.split_once('=').ok_or("--setting needs KEY=VALUE")?;
-    let is_key =
-        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9'));
+    let is_key = !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9'));
     if !is_key || value.is_empty() || value.contains(['\n', '\r']) {
-        return Err(Failure::new(format!("`{text}` is no line of cassandra.yaml: it needs KEY=VALUE")));
+        return Err(Failure::new(format!(
+            "`{text}` is no line of cassandra.yaml: it needs KEY=VALUE"
+        )));
     }
     let is_ours = SETTINGS_OF_OURS.contains(&key)
         || SETTINGS_OF_OURS_BEGIN.iter().any(|begin| key.starts_with(begin))

@@ -1,4 +1,5 @@
-//! Certificates for `--tls`: an authority of the cluster's own, and one certificate with the addresses of all nodes.
+//! Certificates for `--tls`: an authority of the cluster's own, and one certificate with the
+//! addresses of all nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,15 +66,32 @@ pub(super) fn ensure(cluster: &Path, places: &[Place], programs: &Programs) -> R
         run_quietly(&mut command)
     };
     let make_key = |store: &str, alias: &str, name: &str, extensions: &[&str]| {
-        let words = [&["-genkeypair", "-alias", alias, "-dname", name][..], &KEY, extensions].concat();
+        let words =
+            [&["-genkeypair", "-alias", alias, "-dname", name][..], &KEY, extensions].concat();
         run(store, &words)
     };
-    make_key("ca.p12", "ca", "CN=Tavola test authority", &["-ext", "bc:c=ca:true", "-ext", "ku:c=keyCertSign"])?;
+    make_key(
+        "ca.p12",
+        "ca",
+        "CN=Tavola test authority",
+        &["-ext", "bc:c=ca:true", "-ext", "ku:c=keyCertSign"],
+    )?;
     run("ca.p12", &["-exportcert", "-rfc", "-alias", "ca", "-file", "ca.pem"])?;
     make_key("node.p12", "node", "CN=Tavola test node", &[])?;
     run("node.p12", &["-certreq", "-alias", "node", "-file", "node.csr"])?;
     let names = subject_names(places);
-    let sign = ["-gencert", "-alias", "ca", "-infile", "node.csr", "-outfile", "node.pem", "-rfc", "-validity", "3650"];
+    let sign = [
+        "-gencert",
+        "-alias",
+        "ca",
+        "-infile",
+        "node.csr",
+        "-outfile",
+        "node.pem",
+        "-rfc",
+        "-validity",
+        "3650",
+    ];
     run("ca.p12", &[&sign[..], &["-ext", &names, "-ext", "eku=serverAuth"]].concat())?;
     run("node.p12", &["-importcert", "-noprompt", "-alias", "ca", "-file", "ca.pem"])?;
     run("node.p12", &["-importcert", "-noprompt", "-alias", "node", "-file", "node.pem"])?;
@@ -87,7 +105,11 @@ fn run_quietly(command: &mut Command) -> Result {
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
-    Err(Failure::new(format!("keytool failed ({}): {}", output.status, String::from_utf8_lossy(&said))))
+    Err(Failure::new(format!(
+        "keytool failed ({}): {}",
+        output.status,
+        String::from_utf8_lossy(&said)
+    )))
 }
 
 fn subject_names(places: &[Place]) -> String {

@@ -25,7 +25,9 @@ const PID_MAX: Duration = Duration::from_secs(15);
 /// Until each of the nodes answers clients.
 pub(super) fn until_all_answer(nodes: &[&Node], shape: &Shape) -> Result {
     let start = Instant::now();
-    let is_ready = |node: &Node| node.answers(shape.tls) && (!shape.password || has_superuser(node, nodes, shape));
+    let is_ready = |node: &Node| {
+        node.answers(shape.tls) && (!shape.password || has_superuser(node, nodes, shape))
+    };
     let mut waiting = nodes.to_vec();
     let mut clock = Clock::new(start);
     while !waiting.is_empty() {
@@ -56,7 +58,8 @@ pub(super) fn until_all_answer(nodes: &[&Node], shape: &Shape) -> Result {
 /// The first superuser is made some time after a node answers.
 fn has_superuser(node: &Node, nodes: &[&Node], shape: &Shape) -> bool {
     if shape.tls {
-        // A login would need cryptography. The node that makes the user says so, and its log lives as long as its data.
+        // A login would need cryptography. The node that makes the user says so, and its log lives
+        // as long as its data.
         return nodes.iter().any(|node| node.log_says("Created default superuser role"));
     }
     cql::admits(node.place.cql(), "cassandra", "cassandra")
@@ -78,8 +81,8 @@ fn with_log(what: &str, node: &Node) -> Failure {
     ))
 }
 
-/// Until every node of the ring calls every other up. One that has just begun to answer may know only some of them, and
-/// a write to all of them would be refused.
+/// Until every node of the ring calls every other up. One that has just begun to answer may know
+/// only some of them, and a write to all of them would be refused.
 pub(super) fn until_all_have_met(cluster: &Cluster) -> Result {
     let start = Instant::now();
     let ring: Vec<&Node> = cluster.ring().collect();
@@ -95,7 +98,8 @@ pub(super) fn until_all_have_met(cluster: &Cluster) -> Result {
     let mut clock = Clock::new(start);
     while !waiting.is_empty() {
         let answers: Vec<bool> = thread::scope(|scope| {
-            let threads: Vec<_> = waiting.iter().map(|node| scope.spawn(|| sees_all(node))).collect();
+            let threads: Vec<_> =
+                waiting.iter().map(|node| scope.spawn(|| sees_all(node))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
         });
         let mut answers = answers.into_iter();
@@ -122,7 +126,11 @@ pub(super) fn until_all_have_stopped(nodes: &[Node]) -> Result {
         return Ok(());
     }
     for node in live() {
-        println!("node {} did not end within {}; killing it", node.number, progress::seconds(STOP_MAX));
+        println!(
+            "node {} did not end within {}; killing it",
+            node.number,
+            progress::seconds(STOP_MAX)
+        );
         node.signal("-KILL");
     }
     if wait_until(KILL_MAX, || live().next().is_none()) {
@@ -159,11 +167,16 @@ impl Clock {
         Self { start, last_word: start }
     }
 
-    /// Sleeps a little; says what is waited for when that was long ago; fails when it takes too long.
+    /// Sleeps a little; says what is waited for when that was long ago; fails when it takes too
+    /// long.
     fn look(&mut self, bound: Duration, waiting: impl Fn() -> String) -> Result {
         let elapsed = self.start.elapsed();
         if elapsed > bound {
-            return Err(Failure::new(format!("gave up waiting {} after {}", waiting(), progress::seconds(elapsed))));
+            return Err(Failure::new(format!(
+                "gave up waiting {} after {}",
+                waiting(),
+                progress::seconds(elapsed)
+            )));
         }
         if self.last_word.elapsed() > BETWEEN_WORDS {
             println!("waiting {} ({})", waiting(), progress::seconds(elapsed));

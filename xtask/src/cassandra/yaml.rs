@@ -1,4 +1,5 @@
-//! `cassandra.yaml` of a node: what tests need of it, and small enough for several nodes on one machine.
+//! `cassandra.yaml` of a node: what tests need of it, and small enough for several nodes on one
+//! machine.
 
 use std::path::Path;
 
@@ -21,13 +22,15 @@ const COMMON: [(&str, &str); 44] = [
     ("paxos_state_purging", "gc_grace"),
     ("paxos_on_linearizability_violations", "log"),
     ("cas_contention_timeout", "3s"),
-    // Acknowledged means on disk: the default, `periodic`, loses the last seconds with a power failure or kill of all.
+    // Acknowledged means on disk: the default, `periodic`, loses the last seconds with a power
+    // failure or kill of all.
     ("commitlog_sync", "batch"),
     // Half of it bounds a mutation and a message: 8 MiB would refuse an entity group of 4 MiB.
     ("commitlog_segment_size", "32MiB"),
     ("commitlog_total_space", "256MiB"),
-    // A node that waits longer for its peers than a client for the node makes tests slow and shows nothing new. Reads may
-    // take longer than writes: they merge what several tables on a slow disk hold.
+    // A node that waits longer for its peers than a client for the node makes tests slow and shows
+    // nothing new. Reads may take longer than writes: they merge what several tables on a slow disk
+    // hold.
     ("write_request_timeout", "2s"),
     ("counter_write_request_timeout", "2s"),
     ("read_request_timeout", "5s"),
@@ -82,12 +85,16 @@ pub(super) fn text(shape: &Shape, places: &[Place], number: u32, cluster: &Path)
         set(&mut lines, key, value);
     }
     for (key, value, companion, default) in COMPANIONS {
-        if shape.settings.get(key).is_some_and(|set| set == value) && !shape.settings.contains_key(companion) {
+        if shape.settings.get(key).is_some_and(|set| set == value)
+            && !shape.settings.contains_key(companion)
+        {
             set(&mut lines, companion, default);
         }
     }
     let lines: String = lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
-    format!("# Written by `cargo xtask cassandra up`; `--setting KEY=VALUE` replaces or adds a line.\n{lines}")
+    format!(
+        "# Written by `cargo xtask cassandra up`; `--setting KEY=VALUE` replaces or adds a line.\n{lines}"
+    )
 }
 
 fn set(lines: &mut Vec<(String, String)>, key: &str, value: &str) {
@@ -107,7 +114,8 @@ fn own_lines(shape: &Shape, places: &[Place], number: u32, folder: &Path) -> Vec
     let mut lines = vec![
         ("cluster_name", quoted(&format!("tavola {}", shape.name))),
         ("num_tokens", TOKENS_OF_A_NODE.to_string()),
-        // The first nodes come into an empty ring all at once; a spare node fetches its share of the data.
+        // The first nodes come into an empty ring all at once; a spare node fetches its share of
+        // the data.
         ("auto_bootstrap", (!is_in_ring).to_string()),
         ("listen_address", address.clone()),
         ("rpc_address", address),
@@ -127,7 +135,9 @@ fn own_lines(shape: &Shape, places: &[Place], number: u32, folder: &Path) -> Vec
 }
 
 fn seed_provider(seeds: &str) -> String {
-    format!("[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"{seeds}\"}}]}}]")
+    format!(
+        "[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"{seeds}\"}}]}}]"
+    )
 }
 
 /// What clients must do to be served.
@@ -136,15 +146,18 @@ fn client_lines(shape: &Shape, cluster: &Path) -> Vec<(String, String)> {
         true => ("PasswordAuthenticator", "CassandraAuthorizer"),
         false => ("AllowAllAuthenticator", "AllowAllAuthorizer"),
     };
-    let mut lines =
-        vec![("authenticator".to_owned(), authenticator.to_owned()), ("authorizer".to_owned(), authorizer.to_owned())];
+    let mut lines = vec![
+        ("authenticator".to_owned(), authenticator.to_owned()),
+        ("authorizer".to_owned(), authorizer.to_owned()),
+    ];
     if shape.tls {
         lines.push(("client_encryption_options".to_owned(), tls::setting(cluster)));
     }
     lines
 }
 
-/// Evenly spread over the ring, neighbours on different nodes: known before the nodes meet, so that they can start together.
+/// Evenly spread over the ring, neighbours on different nodes: known before the nodes meet, so that
+/// they can start together.
 fn tokens(number: u32, nodes: u32) -> String {
     let (number, nodes) = (i128::from(number), i128::from(nodes));
     let step = (1_i128 << 64) / (i128::from(TOKENS_OF_A_NODE) * nodes);
@@ -172,8 +185,11 @@ mod tests {
         assert_eq!(tokens(1, 1), "-9223372036854775807,-4611686018427387903,1,4611686018427387905");
         for nodes in [1, 2, 3, 5, 16] {
             let all: Vec<String> = (1..=nodes).map(|number| tokens(number, nodes)).collect();
-            let all: BTreeSet<i64> =
-                all.iter().flat_map(|tokens| tokens.split(',')).map(|t| t.parse().unwrap()).collect();
+            let all: BTreeSet<i64> = all
+                .iter()
+                .flat_map(|tokens| tokens.split(','))
+                .map(|t| t.parse().unwrap())
+                .collect();
             assert_eq!(all.len(), 4 * nodes as usize);
             let step = (1_i128 << 64) / (4 * i128::from(nodes));
             let sorted: Vec<i128> = all.into_iter().map(i128::from).collect();
@@ -221,7 +237,11 @@ mod tests {
         shape.settings.insert("tombstone_failure_threshold".into(), "1000".into());
         let text = yaml(&shape, 1);
         assert_eq!(text.matches("\ncommitlog_sync: ").count(), 1);
-        for line in ["commitlog_sync: periodic", "commitlog_sync_period: 10s", "tombstone_failure_threshold: 1000"] {
+        for line in [
+            "commitlog_sync: periodic",
+            "commitlog_sync_period: 10s",
+            "tombstone_failure_threshold: 1000",
+        ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line}");
         }
     }

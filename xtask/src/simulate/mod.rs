@@ -1,7 +1,9 @@
-//! `cargo xtask simulate`: how many nodes and front ends a load needs, from costs that were measured.
+//! `cargo xtask simulate`: how many nodes and front ends a load needs, from costs that were
+//! measured.
 //!
-//! Not a test and not a promise: it deals requests out to partitions by their popularity, partitions to nodes as the
-//! ring does, and adds up what each has to do. `docs/scale.md` says where the costs come from and what is left out.
+//! Not a test and not a promise: it deals requests out to partitions by their popularity,
+//! partitions to nodes as the ring does, and adds up what each has to do. `docs/scale.md` says
+//! where the costs come from and what is left out.
 
 mod model;
 mod random;
@@ -67,7 +69,11 @@ pub(crate) fn command(mut args: Args) -> Result {
 
 fn number(args: &mut Args, name: &str, default: f64) -> Result<f64> {
     let Some(text) = args.value(name)? else { return Ok(default) };
-    let parsed = text.replace(['_', ','], "").parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    let parsed = text
+        .replace(['_', ','], "")
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0);
     parsed.ok_or_else(|| Failure::new(format!("{name} {text}: not a number")))
 }
 
@@ -88,9 +94,14 @@ fn print(load: &Load, costs: &Costs, answer: &Answer) {
             answer.busiest * 100.0,
             answer.busiest_with_one_down * 100.0
         ),
-        None => println!("  nodes        no number helps: the busiest partition alone is too much for its replicas"),
+        None => println!(
+            "  nodes        no number helps: the busiest partition alone is too much for its replicas"
+        ),
     }
-    println!("  front ends   {} of {} cores, one of them to spare", answer.front_ends, load.front_end_cores);
+    println!(
+        "  front ends   {} of {} cores, one of them to spare",
+        answer.front_ends, load.front_end_cores
+    );
     println!(
         "  hottest partition  {:.0} requests/s, of them {:.0} writes; one partition takes {:.0} writes/s{}",
         answer.hottest,

@@ -5,7 +5,8 @@ use super::random::Dice;
 /// Tokens of a node in the ring, as Cassandra's default.
 const TOKENS: usize = 16;
 const NODES_MAX: usize = 2000;
-/// Partitions beyond this rank are taken together as many that are equal: dealing them out singly changes nothing.
+/// Partitions beyond this rank are taken together as many that are equal: dealing them out singly
+/// changes nothing.
 const RANKS_MAX: usize = 200_000;
 
 /// What is asked.
@@ -28,10 +29,16 @@ impl Load {
     pub(super) fn check(&self) -> Result<(), String> {
         let is_share = |number: f64| (0.0..=1.0).contains(&number);
         match () {
-            () if self.accounts == 0 || self.partitions == 0 || self.copies == 0 => Err("at least one of each".into()),
+            () if self.accounts == 0 || self.partitions == 0 || self.copies == 0 => {
+                Err("at least one of each".into())
+            }
             () if !is_share(self.writes) => Err("--writes is a share between 0 and 1".into()),
-            () if !is_share(self.busy) || self.busy == 0.0 => Err("--busy is a share between 0 and 1".into()),
-            () if self.node_cores <= 0.0 || self.front_end_cores <= 0.0 => Err("machines have cores".into()),
+            () if !is_share(self.busy) || self.busy == 0.0 => {
+                Err("--busy is a share between 0 and 1".into())
+            }
+            () if self.node_cores <= 0.0 || self.front_end_cores <= 0.0 => {
+                Err("machines have cores".into())
+            }
             () => Ok(()),
         }
     }
@@ -51,9 +58,15 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// From `cargo xtask bench cluster --nodes 3`; see docs/scale.md. That of a front end is an estimate.
-    pub(super) const MEASURED: Self =
-        Self { write_ms: 4.6, strict_ms: 1.55, fast_ms: 0.75, front_end_ms: 0.25, partition_writes: 1760.0 };
+    /// From `cargo xtask bench cluster --nodes 3`; see docs/scale.md. That of a front end is an
+    /// estimate.
+    pub(super) const MEASURED: Self = Self {
+        write_ms: 4.6,
+        strict_ms: 1.55,
+        fast_ms: 0.75,
+        front_end_ms: 0.25,
+        partition_writes: 1760.0,
+    };
 }
 
 /// What it takes.
@@ -70,7 +83,8 @@ pub(super) struct Answer {
 pub(super) fn answer(load: &Load, costs: &Costs) -> Answer {
     let (popular, rest) = popularity(load);
     let hottest = popular.first().copied().unwrap_or_default() * load.requests;
-    let front_end = costs.front_end_ms * load.requests / 1000.0 / (load.front_end_cores * load.busy);
+    let front_end =
+        costs.front_end_ms * load.requests / 1000.0 / (load.front_end_cores * load.busy);
     let front_ends = front_end.ceil().max(1.0) as usize + 1;
     let fits = |nodes: usize| {
         let (quiet, one_down) = busiest(load, costs, &popular, rest, nodes);
@@ -80,7 +94,8 @@ pub(super) fn answer(load: &Load, costs: &Costs) -> Answer {
     let total = load.requests * request_ms(load, costs) * load.copies as f64 / 1000.0;
     let least = ((total / (load.node_cores * load.busy)).ceil() as usize).max(load.copies);
     let found = (least..=NODES_MAX).step_by(1.max(least / 50)).find_map(fits);
-    let (nodes, quiet, one_down) = found.map_or((None, 0.0, 0.0), |(nodes, quiet, down)| (Some(nodes), quiet, down));
+    let (nodes, quiet, one_down) =
+        found.map_or((None, 0.0, 0.0), |(nodes, quiet, down)| (Some(nodes), quiet, down));
     Answer { nodes, front_ends, hottest, busiest: quiet, busiest_with_one_down: one_down }
 }
 
@@ -117,15 +132,19 @@ fn busiest(load: &Load, costs: &Costs, popular: &[f64], rest: f64, nodes: usize)
     }
     let scale = load.requests * request_ms(load, costs) / 1000.0 / load.node_cores;
     let most = work.iter().copied().fold(0.0, f64::max) * scale;
-    // Reads and coordination of one lost node fall on the others of each set of replicas: one part in `copies - 1` more.
-    let more = 1.0 + 1.0 / (load.copies.max(2) - 1) as f64 * (load.copies as f64 / nodes as f64).min(1.0);
+    // Reads and coordination of one lost node fall on the others of each set of replicas: one part
+    // in `copies - 1` more.
+    let more =
+        1.0 + 1.0 / (load.copies.max(2) - 1) as f64 * (load.copies as f64 / nodes as f64).min(1.0);
     (most, most * more)
 }
 
 fn ring(seed: u64, nodes: usize) -> Vec<(u64, usize)> {
     let mut dice = Dice(seed);
-    let mut ring: Vec<(u64, usize)> =
-        (0..nodes).flat_map(|node| (0..TOKENS).map(move |_| node)).map(|node| (dice.next(), node)).collect();
+    let mut ring: Vec<(u64, usize)> = (0..nodes)
+        .flat_map(|node| (0..TOKENS).map(move |_| node))
+        .map(|node| (dice.next(), node))
+        .collect();
     ring.sort_unstable();
     ring
 }
@@ -177,7 +196,8 @@ mod tests {
 
     #[test]
     fn more_load_needs_more_machines() {
-        let nodes = |requests| answer(&Load { requests, ..load() }, &Costs::MEASURED).nodes.unwrap();
+        let nodes =
+            |requests| answer(&Load { requests, ..load() }, &Costs::MEASURED).nodes.unwrap();
         assert_eq!(nodes(1.0), 3, "copies need a node each");
         assert!(nodes(10_000.0) < nodes(100_000.0));
         // Never below what the work adds up to.

@@ -1,4 +1,5 @@
-//! Arrows between crates point one way. Storage and wire never see each other; they meet only in core types.
+//! Arrows between crates point one way. Storage and wire never see each other; they meet only in
+//! core types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,10 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("tavola-peers", &["tavola-store", "tavola-fair", "tavola-core"]),
     ("tavola-service", &["tavola-store", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
-    ("tavola-server", &["tavola-protocol", "tavola-service", "tavola-store", "tavola-fair", "tavola-core"]),
+    (
+        "tavola-server",
+        &["tavola-protocol", "tavola-service", "tavola-store", "tavola-fair", "tavola-core"],
+    ),
     (
         "tavola",
         &[
@@ -35,7 +39,10 @@ const ARROWS: [(&str, &[&str]); 16] = [
     // It knows servers over the wire only.
     ("tavola-load", &["tavola-protocol", "tavola-core"]),
     // Anything below the server.
-    ("tavola-testkit", &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"]),
+    (
+        "tavola-testkit",
+        &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+    ),
     // Whatever is worth a figure.
     (
         "tavola-bench",
@@ -53,7 +60,14 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ),
     (
         "tavola-ratchet",
-        &["tavola-server", "tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+        &[
+            "tavola-server",
+            "tavola-embedded",
+            "tavola-service",
+            "tavola-protocol",
+            "tavola-store",
+            "tavola-core",
+        ],
     ),
     ("tavola-bench-cluster", &["tavola-cassandra", "tavola-peers", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
@@ -76,8 +90,10 @@ const NEVER_BELOW: [(&str, &[&str]); 4] = [
 
 pub(super) fn check(metadata: &Value) -> Vec<Finding> {
     let members = members(metadata);
-    let ours: BTreeSet<&str> = members.iter().filter_map(|package| package["name"].as_str()).collect();
-    let mut findings: Vec<_> = members.iter().flat_map(|package| check_package(package, &ours)).collect();
+    let ours: BTreeSet<&str> =
+        members.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut findings: Vec<_> =
+        members.iter().flat_map(|package| check_package(package, &ours)).collect();
     findings.extend(check_closures(metadata));
     findings
 }
@@ -105,16 +121,27 @@ fn check_package(package: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
     judged.map(|problem| Finding::new(name, problem)).collect()
 }
 
-fn forbidden(name: &str, used: &str, is_dev: bool, allowed: &[&str], is_ours: bool) -> Option<String> {
+fn forbidden(
+    name: &str,
+    used: &str,
+    is_dev: bool,
+    allowed: &[&str],
+    is_ours: bool,
+) -> Option<String> {
     let is_own_testkit = is_dev && used == "tavola-testkit";
     if is_ours && !allowed.contains(&used) && !is_own_testkit {
-        return Some(format!("must not depend on {used}: the arrows of ARCHITECTURE.md point the other way"));
+        return Some(format!(
+            "must not depend on {used}: the arrows of ARCHITECTURE.md point the other way"
+        ));
     }
     if used == ENGINE && name != ENGINE_OWNER {
         return Some(format!("must not depend on {ENGINE}: only {ENGINE_OWNER} knows the engine"));
     }
     if name == "tavola-core" && !is_ours && !is_dev && !CORE_MAY_USE.contains(&used) {
-        return Some(format!("must not depend on {used}: the domain may use only {}", CORE_MAY_USE.join(", ")));
+        return Some(format!(
+            "must not depend on {used}: the domain may use only {}",
+            CORE_MAY_USE.join(", ")
+        ));
     }
     None
 }
@@ -128,11 +155,17 @@ fn check_closures(metadata: &Value) -> Vec<Finding> {
     let graph = graph(metadata);
     let mut findings = Vec::new();
     for (id, name) in &names {
-        let Some((_, never)) = NEVER_BELOW.iter().find(|(known, _)| known == name) else { continue };
+        let Some((_, never)) = NEVER_BELOW.iter().find(|(known, _)| known == name) else {
+            continue;
+        };
         let below = closure(&graph, id);
         let below: BTreeSet<&str> = below.iter().filter_map(|id| names.get(id).copied()).collect();
         let found = never.iter().filter(|forbidden| below.contains(**forbidden));
-        findings.extend(found.map(|forbidden| Finding::new(*name, format!("must not have {forbidden} below it"))));
+        findings.extend(
+            found.map(|forbidden| {
+                Finding::new(*name, format!("must not have {forbidden} below it"))
+            }),
+        );
     }
     findings
 }
@@ -144,7 +177,10 @@ fn graph(metadata: &Value) -> Graph<'_> {
     nodes
         .filter_map(|node| {
             let uses = list(&node["deps"]).iter().filter(|dependency| is_linked(dependency));
-            Some((node["id"].as_str()?, uses.filter_map(|dependency| dependency["pkg"].as_str()).collect()))
+            Some((
+                node["id"].as_str()?,
+                uses.filter_map(|dependency| dependency["pkg"].as_str()).collect(),
+            ))
         })
         .collect()
 }
@@ -170,30 +206,41 @@ mod tests {
 
     use super::*;
 
-    /// `name -> dependency` lines, `~>` for a dev-dependency; names that begin with `tavola` or `xtask` are ours.
+    /// `name -> dependency` lines, `~>` for a dev-dependency; names that begin with `tavola` or
+    /// `xtask` are ours.
     fn check_arrows(lines: &str) -> Vec<String> {
-        let edges: Vec<_> = lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        let edges: Vec<_> =
+            lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
         let names: BTreeSet<&str> = edges.iter().flat_map(|edge| [edge[0], edge[2]]).collect();
-        let of = |name: &str| edges.iter().filter(|edge| edge[0] == name).cloned().collect::<Vec<_>>();
+        let of =
+            |name: &str| edges.iter().filter(|edge| edge[0] == name).cloned().collect::<Vec<_>>();
         let kind = |edge: &[&str]| if edge[1] == "~>" { json!("dev") } else { Value::Null };
         let packages: Vec<_> = names
             .iter()
             .map(|name| {
-                let uses: Vec<_> = of(name).iter().map(|e| json!({"name": e[2], "kind": kind(e)})).collect();
+                let uses: Vec<_> =
+                    of(name).iter().map(|e| json!({"name": e[2], "kind": kind(e)})).collect();
                 json!({"id": name, "name": name, "dependencies": uses})
             })
             .collect();
         let nodes: Vec<_> = names
             .iter()
             .map(|name| {
-                let uses: Vec<_> =
-                    of(name).iter().map(|e| json!({"pkg": e[2], "dep_kinds": [{"kind": kind(e)}]})).collect();
+                let uses: Vec<_> = of(name)
+                    .iter()
+                    .map(|e| json!({"pkg": e[2], "dep_kinds": [{"kind": kind(e)}]}))
+                    .collect();
                 json!({"id": name, "deps": uses})
             })
             .collect();
-        let ours: Vec<_> = names.iter().filter(|name| name.starts_with("tavola") || **name == "xtask").collect();
-        let metadata = json!({"packages": packages, "workspace_members": ours, "resolve": {"nodes": nodes}});
-        check(&metadata).into_iter().map(|finding| format!("{}: {}", finding.place, finding.problem)).collect()
+        let ours: Vec<_> =
+            names.iter().filter(|name| name.starts_with("tavola") || **name == "xtask").collect();
+        let metadata =
+            json!({"packages": packages, "workspace_members": ours, "resolve": {"nodes": nodes}});
+        check(&metadata)
+            .into_iter()
+            .map(|finding| format!("{}: {}", finding.place, finding.problem))
+            .collect()
     }
 
     fn check_refused(line: &str) {
@@ -240,7 +287,10 @@ mod tests {
 
     #[test]
     fn tests_may_use_more_than_the_library() {
-        assert_eq!(check_arrows("tavola-protocol -> helper\nhelper ~> tokio\ntavola-protocol ~> tokio"), [""; 0]);
+        assert_eq!(
+            check_arrows("tavola-protocol -> helper\nhelper ~> tokio\ntavola-protocol ~> tokio"),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A ratchet on long functions: new ones are refused, known ones are listed, and the list may only shrink.
+//! A ratchet on long functions: new ones are refused, known ones are listed, and the list may only
+//! shrink.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +9,24 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// `list` has one `path::function` per line, with `#` for reasons.
 pub(super) fn check(files: &[SourceFile], list: &str) -> Vec<Finding> {
-    let listed: BTreeSet<&str> =
-        list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let listed: BTreeSet<&str> = list
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
     let long: Vec<_> = rust.flat_map(long_functions).collect();
-    let new = long.iter().filter(|function| !listed.contains(function.key.as_str())).map(|function| {
-        let problem =
-            format!("the function has {} lines; at most {FUNCTION_LINES_MAX} fit on a screen", function.lines);
-        Finding::new(function.key.as_str(), problem)
-    });
+    let new =
+        long.iter().filter(|function| !listed.contains(function.key.as_str())).map(|function| {
+            let problem = format!(
+                "the function has {} lines; at most {FUNCTION_LINES_MAX} fit on a screen",
+                function.lines
+            );
+            Finding::new(function.key.as_str(), problem)
+        });
     let stale = listed.iter().filter(|key| !long.iter().any(|function| function.key == **key));
-    let stale = stale.map(|key| Finding::new(*key, "no longer long: remove it from xtask/long-functions.txt"));
+    let stale = stale
+        .map(|key| Finding::new(*key, "no longer long: remove it from xtask/long-functions.txt"));
     new.chain(stale).collect()
 }
 
@@ -35,9 +43,11 @@ fn long_functions(file: &SourceFile) -> Vec<Function> {
     long.map(|(name, lines)| Function { key: format!("{}::{name}", file.path), lines }).collect()
 }
 
-/// Name and length of each function that has a body, from the line of `fn` to that of the closing brace.
+/// Name and length of each function that has a body, from the line of `fn` to that of the closing
+/// brace.
 fn functions(code: &str) -> Vec<(String, usize)> {
-    let starts = code.match_indices("fn ").filter(|(at, _)| !code[..*at].ends_with(is_name_character));
+    let starts =
+        code.match_indices("fn ").filter(|(at, _)| !code[..*at].ends_with(is_name_character));
     starts.filter_map(|(at, _)| measure(&code[at + "fn ".len()..])).collect()
 }
 
@@ -46,7 +56,8 @@ fn is_name_character(c: char) -> bool {
 }
 
 fn measure(after_fn: &str) -> Option<(String, usize)> {
-    let name: String = after_fn.trim_start().chars().take_while(|c| is_name_character(*c)).collect();
+    let name: String =
+        after_fn.trim_start().chars().take_while(|c| is_name_character(*c)).collect();
     let body = body(after_fn)?;
     // The type `fn (u8) -> u8` has no name.
     (!name.is_empty()).then(|| (name, after_fn[..body].matches('\n').count() + 1))

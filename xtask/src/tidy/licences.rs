@@ -20,7 +20,11 @@ fn allowed(deny_toml: &str) -> Result<Vec<&str>> {
     let missing = || Failure::new("deny.toml has no list `allow = [ … ]`");
     let (_, list) = deny_toml.split_once("\nallow = [").ok_or_else(missing)?;
     let (list, _) = list.split_once(']').ok_or_else(missing)?;
-    Ok(list.split(',').map(|item| item.trim().trim_matches('"')).filter(|item| !item.is_empty()).collect())
+    Ok(list
+        .split(',')
+        .map(|item| item.trim().trim_matches('"'))
+        .filter(|item| !item.is_empty())
+        .collect())
 }
 
 fn check_package(package: &Value, allowed: &[&str]) -> Option<Finding> {
@@ -34,7 +38,8 @@ fn check_package(package: &Value, allowed: &[&str]) -> Option<Finding> {
     Some(Finding::new(name, format!("the licence `{licence}` is not among those of deny.toml")))
 }
 
-/// Evaluates an SPDX expression: one side of `OR`, all sides of `AND`. The old `MIT/Apache-2.0` means `OR`.
+/// Evaluates an SPDX expression: one side of `OR`, all sides of `AND`. The old `MIT/Apache-2.0`
+/// means `OR`.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -112,7 +117,15 @@ mod tests {
         ] {
             assert!(is_allowed(good, &ALLOWED), "{good}");
         }
-        for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "Apache-2.0", "(MIT", "MIT GPL-3.0", "MIT WITH Other-exception"] {
+        for bad in [
+            "",
+            "GPL-3.0",
+            "MIT AND GPL-3.0",
+            "Apache-2.0",
+            "(MIT",
+            "MIT GPL-3.0",
+            "MIT WITH Other-exception",
+        ] {
             assert!(!is_allowed(bad, &ALLOWED), "{bad}");
         }
     }

@@ -58,7 +58,8 @@ pub(crate) fn command(args: Args) -> Result {
 pub(crate) fn check() -> Result {
     let root = workspace::root()?;
     // `--locked`: a manifest that changed without its lock file is a finding too.
-    let metadata = workspace::metadata(&["--locked"]).context(|| "Cargo.lock may be out of date".into())?;
+    let metadata =
+        workspace::metadata(&["--locked"]).context(|| "Cargo.lock may be out of date".into())?;
     let files = read_files(&root)?;
     let mut findings = arrows::check(&metadata);
     findings.extend(mutants::check(&metadata));

@@ -1,4 +1,5 @@
-//! The store can be compiled with defects, for tests of the tests. Nothing may turn that on but a command line.
+//! The store can be compiled with defects, for tests of the tests. Nothing may turn that on but a
+//! command line.
 
 use serde_json::Value;
 
@@ -15,9 +16,12 @@ pub(super) fn check(metadata: &Value) -> Vec<Finding> {
 fn check_package(package: &Value) -> Vec<Finding> {
     let name = package["name"].as_str().unwrap_or_default();
     let features = package["features"].as_object().into_iter().flatten();
-    let by_feature = features.filter(|(feature, turns_on)| *feature != FEATURE && has_mutants(turns_on));
+    let by_feature =
+        features.filter(|(feature, turns_on)| *feature != FEATURE && has_mutants(turns_on));
     let mut findings: Vec<Finding> = by_feature
-        .map(|(feature, _)| Finding::new(name, format!("its feature {feature} must not turn on {FEATURE}")))
+        .map(|(feature, _)| {
+            Finding::new(name, format!("its feature {feature} must not turn on {FEATURE}"))
+        })
         .collect();
     let dependencies = package["dependencies"].as_array().into_iter().flatten();
     let by_dependency = dependencies.filter(|dependency| has_mutants(&dependency["features"]));
@@ -48,10 +52,18 @@ mod tests {
 
     #[test]
     fn passed_on_by_its_own_name_only() {
-        assert_eq!(problems(json!({"mutants": ["tavola-embedded/mutants"], "default": []}), json!([])), [""; 0]);
-        for features in [json!({"default": ["mutants"]}), json!({"extra": ["tavola-embedded?/mutants"]})] {
+        assert_eq!(
+            problems(json!({"mutants": ["tavola-embedded/mutants"], "default": []}), json!([])),
+            [""; 0]
+        );
+        for features in
+            [json!({"default": ["mutants"]}), json!({"extra": ["tavola-embedded?/mutants"]})]
+        {
             assert_eq!(problems(features, json!([])).len(), 1);
         }
-        assert_eq!(problems(json!({}), json!(["mutants"])), ["must not ask tavola-embedded for mutants"]);
+        assert_eq!(
+            problems(json!({}), json!(["mutants"])),
+            ["must not ask tavola-embedded for mutants"]
+        );
     }
 }

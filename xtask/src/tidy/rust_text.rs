@@ -24,15 +24,21 @@ fn check_code_lines(file: &SourceFile, code: &str) -> Vec<Finding> {
     findings
 }
 
-/// An exception to a lint needs its reason: `reason = "…"`, or a comment on its line or the line above.
+/// An exception to a lint needs its reason: `reason = "…"`, or a comment on its line or the line
+/// above.
 fn check_attributes(file: &SourceFile, code: &str) -> Vec<Finding> {
     let lines: Vec<&str> = file.text.lines().collect();
     let mut findings = Vec::new();
     for (index, line) in code.lines().enumerate() {
-        let is_exception =
-            ["#[allow(", "#![allow(", "#[expect(", "#![expect("].iter().any(|start| line.contains(start));
+        let is_exception = ["#[allow(", "#![allow(", "#[expect(", "#![expect("]
+            .iter()
+            .any(|start| line.contains(start));
         if is_exception && !has_reason(&lines, index) {
-            findings.push(Finding::at(&file.path, index + 1, "a lint is switched off without a reason"));
+            findings.push(Finding::at(
+                &file.path,
+                index + 1,
+                "a lint is switched off without a reason",
+            ));
         }
     }
     findings
@@ -43,8 +49,10 @@ fn has_reason(lines: &[&str], index: usize) -> bool {
     let attribute = &lines[index..=index + attribute_end];
     let above = index.checked_sub(1).map_or("", |above| lines[above]).trim_start();
     // Documentation describes the item, not the exception.
-    let is_comment_above = above.starts_with("//") && !above.starts_with("///") && !above.starts_with("//!");
-    is_comment_above || attribute.iter().any(|line| line.contains("reason =") || line.contains("// "))
+    let is_comment_above =
+        above.starts_with("//") && !above.starts_with("///") && !above.starts_with("//!");
+    is_comment_above
+        || attribute.iter().any(|line| line.contains("reason =") || line.contains("// "))
 }
 
 /// The first line of a crate says what it is.

@@ -1,4 +1,5 @@
-//! Rust source with comments, strings and characters blanked out, so that the other checks see code only.
+//! Rust source with comments, strings and characters blanked out, so that the other checks see code
+//! only.
 
 /// Replaces every such character by a space; lines and columns stay where they were.
 pub(super) fn code_only(source: &str) -> String {

@@ -33,7 +33,9 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     }
     let mut findings: Vec<_> = check_length(file).into_iter().collect();
     for (index, line) in file.text.lines().enumerate() {
-        findings.extend(check_line(line).into_iter().map(|problem| Finding::at(&file.path, index + 1, problem)));
+        findings.extend(
+            check_line(line).into_iter().map(|problem| Finding::at(&file.path, index + 1, problem)),
+        );
     }
     findings
 }
@@ -59,7 +61,11 @@ fn check_line(line: &str) -> Vec<String> {
     problems.extend(notes.map(|note| format!("leftover {note}: do it, or open an issue")));
     let paths = MACHINE_PATHS.iter().filter(|path| contains_path(line, path));
     problems.extend(paths.map(|path| format!("the path {path} exists on one machine only")));
-    problems.extend(hosts(line).filter(|host| is_package_host(host)).map(|host| format!("the package host {host}")));
+    problems.extend(
+        hosts(line)
+            .filter(|host| is_package_host(host))
+            .map(|host| format!("the package host {host}")),
+    );
     problems
 }
 
@@ -79,11 +85,16 @@ fn contains_path(line: &str, path: &str) -> bool {
 /// The hosts of all URLs in a line.
 fn hosts(line: &str) -> impl Iterator<Item = &str> {
     let urls = line.split("://").skip(1);
-    urls.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-').next().unwrap_or_default())
+    urls.map(|rest| {
+        rest.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-')
+            .next()
+            .unwrap_or_default()
+    })
 }
 
 fn is_package_host(host: &str) -> bool {
-    let is_known = PACKAGE_HOSTS.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")));
+    let is_known =
+        PACKAGE_HOSTS.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")));
     is_known || PACKAGE_HOST_WORDS.iter().any(|word| host.contains(word))
 }
 

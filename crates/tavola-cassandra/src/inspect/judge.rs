@@ -16,27 +16,44 @@ const MUTATION_BYTES_MIN: u64 = 5 << 20;
 pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |risk: Risk, dangerous: bool, text: String, advice: &str| {
-        findings.push(Finding { risk, dangerous, node: Some(name.to_owned()), text, advice: advice.to_owned() });
+        findings.push(Finding {
+            risk,
+            dangerous,
+            node: Some(name.to_owned()),
+            text,
+            advice: advice.to_owned(),
+        });
     };
     let setting = |key: &str| seen.settings.get(key);
-    if let Some(sync) = setting("commitlog_sync").filter(|sync| sync.eq_ignore_ascii_case("periodic")) {
+    if let Some(sync) =
+        setting("commitlog_sync").filter(|sync| sync.eq_ignore_ascii_case("periodic"))
+    {
         let text = format!(
             "node {name} has commitlog_sync: {sync}: it acknowledges writes before they are on disk, and loses them with \
              its power"
         );
-        find(Risk::Commitlog, true, text, "set commitlog_sync: batch in its cassandra.yaml and restart it");
+        find(
+            Risk::Commitlog,
+            true,
+            text,
+            "set commitlog_sync: batch in its cassandra.yaml and restart it",
+        );
     }
-    if let Some(variant) = setting("paxos_variant").filter(|variant| variant.to_ascii_lowercase().starts_with("v1")) {
-        let text =
-            format!("node {name} has paxos_variant: {variant}: linearizability is not kept when nodes come and go");
+    if let Some(variant) =
+        setting("paxos_variant").filter(|variant| variant.to_ascii_lowercase().starts_with("v1"))
+    {
+        let text = format!(
+            "node {name} has paxos_variant: {variant}: linearizability is not kept when nodes come and go"
+        );
         find(Risk::Paxos, true, text, "set paxos_variant: v2 in its cassandra.yaml and restart it");
     }
-    if let Some((bytes, why)) = mutation_bytes(setting).filter(|(bytes, _)| *bytes < MUTATION_BYTES_MIN) {
+    if let Some((bytes, why)) =
+        mutation_bytes(setting).filter(|(bytes, _)| *bytes < MUTATION_BYTES_MIN)
+    {
         let text = format!(
             "node {name} takes writes of {bytes} bytes at most ({why}): entity group transactions of up to 4 MiB fail"
         );
-        let advice =
-            "set commitlog_segment_size: 32MiB, and no smaller max_mutation_size than 5MiB, in its cassandra.yaml";
+        let advice = "set commitlog_segment_size: 32MiB, and no smaller max_mutation_size than 5MiB, in its cassandra.yaml";
         find(Risk::Mutations, false, text, advice);
     }
     if seen.clock_offset > CLOCK_OFFSET_MAX {
@@ -67,7 +84,9 @@ fn untold(settings: &Settings) -> Option<(String, &'static str)> {
             Some(("its settings".to_owned(), advice))
         }
         Settings::Told(_) => {
-            let missing = ["commitlog_sync", "paxos_variant"].into_iter().filter(|key| settings.get(key).is_none());
+            let missing = ["commitlog_sync", "paxos_variant"]
+                .into_iter()
+                .filter(|key| settings.get(key).is_none());
             let missing = missing.collect::<Vec<_>>().join(" and ");
             (!missing.is_empty()).then_some((missing, "use Cassandra 4.1 or newer"))
         }
@@ -104,7 +123,9 @@ pub(super) fn unseen(name: &str, reason: &str) -> Finding {
         dangerous: false,
         node: Some(name.to_owned()),
         text: format!("node {name} could not be looked at: {reason}"),
-        advice: "start it, or take it out of the cluster if it is gone for good (nodetool removenode)".to_owned(),
+        advice:
+            "start it, or take it out of the cluster if it is gone for good (nodetool removenode)"
+                .to_owned(),
     }
 }
 
@@ -116,7 +137,10 @@ pub(super) fn judge_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> O
     let list = |(version, nodes): (&String, &BTreeSet<String>)| {
         format!("{version} ({})", nodes.iter().cloned().collect::<Vec<_>>().join(", "))
     };
-    let text = format!("nodes have different versions: {}", versions.iter().map(list).collect::<Vec<_>>().join(", "));
+    let text = format!(
+        "nodes have different versions: {}",
+        versions.iter().map(list).collect::<Vec<_>>().join(", ")
+    );
     let advice = "finish the upgrade".to_owned();
     Some(Finding { risk: Risk::Versions, dangerous: false, node: None, text, advice })
 }
@@ -130,7 +154,9 @@ pub(super) fn judge_copies(keyspace: &str, copies: usize) -> Option<Finding> {
         "keyspace {keyspace} has {copies} {} of each row: the loss of one node stops or loses partitions",
         if copies == 1 { "copy" } else { "copies" }
     );
-    let advice = "give it three: ALTER KEYSPACE with another replication, then nodetool repair --full".to_owned();
+    let advice =
+        "give it three: ALTER KEYSPACE with another replication, then nodetool repair --full"
+            .to_owned();
     Some(Finding { risk: Risk::Replication, dangerous: true, node: None, text, advice })
 }
 
@@ -145,7 +171,8 @@ mod tests {
     fn risks(settings: &[(&str, &str)], clock_offset: Duration) -> Vec<(Risk, bool)> {
         let mut all = BTreeMap::from([("commitlog_sync", "batch"), ("paxos_variant", "v2")]);
         all.extend(settings.iter().copied());
-        let all = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let all =
+            all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let seen = Seen { settings: Settings::Told(all), clock_offset, ..Seen::default() };
         judge_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
     }
@@ -157,7 +184,10 @@ mod tests {
         assert_eq!(risks(&[("commitlog_sync", "group")], none), []);
         assert_eq!(risks(&[("commitlog_sync", "periodic")], none), [(Risk::Commitlog, true)]);
         assert_eq!(risks(&[("paxos_variant", "v1")], none), [(Risk::Paxos, true)]);
-        assert_eq!(risks(&[("paxos_variant", "v1_without_linearizable_reads")], none), [(Risk::Paxos, true)]);
+        assert_eq!(
+            risks(&[("paxos_variant", "v1_without_linearizable_reads")], none),
+            [(Risk::Paxos, true)]
+        );
         assert_eq!(risks(&[], Duration::from_secs(2)), [(Risk::Clocks, false)]);
     }
 
@@ -167,9 +197,18 @@ mod tests {
         let too_small = [(Risk::Mutations, false)];
         assert_eq!(risks(&[("commitlog_segment_size", "8MiB")], none), too_small);
         assert_eq!(risks(&[("commitlog_segment_size", "32MiB")], none), []);
-        assert_eq!(risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "4096KiB")], none), too_small);
-        assert_eq!(risks(&[("commitlog_segment_size", "8MiB"), ("max_mutation_size", "16MiB")], none), []);
-        assert_eq!(risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "null")], none), []);
+        assert_eq!(
+            risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "4096KiB")], none),
+            too_small
+        );
+        assert_eq!(
+            risks(&[("commitlog_segment_size", "8MiB"), ("max_mutation_size", "16MiB")], none),
+            []
+        );
+        assert_eq!(
+            risks(&[("commitlog_segment_size", "32MiB"), ("max_mutation_size", "null")], none),
+            []
+        );
     }
 
     #[test]
@@ -183,14 +222,18 @@ mod tests {
         }
     }
 
-    /// A server started on nodes whose settings its user may not read, and on nodes too old to have one of them.
+    /// A server started on nodes whose settings its user may not read, and on nodes too old to have
+    /// one of them.
     #[test]
     fn what_cannot_be_seen_is_not_called_safe() {
         for (settings, what) in [
             (Settings::NoTable, "its settings:"),
             (Settings::NotToUs, "its settings to our user:"),
             (Settings::Told(BTreeMap::new()), "commitlog_sync and paxos_variant:"),
-            (Settings::Told(BTreeMap::from([("commitlog_sync".into(), "batch".into())])), "tell paxos_variant:"),
+            (
+                Settings::Told(BTreeMap::from([("commitlog_sync".into(), "batch".into())])),
+                "tell paxos_variant:",
+            ),
             (
                 Settings::Told(BTreeMap::from([
                     ("commitlog_sync".into(), String::new()),
@@ -210,9 +253,15 @@ mod tests {
     fn copies_and_versions() {
         assert!(judge_copies("k", 3).is_none());
         assert!(judge_copies("k", 2).is_some_and(|finding| finding.dangerous));
-        let node = |version: &str, name: &str| (version.to_owned(), BTreeSet::from([name.to_owned()]));
+        let node =
+            |version: &str, name: &str| (version.to_owned(), BTreeSet::from([name.to_owned()]));
         assert!(judge_versions(&BTreeMap::from([node("5.0.9", "a")])).is_none());
-        let mixed = judge_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
-        assert!(mixed.text.contains("5.0.8 (b)") && mixed.text.contains("5.0.9 (a)"), "{}", mixed.text);
+        let mixed =
+            judge_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
+        assert!(
+            mixed.text.contains("5.0.8 (b)") && mixed.text.contains("5.0.9 (a)"),
+            "{}",
+            mixed.text
+        );
     }
 }

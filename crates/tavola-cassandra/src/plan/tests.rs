@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
 use tavola_core::{
-    ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, Refusal, RowKey, Timestamp,
+    ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Precondition, Properties, PropertyName, Refusal, RowKey, Timestamp,
 };
 use tavola_store::Row;
 use tavola_store::keys::encode_text;
@@ -22,7 +22,9 @@ fn properties(name: &str) -> Properties {
 }
 
 fn entity(row: &str) -> NewEntity {
-    NewEntity::new(EntityKey::new(partition(), RowKey::new(row).unwrap()), properties("New")).unwrap().1
+    NewEntity::new(EntityKey::new(partition(), RowKey::new(row).unwrap()), properties("New"))
+        .unwrap()
+        .1
 }
 
 fn tag(ticks: u64) -> Precondition {
@@ -30,7 +32,10 @@ fn tag(ticks: u64) -> Precondition {
 }
 
 fn group(operations: Vec<EntityOperation>) -> EntityGroupTransaction {
-    EntityGroupTransaction::new(operations.into_iter().map(|operation| (partition(), operation)).collect()).unwrap()
+    EntityGroupTransaction::new(
+        operations.into_iter().map(|operation| (partition(), operation)).collect(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -94,7 +99,8 @@ fn a_refused_batch_names_the_first_that_failed() {
         let versions = rows.iter().map(|(row, version)| (encode_text(row), *version)).collect();
         judge(&partition(), &transaction, &planned, &versions).unwrap()
     };
-    let refused = |index, refusal| Afterwards::Refused(tavola_core::FailedOperation { index, refusal });
+    let refused =
+        |index, refusal| Afterwards::Refused(tavola_core::FailedOperation { index, refusal });
     assert_eq!(after(&[("b", 1), ("c", 7)]), Afterwards::Again);
     assert_eq!(after(&[("a", 1), ("b", 1), ("c", 7)]), refused(0, Refusal::EntityAlreadyExists));
     assert_eq!(after(&[]), refused(1, Refusal::EntityNotFound));
@@ -104,11 +110,14 @@ fn a_refused_batch_names_the_first_that_failed() {
     assert_eq!(after(&[("a", 1_000_000), ("b", 1)]), refused(0, Refusal::EntityAlreadyExists));
 }
 
-/// Whoever lost a race on a row that was read must read again: only then is it known who fails, and why.
+/// Whoever lost a race on a row that was read must read again: only then is it known who fails, and
+/// why.
 #[test]
 fn a_lost_race_is_run_again() {
-    let transaction =
-        group(vec![EntityOperation::Merge(entity("a"), Precondition::None), EntityOperation::Insert(entity("b"))]);
+    let transaction = group(vec![
+        EntityOperation::Merge(entity("a"), Precondition::None),
+        EntityOperation::Insert(entity("b")),
+    ]);
     let planned = plan_on(&transaction, at(100), at(50), &HashMap::new()).unwrap();
     let versions = HashMap::from([(encode_text("a"), 3), (encode_text("b"), 3)]);
     assert_eq!(judge(&partition(), &transaction, &planned, &versions).unwrap(), Afterwards::Again);

@@ -23,8 +23,8 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// A store whose tables no other test has: every id is moved by a number of its own. Making a keyspace for each test
-/// would take longer than the test.
+/// A store whose tables no other test has: every id is moved by a number of its own. Making a
+/// keyspace for each test would take longer than the test.
 #[derive(Debug)]
 pub(crate) struct Isolated {
     store: CassandraStore,
@@ -46,7 +46,9 @@ impl Isolated {
 #[async_trait]
 impl Store for Isolated {
     async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.store.get(&EntityAddress { table: self.table(address.table), key: address.key.clone() }).await
+        self.store
+            .get(&EntityAddress { table: self.table(address.table), key: address.key.clone() })
+            .await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

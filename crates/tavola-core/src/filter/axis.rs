@@ -1,8 +1,9 @@
-//! One axis of keys, PartitionKey or RowKey, cut at every constant of a filter. Between two neighbouring cuts all keys
-//! answer every comparison of the filter alike.
+//! One axis of keys, PartitionKey or RowKey, cut at every constant of a filter. Between two
+//! neighbouring cuts all keys answer every comparison of the filter alike.
 //!
-//! Everything here is about *legal* keys. A constant that cannot be a key still has a place among the legal ones (no key
-//! lies between `a/` and `a0`, as none contains `/`), so every comparison of a key with a text is exact.
+//! Everything here is about *legal* keys. A constant that cannot be a key still has a place among
+//! the legal ones (no key lies between `a/` and `a0`, as none contains `/`), so every comparison of
+//! a key with a text is exact.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -30,7 +31,9 @@ impl<'f> Edge<'f> {
     fn around(text: &'f str) -> (Self, Self) {
         let mut units = 0;
         for (at, character) in text.char_indices() {
-            if let Some(place) = Self::of_illegal(&text[..at], character, KEY_UTF16_UNITS_MAX - units) {
+            if let Some(place) =
+                Self::of_illegal(&text[..at], character, KEY_UTF16_UNITS_MAX - units)
+            {
                 return (place.clone(), place);
             }
             units += character.len_utf16();
@@ -38,15 +41,16 @@ impl<'f> Edge<'f> {
         (Self::Before(Cow::Borrowed(text)), Self::After(Cow::Borrowed(text)))
     }
 
-    /// The place of all texts that begin with `prefix`, which is legal, and `character`, if none of them is a key;
-    /// `room` is how many code units a key can have behind `prefix`.
+    /// The place of all texts that begin with `prefix`, which is legal, and `character`, if none of
+    /// them is a key; `room` is how many code units a key can have behind `prefix`.
     fn of_illegal(prefix: &'f str, character: char, room: usize) -> Option<Self> {
         if room == 0 {
             // The one key that begins with the prefix is the prefix.
             return Some(Self::After(Cow::Borrowed(prefix)));
         }
         let next_legal = if room < character.len_utf16() {
-            // A surrogate pair that does not fit: the next key has the first character behind the surrogates.
+            // A surrogate pair that does not fit: the next key has the first character behind the
+            // surrogates.
             '\u{e000}'
         } else if is_forbidden(character) {
             (character..).find(|&next| !is_forbidden(next))?
@@ -125,7 +129,8 @@ impl<'f> Axis<'f> {
         }
     }
 
-    /// The pieces whose keys stand in this relation to `text`, or `None` if the axis was not cut there.
+    /// The pieces whose keys stand in this relation to `text`, or `None` if the axis was not cut
+    /// there.
     pub(super) fn satisfying(&self, comparison: Comparison, text: &'f str) -> Option<Pieces> {
         let (before, after) = Edge::around(text);
         let before = self.edges.binary_search(&before).ok()?;

@@ -1,10 +1,10 @@
 //! A filter made ready for many rows.
 //!
-//! [`super::eval::matches`] is the definition; this is the same condition in a form whose cost per term
-//! depends neither on the row's properties nor on the tree around the term. Every property that the filter names has a
-//! slot, which a store fills in one walk over the row. The terms are a list of tests, each of which names the test that
-//! follows it when it holds and when it does not: a row takes one path through them and leaves as soon as its fate is
-//! known.
+//! [`super::eval::matches`] is the definition; this is the same condition in a form whose cost per
+//! term depends neither on the row's properties nor on the tree around the term. Every property
+//! that the filter names has a slot, which a store fills in one walk over the row. The terms are a
+//! list of tests, each of which names the test that follows it when it holds and when it does not:
+//! a row takes one path through them and leaves as soon as its fate is known.
 
 use std::cmp::Ordering;
 
@@ -31,7 +31,8 @@ pub trait SlotView {
 /// A filter compiled for one query.
 #[derive(Debug, Clone)]
 pub struct CompiledFilter {
-    /// The properties that the filter names, system properties apart, by length and then by bytes. A slot is a place here.
+    /// The properties that the filter names, system properties apart, by length and then by bytes.
+    /// A slot is a place here.
     names: Box<[Box<str>]>,
     tests: Box<[Test]>,
     first: Step,
@@ -150,7 +151,9 @@ fn collect_names<'f>(filter: &'f Filter, names: &mut Vec<&'f str>) {
                 names.push(name);
             }
         }
-        Filter::And(terms) | Filter::Or(terms) => terms.iter().for_each(|term| collect_names(term, names)),
+        Filter::And(terms) | Filter::Or(terms) => {
+            terms.iter().for_each(|term| collect_names(term, names))
+        }
         Filter::Not(term) => collect_names(term, names),
     }
 }
@@ -161,23 +164,37 @@ struct Compiler<'n> {
 }
 
 impl Compiler<'_> {
-    /// The first step of `filter`, where `held` and `failed` are the steps after it. Whatever follows is compiled before.
+    /// The first step of `filter`, where `held` and `failed` are the steps after it. Whatever
+    /// follows is compiled before.
     fn compile(&mut self, filter: &Filter, held: Step, failed: Step) -> Step {
         match filter {
             Filter::Constant(true) => held,
             Filter::Constant(false) => failed,
             // Only a Boolean that is true equals true: the definition of a bare property.
-            Filter::Property(name) => self.test(name, Comparison::Equal, &EdmValue::Boolean(true), held, failed),
+            Filter::Property(name) => {
+                self.test(name, Comparison::Equal, &EdmValue::Boolean(true), held, failed)
+            }
             Filter::Compare { property, comparison, constant } => {
                 self.test(property, *comparison, constant, held, failed)
             }
-            Filter::And(terms) => terms.iter().rev().fold(held, |next, term| self.compile(term, next, failed)),
-            Filter::Or(terms) => terms.iter().rev().fold(failed, |next, term| self.compile(term, held, next)),
+            Filter::And(terms) => {
+                terms.iter().rev().fold(held, |next, term| self.compile(term, next, failed))
+            }
+            Filter::Or(terms) => {
+                terms.iter().rev().fold(failed, |next, term| self.compile(term, held, next))
+            }
             Filter::Not(term) => self.compile(term, failed, held),
         }
     }
 
-    fn test(&mut self, name: &str, comparison: Comparison, constant: &EdmValue, held: Step, failed: Step) -> Step {
+    fn test(
+        &mut self,
+        name: &str,
+        comparison: Comparison,
+        constant: &EdmValue,
+        held: Step,
+        failed: Step,
+    ) -> Step {
         let source = match name {
             "PartitionKey" => Source::PartitionKey,
             "RowKey" => Source::RowKey,
@@ -204,9 +221,13 @@ impl Test {
     #[inline]
     fn follow<E: SlotView + ?Sized>(&self, entity: &E) -> Step {
         let relation = match self.source {
-            Source::PartitionKey => self.operand.relation_of(EdmRef::String(entity.partition_key())),
+            Source::PartitionKey => {
+                self.operand.relation_of(EdmRef::String(entity.partition_key()))
+            }
             Source::RowKey => self.operand.relation_of(EdmRef::String(entity.row_key())),
-            Source::Timestamp => self.operand.relation_of(EdmRef::DateTime(entity.timestamp().date_time())),
+            Source::Timestamp => {
+                self.operand.relation_of(EdmRef::DateTime(entity.timestamp().date_time()))
+            }
             Source::Slot(slot) => match entity.property(slot) {
                 Some(stored) => self.operand.relation_of(stored),
                 // No comparison with an absent property holds.
@@ -243,15 +264,20 @@ impl Operand {
     #[inline]
     fn relation_of(&self, stored: EdmRef<'_>) -> u8 {
         let order = match (stored, self) {
-            (EdmRef::String(stored), Self::String(text)) => bytes_in_utf16_order(stored.as_bytes(), text),
-            (EdmRef::Int32(stored), Self::Int32(number, ..)) => stored.cmp(number),
-            (EdmRef::Int64(stored), Self::Int32(_, number, _) | Self::Int64(number, _)) => stored.cmp(number),
-            (EdmRef::Double(stored), Self::Int32(.., number) | Self::Int64(_, number) | Self::Double(number)) => {
-                match stored.partial_cmp(number) {
-                    Some(order) => order,
-                    None => return relation::UNORDERED,
-                }
+            (EdmRef::String(stored), Self::String(text)) => {
+                bytes_in_utf16_order(stored.as_bytes(), text)
             }
+            (EdmRef::Int32(stored), Self::Int32(number, ..)) => stored.cmp(number),
+            (EdmRef::Int64(stored), Self::Int32(_, number, _) | Self::Int64(number, _)) => {
+                stored.cmp(number)
+            }
+            (
+                EdmRef::Double(stored),
+                Self::Int32(.., number) | Self::Int64(_, number) | Self::Double(number),
+            ) => match stored.partial_cmp(number) {
+                Some(order) => order,
+                None => return relation::UNORDERED,
+            },
             (EdmRef::Boolean(stored), Self::Boolean(truth)) => stored.cmp(truth),
             (EdmRef::DateTime(stored), Self::DateTime(at)) => stored.cmp(at),
             (EdmRef::Guid(stored), Self::Guid(guid)) => stored.cmp(guid),
@@ -350,17 +376,30 @@ mod tests {
 
     #[test]
     fn each_property_has_one_slot() {
-        let compiled =
-            CompiledFilter::new(&filter("bb eq 1 or a eq 1 or not bb or RowKey eq 'a' or c lt 5 and Timestamp lt 5"));
+        let compiled = CompiledFilter::new(&filter(
+            "bb eq 1 or a eq 1 or not bb or RowKey eq 'a' or c lt 5 and Timestamp lt 5",
+        ));
         assert_eq!((compiled.slots(), compiled.tests()), (3, 6));
-        assert_eq!(["a", "c", "bb"].map(|name| compiled.slot(name.as_bytes())), [Some(0), Some(1), Some(2)]);
-        assert_eq!(["", "b", "RowKey", "bbb"].map(|name| compiled.slot(name.as_bytes())), [None; 4]);
+        assert_eq!(
+            ["a", "c", "bb"].map(|name| compiled.slot(name.as_bytes())),
+            [Some(0), Some(1), Some(2)]
+        );
+        assert_eq!(
+            ["", "b", "RowKey", "bbb"].map(|name| compiled.slot(name.as_bytes())),
+            [None; 4]
+        );
     }
 
     #[test]
     fn lists_may_be_empty() {
-        for filter in [Filter::And(vec![]), Filter::Or(vec![]), Filter::Not(Box::new(Filter::Or(vec![])))] {
-            assert_eq!(compiled_matches(&filter, &entity("p/r")), matches(&filter, &entity("p/r")), "{filter:?}");
+        for filter in
+            [Filter::And(vec![]), Filter::Or(vec![]), Filter::Not(Box::new(Filter::Or(vec![])))]
+        {
+            assert_eq!(
+                compiled_matches(&filter, &entity("p/r")),
+                matches(&filter, &entity("p/r")),
+                "{filter:?}"
+            );
         }
     }
 
@@ -402,9 +441,14 @@ mod tests {
     }
 
     fn any_entity() -> impl Strategy<Value = Entity> {
-        let names = prop::sample::subsequence(vec!["a", "_b", "Größe", "X", "mod", "true1", "other"], 0..7);
+        let names =
+            prop::sample::subsequence(vec!["a", "_b", "Größe", "X", "mod", "true1", "other"], 0..7);
         (names, prop::collection::vec(any_constant(), 7)).prop_map(|(names, values)| {
-            let named = names.into_iter().map(|name| PropertyName::new(name).unwrap()).zip(values).collect();
+            let named = names
+                .into_iter()
+                .map(|name| PropertyName::new(name).unwrap())
+                .zip(values)
+                .collect();
             Entity { properties: Properties::new(named).unwrap(), ..entity("p/r") }
         })
     }

@@ -1,9 +1,10 @@
-//! Whether an entity satisfies a filter: the definition, as plain as it can be said. Stores ask the same of many rows in
-//! compiled form ([`super::compile`]).
+//! Whether an entity satisfies a filter: the definition, as plain as it can be said. Stores ask the
+//! same of many rows in compiled form ([`super::compile`]).
 //!
 //! The rules of the service that one would not guess:
-//! - The constant is widened to the stored type (Int32 to Int64 and Double, Int64 to Double), never narrowed. What the
-//!   service does with an Int64 constant and a stored Double is unsettled; widening is the more useful of the two reports.
+//! - The constant is widened to the stored type (Int32 to Int64 and Double, Int64 to Double), never
+//!   narrowed. What the service does with an Int64 constant and a stored Double is unsettled;
+//!   widening is the more useful of the two reports.
 //! - Between types that do not meet, `ne`, `lt` and `le` hold, the others do not.
 //! - No comparison with an absent property holds, not even `ne`; its negation therefore does.
 
@@ -17,9 +18,8 @@ pub fn matches(filter: &Filter, entity: &dyn EntityView) -> bool {
     match filter {
         Filter::Constant(truth) => *truth,
         Filter::Property(name) => matches!(value(entity, name), Some(EdmRef::Boolean(true))),
-        Filter::Compare { property, comparison, constant } => {
-            value(entity, property).is_some_and(|stored| holds(stored, *comparison, constant.as_ref()))
-        }
+        Filter::Compare { property, comparison, constant } => value(entity, property)
+            .is_some_and(|stored| holds(stored, *comparison, constant.as_ref())),
         Filter::And(terms) => terms.iter().all(|term| matches(term, entity)),
         Filter::Or(terms) => terms.iter().any(|term| matches(term, entity)),
         Filter::Not(term) => !matches(term, entity),
@@ -67,14 +67,21 @@ mod tests {
 
     fn check(table: &str) {
         for [text, stored, expected] in cases(table) {
-            assert_eq!(matches(&filter(text), &entity(stored)).to_string(), expected, "{text} on {stored}");
+            assert_eq!(
+                matches(&filter(text), &entity(stored)).to_string(),
+                expected,
+                "{text} on {stored}"
+            );
         }
     }
 
-    /// For each operator: does it hold for `stored` and `literal`? In the order `eq ne gt ge lt le`.
+    /// For each operator: does it hold for `stored` and `literal`? In the order `eq ne gt ge lt
+    /// le`.
     fn truths(stored: &str, literal: &str) -> String {
         let entity = entity(&format!("p/r P={stored}"));
-        let truth = |comparison: Comparison| matches(&filter(&format!("P {comparison} {literal}")), &entity);
+        let truth = |comparison: Comparison| {
+            matches(&filter(&format!("P {comparison} {literal}")), &entity)
+        };
         Comparison::ALL.map(|comparison| if truth(comparison) { 'y' } else { '-' }).iter().collect()
     }
 
@@ -92,7 +99,11 @@ mod tests {
         ["-9223372036854775808L", "5L", "9007199254740993L"],
         ["-INF", "-1.5", "1e300"],
         ["false", "true", "true"],
-        ["datetime'1601-01-01'", "datetime'2024-01-01T00:00:00.0000001Z'", "datetime'2024-01-01T00:00:00.0000002Z'"],
+        [
+            "datetime'1601-01-01'",
+            "datetime'2024-01-01T00:00:00.0000001Z'",
+            "datetime'2024-01-01T00:00:00.0000002Z'",
+        ],
         [
             "guid'00000000-0000-0000-0000-0000000000ff'",
             "guid'0a000000-0000-0000-0000-000000000000'",
@@ -106,7 +117,8 @@ mod tests {
         for samples in SAMPLES {
             for stored in samples {
                 for literal in samples {
-                    let order = constant(stored).as_ref().compare(&constant(literal).as_ref()).unwrap();
+                    let order =
+                        constant(stored).as_ref().compare(&constant(literal).as_ref()).unwrap();
                     let expected = [LESS, EQUAL, GREATER][(order as i8 + 1) as usize];
                     assert_eq!(truths(stored, literal), expected, "{stored} and {literal}");
                 }
@@ -118,11 +130,16 @@ mod tests {
 
     #[test]
     fn foreign_types_are_as_if_the_stored_value_were_less() {
-        let widens = |stored: usize, literal: usize| matches!((stored, literal), (2, 1) | (3, 1) | (3, 2));
+        let widens =
+            |stored: usize, literal: usize| matches!((stored, literal), (2, 1) | (3, 1) | (3, 2));
         for (stored, stored_samples) in SAMPLES.iter().enumerate() {
             for (literal, literal_samples) in SAMPLES.iter().enumerate() {
                 if stored != literal && !widens(stored, literal) {
-                    assert_eq!(truths(stored_samples[1], literal_samples[1]), FOREIGN, "{stored} and {literal}");
+                    assert_eq!(
+                        truths(stored_samples[1], literal_samples[1]),
+                        FOREIGN,
+                        "{stored} and {literal}"
+                    );
                 }
             }
         }
@@ -154,7 +171,9 @@ mod tests {
 
     #[test]
     fn not_a_number() {
-        for (stored, literal) in [("NaN", "NaN"), ("NaN", "1.0"), ("1.0", "NaN"), ("NaN", "1"), ("INF", "NaN")] {
+        for (stored, literal) in
+            [("NaN", "NaN"), ("NaN", "1.0"), ("1.0", "NaN"), ("NaN", "1"), ("INF", "NaN")]
+        {
             assert_eq!(truths(stored, literal), NAN, "{stored} and {literal}");
         }
         assert_eq!(truths("INF", "INF"), EQUAL);
@@ -181,7 +200,10 @@ mod tests {
             for literal in ["1", "1L", "1.0", "true", "''", "X''"] {
                 let text = format!("Q {comparison} {literal}");
                 assert!(!matches(&filter(&text), &entity("p/r P=1")), "{text}");
-                assert!(matches(&filter(&format!("not ({text})")), &entity("p/r P=1")), "not {text}");
+                assert!(
+                    matches(&filter(&format!("not ({text})")), &entity("p/r P=1")),
+                    "not {text}"
+                );
             }
         }
     }

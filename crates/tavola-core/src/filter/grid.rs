@@ -1,10 +1,11 @@
-//! All keys of a table as a grid of cells, a piece of the partition axis times a piece of the row axis, and what a filter
-//! says about each cell.
+//! All keys of a table as a grid of cells, a piece of the partition axis times a piece of the row
+//! axis, and what a filter says about each cell.
 //!
-//! A condition on other properties may or may not hold for the entities of a cell. So a filter's answer is two sets: the
-//! cells where it *may* hold and those where it *must*. Keys are always present, so `not` exchanges the two exactly.
-//! The size of a set depends on how many different keys the filter names, never on how its `and`s and `or`s are
-//! nested; this is what keeps the planning of a hostile filter cheap.
+//! A condition on other properties may or may not hold for the entities of a cell. So a filter's
+//! answer is two sets: the cells where it *may* hold and those where it *must*. Keys are always
+//! present, so `not` exchanges the two exactly. The size of a set depends on how many different
+//! keys the filter names, never on how its `and`s and `or`s are nested; this is what keeps the
+//! planning of a hostile filter cheap.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use crate::edm::EdmValue;
 use crate::filter::axis::{Axis, Pieces};
 use crate::filter::{Comparison, Filter};
 
-/// Cells of the largest grid, 16 KiB per set. The row axis is left whole if its pieces would make it larger.
+/// Cells of the largest grid, 16 KiB per set. The row axis is left whole if its pieces would make
+/// it larger.
 const GRID_CELLS_MAX: usize = 1 << 17;
 
 /// The keys of a table, cut at the constants of a filter.
@@ -45,7 +47,8 @@ impl<'f> Grid<'f> {
         if let Some(filter) = filter {
             collect_texts(filter, &mut partition_texts, &mut row_texts);
         }
-        let mut grid = Self { partitions: Axis::new(&partition_texts), rows: Axis::new(&row_texts) };
+        let mut grid =
+            Self { partitions: Axis::new(&partition_texts), rows: Axis::new(&row_texts) };
         if grid.partitions.len() * grid.rows.len() > GRID_CELLS_MAX {
             grid.rows = Axis::new(&[]);
         }
@@ -72,8 +75,12 @@ impl<'f> Grid<'f> {
         }
         let mut words = vec![0; self.partitions.len() * words_per_partition];
         for pieces in partitions {
-            let words = &mut words[pieces.start * words_per_partition..pieces.end * words_per_partition];
-            words.iter_mut().zip(row_words.iter().cycle()).for_each(|(word, row_word)| *word = *row_word);
+            let words =
+                &mut words[pieces.start * words_per_partition..pieces.end * words_per_partition];
+            words
+                .iter_mut()
+                .zip(row_words.iter().cycle())
+                .for_each(|(word, row_word)| *word = *row_word);
         }
         Cells { words, words_per_partition }
     }
@@ -111,9 +118,13 @@ impl<'f> Grid<'f> {
             return self.always(comparison.accepts_foreign_type());
         };
         let cells = if key == "PartitionKey" {
-            self.partitions.satisfying(comparison, text).map(|pieces| self.cells(pieces, self.rows.all()))
+            self.partitions
+                .satisfying(comparison, text)
+                .map(|pieces| self.cells(pieces, self.rows.all()))
         } else {
-            self.rows.satisfying(comparison, text).map(|pieces| self.cells(self.partitions.all(), pieces))
+            self.rows
+                .satisfying(comparison, text)
+                .map(|pieces| self.cells(self.partitions.all(), pieces))
         };
         cells.map_or_else(|| self.unknown(), |cells| Verdict { may: cells.clone(), must: cells })
     }
@@ -134,11 +145,13 @@ fn is_key(property: &str) -> bool {
 
 fn collect_texts<'f>(filter: &'f Filter, partitions: &mut Vec<&'f str>, rows: &mut Vec<&'f str>) {
     match filter {
-        Filter::Compare { property, constant: EdmValue::String(text), .. } => match property.as_str() {
-            "PartitionKey" => partitions.push(text),
-            "RowKey" => rows.push(text),
-            _ => {}
-        },
+        Filter::Compare { property, constant: EdmValue::String(text), .. } => {
+            match property.as_str() {
+                "PartitionKey" => partitions.push(text),
+                "RowKey" => rows.push(text),
+                _ => {}
+            }
+        }
         Filter::And(terms) | Filter::Or(terms) => {
             terms.iter().for_each(|term| collect_texts(term, partitions, rows));
         }
@@ -191,7 +204,8 @@ impl Cells {
 
     /// Adds row pieces of one partition piece.
     pub(super) fn fill(&mut self, partition: usize, rows: Range<usize>) {
-        let words = &mut self.words[partition * self.words_per_partition..][..self.words_per_partition];
+        let words =
+            &mut self.words[partition * self.words_per_partition..][..self.words_per_partition];
         for row in rows {
             words[row / 64] |= 1 << (row % 64);
         }

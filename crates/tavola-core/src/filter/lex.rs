@@ -1,7 +1,8 @@
 //! The tokens of a filter.
 //!
-//! Reading them cannot fail: what is no token is [`Kind::Stray`], which no rule of the grammar takes, so that there is one
-//! place that complains. White space separates words; quotes, parentheses and commas separate themselves.
+//! Reading them cannot fail: what is no token is [`Kind::Stray`], which no rule of the grammar
+//! takes, so that there is one place that complains. White space separates words; quotes,
+//! parentheses and commas separate themselves.
 
 /// Words that, with a quoted text directly behind, are one literal.
 const LITERAL_PREFIXES: [&str; 4] = ["datetime", "guid", "X", "binary"];
@@ -77,7 +78,9 @@ impl<'t> Lexer<'t> {
 
     fn word(&mut self) -> Kind<'t> {
         let rest = self.rest();
-        let separates = |character: char| character.is_whitespace() || matches!(character, '(' | ')' | ',' | '\'');
+        let separates = |character: char| {
+            character.is_whitespace() || matches!(character, '(' | ')' | ',' | '\'')
+        };
         let word = &rest[..rest.find(separates).unwrap_or(rest.len())];
         self.at += word.len();
         let is_prefix = self.rest().starts_with('\'') && LITERAL_PREFIXES.contains(&word);

@@ -20,7 +20,9 @@ pub(super) fn from_word(word: &str) -> Option<Result<EdmValue, LiteralError>> {
         "true" => Some(Ok(EdmValue::Boolean(true))),
         "false" => Some(Ok(EdmValue::Boolean(false))),
         "NaN" | "INF" | "-INF" => parse_double(word).map(EdmValue::double).map(Ok),
-        _ if word.starts_with(|first: char| first.is_ascii_digit() || first == '-') => Some(number(word)),
+        _ if word.starts_with(|first: char| first.is_ascii_digit() || first == '-') => {
+            Some(number(word))
+        }
         _ => None,
     }
 }
@@ -33,7 +35,9 @@ pub(super) fn from_quoted(prefix: &str, body: &str) -> Result<EdmValue, LiteralE
         "X" | "binary" => bytes(body).map(EdmValue::Binary),
         "datetime" => match DateTime::parse(body) {
             Ok(at) => Some(EdmValue::DateTime(at)),
-            Err(DateTimeError::OutOfRange(_)) => return Err(LiteralError::OutOfRange(EdmType::DateTime)),
+            Err(DateTimeError::OutOfRange(_)) => {
+                return Err(LiteralError::OutOfRange(EdmType::DateTime));
+            }
             Err(DateTimeError::Malformed) => None,
         },
         _ => None,
@@ -44,13 +48,21 @@ pub(super) fn from_quoted(prefix: &str, body: &str) -> Result<EdmValue, LiteralE
 /// The form decides the type: an integer without `L` is an Int32 however large it is.
 fn number(word: &str) -> Result<EdmValue, LiteralError> {
     if let Some(digits) = word.strip_suffix('L').filter(|digits| is_integer(digits)) {
-        return digits.parse().map(EdmValue::Int64).map_err(|_| LiteralError::OutOfRange(EdmType::Int64));
+        return digits
+            .parse()
+            .map(EdmValue::Int64)
+            .map_err(|_| LiteralError::OutOfRange(EdmType::Int64));
     }
     if is_integer(word) {
-        return word.parse().map(EdmValue::Int32).map_err(|_| LiteralError::OutOfRange(EdmType::Int32));
+        return word
+            .parse()
+            .map(EdmValue::Int32)
+            .map_err(|_| LiteralError::OutOfRange(EdmType::Int32));
     }
     if is_double(word) {
-        return parse_double(word).map(EdmValue::double).ok_or(LiteralError::OutOfRange(EdmType::Double));
+        return parse_double(word)
+            .map(EdmValue::double)
+            .ok_or(LiteralError::OutOfRange(EdmType::Double));
     }
     Err(LiteralError::Malformed)
 }
@@ -74,7 +86,9 @@ fn is_double(word: &str) -> bool {
         Some(_) => return false,
         None => mantissa,
     };
-    is_integer(whole) && exponent.is_none_or(|digits| is_digits(digits.strip_prefix(['+', '-']).unwrap_or(digits)))
+    is_integer(whole)
+        && exponent
+            .is_none_or(|digits| is_digits(digits.strip_prefix(['+', '-']).unwrap_or(digits)))
 }
 
 /// Pairs of hexadecimal digits.
@@ -98,8 +112,11 @@ impl fmt::Display for Literal<'_> {
             EdmValue::Int32(number) => write!(f, "{number}"),
             EdmValue::Int64(number) => write!(f, "{number}L"),
             EdmValue::Double(number) if number.is_nan() => f.write_str("NaN"),
-            EdmValue::Double(number) if number.is_infinite() => f.write_str(if *number > 0.0 { "INF" } else { "-INF" }),
-            // Unlike Display, Debug always writes a fraction or an exponent, which is what makes it a double.
+            EdmValue::Double(number) if number.is_infinite() => {
+                f.write_str(if *number > 0.0 { "INF" } else { "-INF" })
+            }
+            // Unlike Display, Debug always writes a fraction or an exponent, which is what makes it
+            // a double.
             EdmValue::Double(number) => write!(f, "{number:?}"),
             EdmValue::Boolean(truth) => write!(f, "{truth}"),
             EdmValue::DateTime(at) => write!(f, "datetime'{at}'"),

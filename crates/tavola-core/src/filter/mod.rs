@@ -1,8 +1,8 @@
 //! The filter language of `$filter`: its tree, and the things done with it.
 //!
-//! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be checked, [`eval`] says what it
-//! means for one entity, and [`compile`] makes it fast for many. A tree prints as canonical text (`Display`), which parses
-//! to the same tree again.
+//! [`parse`] reads the text, [`plan`] turns the tree into key ranges and what remains to be
+//! checked, [`eval`] says what it means for one entity, and [`compile`] makes it fast for many. A
+//! tree prints as canonical text (`Display`), which parses to the same tree again.
 
 mod axis;
 pub mod compile;
@@ -44,8 +44,14 @@ pub enum Comparison {
 
 impl Comparison {
     /// Every operator.
-    pub const ALL: [Self; 6] =
-        [Self::Equal, Self::NotEqual, Self::Greater, Self::GreaterOrEqual, Self::Less, Self::LessOrEqual];
+    pub const ALL: [Self; 6] = [
+        Self::Equal,
+        Self::NotEqual,
+        Self::Greater,
+        Self::GreaterOrEqual,
+        Self::Less,
+        Self::LessOrEqual,
+    ];
 
     /// The operator as a filter spells it.
     #[must_use]
@@ -99,14 +105,15 @@ impl Comparison {
         }
     }
 
-    /// What the operator says about a stored value and a constant of another type. The service answers as if the stored
-    /// value were less than every constant of a foreign type.
+    /// What the operator says about a stored value and a constant of another type. The service
+    /// answers as if the stored value were less than every constant of a foreign type.
     #[must_use]
     pub const fn accepts_foreign_type(self) -> bool {
         self.accepts(Ordering::Less)
     }
 
-    /// What the operator says when one of the values is NaN: by IEEE rules it differs from everything and has no order.
+    /// What the operator says when one of the values is NaN: by IEEE rules it differs from
+    /// everything and has no order.
     #[must_use]
     pub const fn accepts_unordered(self) -> bool {
         matches!(self, Self::NotEqual)

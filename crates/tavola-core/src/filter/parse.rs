@@ -1,7 +1,8 @@
 //! The text of a `$filter` to its tree.
 //!
-//! A recursive descent over the grammar of the service: `or` binds loosest, then `and`, then `not`, then comparisons.
-//! Keywords are lower case; `True` as the constant of a comparison may be written in any. The recursion is bounded by [`FILTER_DEPTH_MAX`]; chains of `and` and `or` are loops.
+//! A recursive descent over the grammar of the service: `or` binds loosest, then `and`, then `not`,
+//! then comparisons. Keywords are lower case; `True` as the constant of a comparison may be written
+//! in any. The recursion is bounded by [`FILTER_DEPTH_MAX`]; chains of `and` and `or` are loops.
 
 use crate::edm::{EdmValue, parse_boolean};
 use crate::entity::is_identifier;
@@ -14,8 +15,8 @@ use crate::refusal::Refusal;
 /// Operators of OData that the service knows and does not implement.
 const ARITHMETIC: [&str; 5] = ["add", "sub", "mul", "div", "mod"];
 
-/// Functions of OData that the service knows and does not implement. Other names before a parenthesis are errors, `NOT(`
-/// in upper case among them.
+/// Functions of OData that the service knows and does not implement. Other names before a
+/// parenthesis are errors, `NOT(` in upper case among them.
 const FUNCTIONS: [&str; 23] = [
     "cast",
     "ceiling",
@@ -135,7 +136,10 @@ impl<'t> Parser<'t> {
         Ok(filter)
     }
 
-    fn deeper(&mut self, rule: fn(&mut Self) -> Result<Filter, Refusal>) -> Result<Filter, Refusal> {
+    fn deeper(
+        &mut self,
+        rule: fn(&mut Self) -> Result<Filter, Refusal>,
+    ) -> Result<Filter, Refusal> {
         if self.depth == FILTER_DEPTH_MAX {
             return Err(Refusal::FilterInvalid);
         }
@@ -188,8 +192,8 @@ impl<'t> Parser<'t> {
         if next.kind == Kind::Open && FUNCTIONS.contains(&word) {
             return Err(Refusal::FilterNotImplemented);
         }
-        // A property may be called `or` or `lt`; it is one only where an operator follows, or else a forgotten operand
-        // would pass as a property that no entity has.
+        // A property may be called `or` or `lt`; it is one only where an operator follows, or else
+        // a forgotten operand would pass as a property that no entity has.
         let is_misplaced_keyword = is_keyword(word) && comparison_of(next).is_none();
         if is_misplaced_keyword || !is_identifier(word) {
             return Err(self.syntax_error());
@@ -201,9 +205,10 @@ impl<'t> Parser<'t> {
         match literal {
             Ok(value) => Ok(Operand::Constant(value)),
             Err(LiteralError::Malformed) => Err(self.syntax_error()),
-            Err(LiteralError::OutOfRange(edm)) => {
-                Err(Refusal::FilterLiteral { edm: edm.name(), literal: self.lexer.text_of(self.token).to_owned() })
-            }
+            Err(LiteralError::OutOfRange(edm)) => Err(Refusal::FilterLiteral {
+                edm: edm.name(),
+                literal: self.lexer.text_of(self.token).to_owned(),
+            }),
         }
     }
 
@@ -234,24 +239,42 @@ impl<'t> Parser<'t> {
 
     fn syntax_error_at(&self, token: Token<'t>) -> Refusal {
         let filter = self.lexer.text();
-        Refusal::FilterSyntax { position: filter[..token.end].chars().count(), filter: filter.to_owned() }
+        Refusal::FilterSyntax {
+            position: filter[..token.end].chars().count(),
+            filter: filter.to_owned(),
+        }
     }
 }
 
-/// The service takes a property and a constant that is not null, on either side. Two properties cannot be compared, so
-/// that of two words `True` is the constant, in whatever case; elsewhere it is a property like any other.
-fn compare(left: Operand<'_>, comparison: Comparison, right: Operand<'_>) -> Result<Filter, Refusal> {
+/// The service takes a property and a constant that is not null, on either side. Two properties
+/// cannot be compared, so that of two words `True` is the constant, in whatever case; elsewhere it
+/// is a property like any other.
+fn compare(
+    left: Operand<'_>,
+    comparison: Comparison,
+    right: Operand<'_>,
+) -> Result<Filter, Refusal> {
     let operands = match (left, right) {
-        (Operand::Property(left), Operand::Property(right)) => match (parse_boolean(left), parse_boolean(right)) {
-            (None, Some(truth)) => (Operand::Property(left), Operand::Constant(EdmValue::Boolean(truth))),
-            (Some(truth), None) => (Operand::Constant(EdmValue::Boolean(truth)), Operand::Property(right)),
-            _ => return Err(Refusal::FilterInvalid),
-        },
+        (Operand::Property(left), Operand::Property(right)) => {
+            match (parse_boolean(left), parse_boolean(right)) {
+                (None, Some(truth)) => {
+                    (Operand::Property(left), Operand::Constant(EdmValue::Boolean(truth)))
+                }
+                (Some(truth), None) => {
+                    (Operand::Constant(EdmValue::Boolean(truth)), Operand::Property(right))
+                }
+                _ => return Err(Refusal::FilterInvalid),
+            }
+        }
         operands => operands,
     };
     let (property, comparison, constant) = match operands {
-        (Operand::Property(name), Operand::Constant(constant)) => (name.to_owned(), comparison, constant),
-        (Operand::Constant(constant), Operand::Property(name)) => (name.to_owned(), comparison.flipped(), constant),
+        (Operand::Property(name), Operand::Constant(constant)) => {
+            (name.to_owned(), comparison, constant)
+        }
+        (Operand::Constant(constant), Operand::Property(name)) => {
+            (name.to_owned(), comparison.flipped(), constant)
+        }
         _ => return Err(Refusal::FilterInvalid),
     };
     Ok(Filter::Compare { property, comparison, constant })
@@ -259,13 +282,16 @@ fn compare(left: Operand<'_>, comparison: Comparison, right: Operand<'_>) -> Res
 
 fn comparison_of(token: Token<'_>) -> Option<Comparison> {
     match token.kind {
-        Kind::Word(word) => Comparison::ALL.into_iter().find(|comparison| comparison.name() == word),
+        Kind::Word(word) => {
+            Comparison::ALL.into_iter().find(|comparison| comparison.name() == word)
+        }
         _ => None,
     }
 }
 
 fn is_keyword(word: &str) -> bool {
-    matches!(word, "and" | "or" | "not") || Comparison::ALL.into_iter().any(|comparison| comparison.name() == word)
+    matches!(word, "and" | "or" | "not")
+        || Comparison::ALL.into_iter().any(|comparison| comparison.name() == word)
 }
 
 #[cfg(test)]
@@ -521,7 +547,9 @@ mod tests {
         for operator in ["and", "or"] {
             let chain = |length: usize| vec!["a eq 1"; length].join(&format!(" {operator} "));
             match parse(&chain(FILTER_COMPARISONS_MAX)) {
-                Ok(Some(Filter::And(terms) | Filter::Or(terms))) => assert_eq!(terms.len(), FILTER_COMPARISONS_MAX),
+                Ok(Some(Filter::And(terms) | Filter::Or(terms))) => {
+                    assert_eq!(terms.len(), FILTER_COMPARISONS_MAX)
+                }
                 other => panic!("{other:?}"),
             }
             assert_eq!(outcome(&chain(FILTER_COMPARISONS_MAX + 1)), "invalid");

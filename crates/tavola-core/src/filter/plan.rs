@@ -1,8 +1,10 @@
-//! From a filter to what a query reads: key ranges, what remains to be checked, and a class that people see.
+//! From a filter to what a query reads: key ranges, what remains to be checked, and a class that
+//! people see.
 //!
-//! The filter's own constants cut the keys into cells, and the filter is evaluated on cells instead of entities (see
-//! `grid`). The cells where it may hold become ranges of the one order that a store reads in. Of the conditions that must
-//! all hold, those that hold wherever the ranges read are dropped.
+//! The filter's own constants cut the keys into cells, and the filter is evaluated on cells instead
+//! of entities (see `grid`). The cells where it may hold become ranges of the one order that a
+//! store reads in. Of the conditions that must all hold, those that hold wherever the ranges read
+//! are dropped.
 
 use crate::filter::Filter;
 use crate::filter::axis::Edge;
@@ -40,10 +42,14 @@ impl AccessClass {
             {
                 Self::PartitionScan
             }
-            (Before(first) | After(first), AfterPartition(partition_key)) if first.partition_key == *partition_key => {
+            (Before(first) | After(first), AfterPartition(partition_key))
+                if first.partition_key == *partition_key =>
+            {
                 Self::RowRange
             }
-            (Before(first) | After(first), Before(last) | After(last)) if first.partition_key == last.partition_key => {
+            (Before(first) | After(first), Before(last) | After(last))
+                if first.partition_key == last.partition_key =>
+            {
                 Self::RowRange
             }
             _ => Self::PartitionRange,
@@ -111,9 +117,11 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
     if let Some(filter) = filter {
         split(filter, false, &mut conditions);
     }
-    let may = conditions.iter().fold(grid.all(), |may, condition| may.and(&condition.verdict(&grid).may));
+    let may =
+        conditions.iter().fold(grid.all(), |may, condition| may.and(&condition.verdict(&grid).may));
     let (read, ranges) = readable(&grid, may);
-    let unsaid = conditions.iter().filter(|condition| !read.is_within(&condition.verdict(&grid).must));
+    let unsaid =
+        conditions.iter().filter(|condition| !read.is_within(&condition.verdict(&grid).must));
     let residual = conjunction(unsaid.map(|condition| condition.to_filter()).collect());
     let class = class_of(&ranges);
     Plan { ranges, residual, class }
@@ -141,8 +149,12 @@ impl<'f> Condition<'f> {
 /// Takes a filter apart into conditions that must all hold.
 fn split<'f>(filter: &'f Filter, negated: bool, conditions: &mut Vec<Condition<'f>>) {
     match filter {
-        Filter::And(terms) if !negated => terms.iter().for_each(|term| split(term, negated, conditions)),
-        Filter::Or(terms) if negated => terms.iter().for_each(|term| split(term, negated, conditions)),
+        Filter::And(terms) if !negated => {
+            terms.iter().for_each(|term| split(term, negated, conditions))
+        }
+        Filter::Or(terms) if negated => {
+            terms.iter().for_each(|term| split(term, negated, conditions))
+        }
         Filter::Not(term) => split(term, !negated, conditions),
         _ => conditions.push(Condition { filter, negated }),
     }
@@ -191,7 +203,9 @@ fn ranges(grid: &Grid<'_>, cells: &Cells) -> Vec<KeyRange> {
         let runs = cells.runs(partition);
         match grid.partitions.single(partition).map(partition_key) {
             Some(partition_key) => {
-                ranges.extend(runs.into_iter().map(|run| row_range(&partition_key, grid.rows.edges(run))));
+                ranges.extend(
+                    runs.into_iter().map(|run| row_range(&partition_key, grid.rows.edges(run))),
+                );
             }
             None if runs.is_empty() => {}
             None => ranges.push(partition_range(grid.partitions.edges(partition..partition + 1))),
@@ -286,7 +300,8 @@ mod tests {
     #[test]
     fn a_plan_can_be_cut_to_a_range() {
         let cut = |text: &str, range: &str| {
-            let (inside, query) = (text.replace("PK", "PartitionKey"), range.replace("PK", "PartitionKey"));
+            let (inside, query) =
+                (text.replace("PK", "PartitionKey"), range.replace("PK", "PartitionKey"));
             let range = plan(Some(&filter(&query))).ranges.remove(0);
             let plan = plan(Some(&filter(&inside))).within(&range);
             format!("{}: {plan}", plan.class)
@@ -402,8 +417,14 @@ mod tests {
             ",
         );
         let long = "x".repeat(512);
-        assert_eq!(planned(&format!("PK eq 'p' and RK gt '{long}y'")), format!("row range: scan p/({long}..*)"));
-        assert_eq!(planned(&format!("PK eq 'p' and RK le '{long}y'")), format!("row range: scan p/(*..{long}]"));
+        assert_eq!(
+            planned(&format!("PK eq 'p' and RK gt '{long}y'")),
+            format!("row range: scan p/({long}..*)")
+        );
+        assert_eq!(
+            planned(&format!("PK eq 'p' and RK le '{long}y'")),
+            format!("row range: scan p/(*..{long}]")
+        );
         let odd = "x".repeat(511);
         let expected = format!("row range: scan p/[{odd}\u{e000}..*)");
         assert_eq!(planned(&format!("PK eq 'p' and RK gt '{odd}\u{10000}'")), expected);
@@ -418,13 +439,21 @@ mod tests {
         let partitions = |count| planned(&any_of(count, |n| format!("PK eq 'p{n:03}'")));
         assert!(partitions(PLAN_RANGES_MAX).starts_with("partition scan: scan p000/*, p001/*"));
         assert!(
-            partitions(PLAN_RANGES_MAX + 1).starts_with("partition range: scan [p000..p128] where PK eq 'p000' or")
+            partitions(PLAN_RANGES_MAX + 1)
+                .starts_with("partition range: scan [p000..p128] where PK eq 'p000' or")
         );
         let rows = any_of(200, |n| format!("RK eq 'r{n:03}'"));
-        assert!(planned(&format!("PK eq 'p' and ({rows})")).starts_with("row range: scan p/[r000..r199] where RK eq"));
+        assert!(
+            planned(&format!("PK eq 'p' and ({rows})"))
+                .starts_with("row range: scan p/[r000..r199] where RK eq")
+        );
         // Partitions are kept apart as long as they are few.
         let points = any_of(200, |n| format!("PK eq 'p{}' and RK eq 'r{n:03}'", n % 2));
-        assert!(planned(&points).starts_with("row range: scan p0/[r000..r198], p1/[r001..r199] where PK eq 'p0' and"));
+        assert!(
+            planned(&points).starts_with(
+                "row range: scan p0/[r000..r198], p1/[r001..r199] where PK eq 'p0' and"
+            )
+        );
     }
 
     #[test]
@@ -432,9 +461,12 @@ mod tests {
         let group = |size: usize| any_of(size, |n| format!("PK eq 'p{n}' and RK ne 'r{n}'"));
         let started = std::time::Instant::now();
         for size in [2, 5, 25, 125] {
-            let text = vec![format!("({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)].join(" and ");
+            let text = vec![format!("({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)]
+                .join(" and ");
             assert!(planned(&text).contains(": scan p0/"), "{size}");
-            let negated = vec![format!("not ({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)].join(" or ");
+            let negated =
+                vec![format!("not ({})", group(size)); FILTER_COMPARISONS_MAX / (2 * size)]
+                    .join(" or ");
             planned(&negated);
         }
         assert!(started.elapsed().as_secs() < 10, "a plan is a matter of milliseconds");

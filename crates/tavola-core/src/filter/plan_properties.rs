@@ -12,10 +12,12 @@ use crate::filter::{Comparison, Filter};
 use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::limits::PLAN_RANGES_MAX;
 
-/// Keys that are near each other, near the places where encodings disagree, and near the longest ones.
+/// Keys that are near each other, near the places where encodings disagree, and near the longest
+/// ones.
 fn key_texts() -> Vec<String> {
     let short = ["", " ", "!", "$", "0", ".", "a", "a ", "a.", "a0", "aa", "b", "~", "\u{a0}"];
-    let wide = ["\u{d7ff}", "\u{10000}", "\u{10ffff}", "\u{e000}", "\u{ffff}", "a\u{10000}", "a\u{e000}"];
+    let wide =
+        ["\u{d7ff}", "\u{10000}", "\u{10ffff}", "\u{e000}", "\u{ffff}", "a\u{10000}", "a\u{e000}"];
     let mut texts: Vec<String> = short.iter().chain(&wide).map(|&text| text.to_owned()).collect();
     texts.push("a".repeat(511));
     texts.push("a".repeat(512));
@@ -27,7 +29,20 @@ fn key_texts() -> Vec<String> {
 
 /// Keys, and texts that are none.
 fn constant_texts() -> Vec<String> {
-    let illegal = ["/", "a/", "a/b", "a\u{0}", "\u{1f}", "#", "?", "a?", "\\", "\u{7f}", "a\u{9f}z", "\u{10000}/"];
+    let illegal = [
+        "/",
+        "a/",
+        "a/b",
+        "a\u{0}",
+        "\u{1f}",
+        "#",
+        "?",
+        "a?",
+        "\\",
+        "\u{7f}",
+        "a\u{9f}z",
+        "\u{10000}/",
+    ];
     let mut texts = key_texts();
     texts.extend(illegal.map(str::to_owned));
     texts.push("a".repeat(513));
@@ -86,10 +101,13 @@ fn term() -> impl Strategy<Value = Filter> {
 }
 
 fn entity() -> impl Strategy<Value = Entity> {
-    let properties = prop::collection::vec((prop::sample::select(vec!["A", "B"]), small_value()), 0..2);
+    let properties =
+        prop::collection::vec((prop::sample::select(vec!["A", "B"]), small_value()), 0..2);
     (key_text(), key_text(), properties).prop_map(|(partition, row, properties)| {
-        let properties =
-            properties.into_iter().map(|(name, value)| (PropertyName::new(name).unwrap(), value)).collect();
+        let properties = properties
+            .into_iter()
+            .map(|(name, value)| (PropertyName::new(name).unwrap(), value))
+            .collect();
         Entity {
             key: EntityKey::new(PartitionKey::new(partition).unwrap(), RowKey::new(row).unwrap()),
             timestamp: Timestamp::MIN,
@@ -109,8 +127,11 @@ fn table() -> impl Strategy<Value = Vec<Entity>> {
 
 /// What a store returns that reads range after range.
 fn read<'e>(plan: &'e Plan, table: &'e [Entity]) -> Vec<&'e Entity> {
-    let in_range = |range| table.iter().filter(move |entity| crate::range::KeyRange::contains(range, &entity.key));
-    let wanted = |entity: &&Entity| plan.residual.as_ref().is_none_or(|residual| matches(residual, *entity));
+    let in_range = |range| {
+        table.iter().filter(move |entity| crate::range::KeyRange::contains(range, &entity.key))
+    };
+    let wanted =
+        |entity: &&Entity| plan.residual.as_ref().is_none_or(|residual| matches(residual, *entity));
     plan.ranges.iter().flat_map(in_range).filter(wanted).collect()
 }
 
@@ -120,7 +141,11 @@ fn check_ranges(plan: &Plan) -> Result<(), TestCaseError> {
     prop_assert!(plan.ranges.windows(2).all(|pair| pair[0].end < pair[1].start), "{}", plan);
     let dearest = plan.ranges.iter().map(AccessClass::of).max().unwrap_or(AccessClass::Point);
     prop_assert_eq!(plan.class, dearest);
-    prop_assert!(plan.residual.is_none() || !plan.ranges.is_empty(), "nothing to check in {}", plan);
+    prop_assert!(
+        plan.residual.is_none() || !plan.ranges.is_empty(),
+        "nothing to check in {}",
+        plan
+    );
     Ok(())
 }
 
@@ -168,7 +193,10 @@ fn grid_text(number: u8) -> String {
 fn grid_table(points: Vec<(u8, u8)>) -> Vec<Entity> {
     let sorted: std::collections::BTreeSet<(u8, u8)> = points.into_iter().collect();
     let entity = |(partition, row)| Entity {
-        key: EntityKey::new(PartitionKey::new(grid_text(partition)).unwrap(), RowKey::new(grid_text(row)).unwrap()),
+        key: EntityKey::new(
+            PartitionKey::new(grid_text(partition)).unwrap(),
+            RowKey::new(grid_text(row)).unwrap(),
+        ),
         timestamp: Timestamp::MIN,
         properties: Properties::default(),
     };
@@ -177,9 +205,11 @@ fn grid_table(points: Vec<(u8, u8)>) -> Vec<Entity> {
 
 /// The entities at these points, or all others.
 fn grid_filter(points: &[(u8, u8)], others: bool) -> Filter {
-    let equal = |key: &str, number| compare(key, Comparison::Equal, EdmValue::String(grid_text(number)));
-    let point =
-        |&(partition, row): &(u8, u8)| Filter::And(vec![equal("PartitionKey", partition), equal("RowKey", row)]);
+    let equal =
+        |key: &str, number| compare(key, Comparison::Equal, EdmValue::String(grid_text(number)));
+    let point = |&(partition, row): &(u8, u8)| {
+        Filter::And(vec![equal("PartitionKey", partition), equal("RowKey", row)])
+    };
     let any = Filter::Or(points.iter().map(point).collect());
     if others { Filter::Not(Box::new(any)) } else { any }
 }

@@ -1,7 +1,8 @@
-//! Plans as people and tests read them: `point eu/7`, `scan eu/[1..5), us/* where Age gt 30`, `scan *`, `nothing`.
+//! Plans as people and tests read them: `point eu/7`, `scan eu/[1..5), us/* where Age gt 30`, `scan
+//! *`, `nothing`.
 //!
-//! A bracket is inclusive, a parenthesis exclusive, `*` is where nothing bounds. A bound without a slash is a whole
-//! partition.
+//! A bracket is inclusive, a parenthesis exclusive, `*` is where nothing bounds. A bound without a
+//! slash is a whole partition.
 
 use std::fmt;
 
@@ -48,7 +49,9 @@ impl fmt::Display for Plan {
 fn write_range(f: &mut fmt::Formatter<'_>, range: &KeyRange) -> fmt::Result {
     match (AccessClass::of(range), &range.start) {
         (AccessClass::TableScan, _) => f.write_str("*"),
-        (AccessClass::Point, Cut::Before(key)) => write!(f, "{}/{}", key.partition_key, key.row_key),
+        (AccessClass::Point, Cut::Before(key)) => {
+            write!(f, "{}/{}", key.partition_key, key.row_key)
+        }
         (AccessClass::PartitionScan, Cut::Before(key)) => write!(f, "{}/*", key.partition_key),
         (AccessClass::RowRange, Cut::Before(key) | Cut::After(key)) => {
             write!(f, "{}/", key.partition_key)?;
@@ -58,7 +61,11 @@ fn write_range(f: &mut fmt::Formatter<'_>, range: &KeyRange) -> fmt::Result {
     }
 }
 
-fn write_interval(f: &mut fmt::Formatter<'_>, range: &KeyRange, bound: fn(&Cut) -> Option<String>) -> fmt::Result {
+fn write_interval(
+    f: &mut fmt::Formatter<'_>,
+    range: &KeyRange,
+    bound: fn(&Cut) -> Option<String>,
+) -> fmt::Result {
     match (bound(&range.start), &range.start) {
         (None, _) => f.write_str("(*")?,
         (Some(text), Cut::Before(_)) => write!(f, "[{text}")?,
@@ -85,7 +92,9 @@ fn key_bound(cut: &Cut) -> Option<String> {
     match cut {
         Cut::Start | Cut::End => None,
         Cut::Before(key) if key.row_key.as_str().is_empty() => Some(key.partition_key.to_string()),
-        Cut::Before(key) | Cut::After(key) => Some(format!("{}/{}", key.partition_key, key.row_key)),
+        Cut::Before(key) | Cut::After(key) => {
+            Some(format!("{}/{}", key.partition_key, key.row_key))
+        }
         Cut::AfterPartition(partition_key) => Some(partition_key.to_string()),
     }
 }

@@ -1,5 +1,5 @@
-//! A filter's canonical text: the constant on the right, single spaces, and parentheses only where they mean something
-//! or follow a `not`.
+//! A filter's canonical text: the constant on the right, single spaces, and parentheses only where
+//! they mean something or follow a `not`.
 
 use std::fmt;
 
@@ -23,7 +23,9 @@ impl fmt::Display for Filter {
             // The text has no empty lists; what they mean it can say.
             Self::And(terms) if terms.is_empty() => f.write_str("true"),
             Self::Or(terms) if terms.is_empty() => f.write_str("false"),
-            Self::And(terms) => chain(f, terms, " and ", |term| matches!(term, Self::And(_) | Self::Or(_))),
+            Self::And(terms) => {
+                chain(f, terms, " and ", |term| matches!(term, Self::And(_) | Self::Or(_)))
+            }
             Self::Or(terms) => chain(f, terms, " or ", |term| matches!(term, Self::Or(_))),
             Self::Not(term) => write!(f, "not ({term})"),
         }

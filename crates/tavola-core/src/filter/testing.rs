@@ -12,7 +12,9 @@ use crate::time::DateTime;
 
 /// A filter that must parse.
 pub(super) fn filter(text: &str) -> Filter {
-    parse(text).unwrap_or_else(|refusal| panic!("{text}: {refusal:?}")).unwrap_or_else(|| panic!("no filter"))
+    parse(text)
+        .unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"))
+        .unwrap_or_else(|| panic!("no filter"))
 }
 
 /// A constant in the spelling of filters.
@@ -38,12 +40,18 @@ pub(super) fn entity(text: &str) -> Entity {
         (PropertyName::new(name).unwrap(), constant(literal))
     };
     let properties = Properties::new(words.map(property).collect()).unwrap();
-    Entity { key, timestamp: Timestamp::new(DateTime::parse("2024-01-01T00:00:00Z").unwrap()), properties }
+    Entity {
+        key,
+        timestamp: Timestamp::new(DateTime::parse("2024-01-01T00:00:00Z").unwrap()),
+        properties,
+    }
 }
 
-/// The columns of a table of cases: one case per line, columns between bars, blank lines and `#` lines left out.
+/// The columns of a table of cases: one case per line, columns between bars, blank lines and `#`
+/// lines left out.
 pub(super) fn cases<const COLUMNS: usize>(table: &str) -> Vec<[&str; COLUMNS]> {
-    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let columns: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -54,7 +62,8 @@ pub(super) fn cases<const COLUMNS: usize>(table: &str) -> Vec<[&str; COLUMNS]> {
 
 /// Constants of every type, the odd ones included.
 pub(super) fn any_constant() -> impl Strategy<Value = EdmValue> {
-    let date_time = (0..=DateTime::MAX.ticks()).prop_map(|ticks| DateTime::from_ticks(ticks).unwrap());
+    let date_time =
+        (0..=DateTime::MAX.ticks()).prop_map(|ticks| DateTime::from_ticks(ticks).unwrap());
     prop_oneof![
         any::<String>().prop_map(EdmValue::String),
         any::<i32>().prop_map(EdmValue::Int32),
@@ -68,7 +77,9 @@ pub(super) fn any_constant() -> impl Strategy<Value = EdmValue> {
 }
 
 /// Trees over these terms. Lists have at least two parts, as in every tree that was parsed.
-pub(super) fn trees(terms: impl Strategy<Value = Filter> + 'static) -> impl Strategy<Value = Filter> {
+pub(super) fn trees(
+    terms: impl Strategy<Value = Filter> + 'static,
+) -> impl Strategy<Value = Filter> {
     terms.prop_recursive(4, 24, 4, |inner| {
         let list = prop::collection::vec(inner.clone(), 2..4);
         prop_oneof![
@@ -81,13 +92,13 @@ pub(super) fn trees(terms: impl Strategy<Value = Filter> + 'static) -> impl Stra
 
 /// Any tree that has a text.
 pub(super) fn filter_tree() -> impl Strategy<Value = Filter> {
-    let name = || prop::sample::select(vec!["a", "_b", "PartitionKey", "Größe", "X", "mod", "true1"]);
+    let name =
+        || prop::sample::select(vec!["a", "_b", "PartitionKey", "Größe", "X", "mod", "true1"]);
     let comparison = prop::sample::select(Comparison::ALL.to_vec());
-    let compare = (name(), comparison, any_constant()).prop_map(|(property, comparison, constant)| Filter::Compare {
-        property: property.to_owned(),
-        comparison,
-        constant,
-    });
+    let compare =
+        (name(), comparison, any_constant()).prop_map(|(property, comparison, constant)| {
+            Filter::Compare { property: property.to_owned(), comparison, constant }
+        });
     trees(prop_oneof![
         6 => compare,
         1 => name().prop_map(|name| Filter::Property(name.to_owned())),

@@ -59,7 +59,9 @@ pub(super) struct Demand<'a> {
 impl<'a> Demand<'a> {
     pub(super) fn of(request: &'a TableRequest) -> Self {
         let (subject, letters) = match request {
-            TableRequest::QueryTables(_) | TableRequest::GetMetadata => (Subject::Tables, Wanted::All("l")),
+            TableRequest::QueryTables(_) | TableRequest::GetMetadata => {
+                (Subject::Tables, Wanted::All("l"))
+            }
             TableRequest::GetTable(table) => (Subject::Table(table), Wanted::All("l")),
             TableRequest::CreateTable(table) => (Subject::Table(table), Wanted::Any("cw")),
             TableRequest::DeleteTable(table) => (Subject::Table(table), Wanted::All("d")),
@@ -68,10 +70,15 @@ impl<'a> Demand<'a> {
             TableRequest::GetEntity(table, _) | TableRequest::QueryEntities(table, _) => {
                 (Subject::Entities(table), Wanted::All("r"))
             }
-            TableRequest::Write(table, _, operation) => (Subject::Entities(table), letters_of(operation)),
-            // Its operations are asked one by one; as a whole it needs what every write needs at least.
+            TableRequest::Write(table, _, operation) => {
+                (Subject::Entities(table), letters_of(operation))
+            }
+            // Its operations are asked one by one; as a whole it needs what every write needs at
+            // least.
             TableRequest::Transaction(table, _) => (Subject::Entities(table), Wanted::Any("aud")),
-            TableRequest::GetServiceProperties | TableRequest::GetServiceStats => (Subject::Service, Wanted::All("r")),
+            TableRequest::GetServiceProperties | TableRequest::GetServiceStats => {
+                (Subject::Service, Wanted::All("r"))
+            }
             TableRequest::SetServiceProperties(_) => (Subject::Service, Wanted::All("w")),
             // What it would be below a table that had such entities.
             TableRequest::Misaddressed(table, Misaddressed::CreateTable) => {
@@ -88,10 +95,11 @@ impl<'a> Demand<'a> {
         Self { subject: Subject::Entities(table), letters: letters_of(operation), writes: true }
     }
 
-    /// The letters of `srt` of which one is needed, and those of `sp`; `None` for what only the owner may do.
+    /// The letters of `srt` of which one is needed, and those of `sp`; `None` for what only the
+    /// owner may do.
     ///
-    /// The documentation puts the list of tables under containers in one place and under the service in another: either
-    /// will do.
+    /// The documentation puts the list of tables under containers in one place and under the
+    /// service in another: either will do.
     pub(super) fn of_account_signature(&self) -> Option<(&'static str, Wanted)> {
         let resource_types = match (self.subject, self.writes) {
             (Subject::Tables, _) | (Subject::Table(_), false) => "sc",
@@ -108,9 +116,8 @@ impl<'a> Demand<'a> {
 fn letters_of(operation: &EntityOperation) -> Wanted {
     match operation {
         EntityOperation::Insert(_) => Wanted::All("a"),
-        EntityOperation::Replace(_, Precondition::None) | EntityOperation::Merge(_, Precondition::None) => {
-            Wanted::All("au")
-        }
+        EntityOperation::Replace(_, Precondition::None)
+        | EntityOperation::Merge(_, Precondition::None) => Wanted::All("au"),
         EntityOperation::Replace(..) | EntityOperation::Merge(..) => Wanted::All("u"),
         EntityOperation::Delete(..) => Wanted::All("d"),
     }

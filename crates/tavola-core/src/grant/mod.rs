@@ -1,7 +1,8 @@
 //! What the bearer of a checked credential may do.
 //!
-//! Every kind of credential becomes one [`Grant`]; [`Grant::permits`] is the only place that decides. What each request
-//! asks for is one table (`demand`), so that a new request cannot be forgotten.
+//! Every kind of credential becomes one [`Grant`]; [`Grant::permits`] is the only place that
+//! decides. What each request asks for is one table (`demand`), so that a new request cannot be
+//! forgotten.
 
 mod demand;
 mod permissions;
@@ -52,7 +53,8 @@ pub enum Role {
     Reader,
     /// Reads and writes them.
     Contributor,
-    /// May also set the properties of the service, and change the server itself through its admin port.
+    /// May also set the properties of the service, and change the server itself through its admin
+    /// port.
     Administrator,
 }
 
@@ -87,7 +89,11 @@ impl Grant {
 
     /// What a signature over the whole account opens.
     #[must_use]
-    pub fn account_signature(account: AccountName, types: ResourceTypes, permissions: Permissions) -> Self {
+    pub fn account_signature(
+        account: AccountName,
+        types: ResourceTypes,
+        permissions: Permissions,
+    ) -> Self {
         Self::new(account, Authority::AccountSignature(types, permissions))
     }
 
@@ -120,18 +126,26 @@ impl Grant {
     pub fn key_range(&self) -> &KeyRange {
         match &self.authority {
             Authority::TableSignature(signature) => &signature.range,
-            Authority::Owner | Authority::AccountSignature(..) | Authority::Roles(_) => &KeyRange::ALL,
+            Authority::Owner | Authority::AccountSignature(..) | Authority::Roles(_) => {
+                &KeyRange::ALL
+            }
         }
     }
 
-    /// Refuses what lies outside the grant. A query's own keys are not asked for: [`Grant::key_range`] cuts it.
+    /// Refuses what lies outside the grant. A query's own keys are not asked for:
+    /// [`Grant::key_range`] cuts it.
     ///
     /// # Errors
     /// The refusal to answer with.
     pub fn permits(&self, request: &TableRequest) -> Result<(), Denial> {
         if let TableRequest::Transaction(table, transaction) = request {
             for (index, operation) in transaction.operations().iter().enumerate() {
-                let key = || Some(EntityKey::new(transaction.partition_key().clone(), operation.row_key().clone()));
+                let key = || {
+                    Some(EntityKey::new(
+                        transaction.partition_key().clone(),
+                        operation.row_key().clone(),
+                    ))
+                };
                 self.permits_demand(&Demand::of_operation(table, operation), key)
                     .map_err(|refusal| Denial::Operation(FailedOperation { index, refusal }))?;
             }
@@ -145,19 +159,32 @@ impl Grant {
         if self.read_only && request.is_write() { Err(Refusal::WritesNotAllowed) } else { Ok(()) }
     }
 
-    /// `key` is the one entity that is asked for, if it is one; only a signature with a range wants to know.
-    fn permits_demand(&self, demand: &Demand<'_>, key: impl Fn() -> Option<EntityKey>) -> Result<(), Refusal> {
+    /// `key` is the one entity that is asked for, if it is one; only a signature with a range wants
+    /// to know.
+    fn permits_demand(
+        &self,
+        demand: &Demand<'_>,
+        key: impl Fn() -> Option<EntityKey>,
+    ) -> Result<(), Refusal> {
         match &self.authority {
             Authority::Owner => Ok(()),
-            Authority::AccountSignature(types, permissions) => by_account_signature(*types, *permissions, demand),
+            Authority::AccountSignature(types, permissions) => {
+                by_account_signature(*types, *permissions, demand)
+            }
             Authority::TableSignature(signature) => signature.permits(demand, key),
             Authority::Roles(assignments) => by_roles(assignments, demand),
         }
     }
 }
 
-fn by_account_signature(types: ResourceTypes, permissions: Permissions, demand: &Demand<'_>) -> Result<(), Refusal> {
-    let Some((resource_types, letters)) = demand.of_account_signature() else { return Err(Refusal::NotAuthorized) };
+fn by_account_signature(
+    types: ResourceTypes,
+    permissions: Permissions,
+    demand: &Demand<'_>,
+) -> Result<(), Refusal> {
+    let Some((resource_types, letters)) = demand.of_account_signature() else {
+        return Err(Refusal::NotAuthorized);
+    };
     if !types.has_any(resource_types) {
         return Err(Refusal::ResourceTypeMismatch);
     }
@@ -166,7 +193,11 @@ fn by_account_signature(types: ResourceTypes, permissions: Permissions, demand: 
 
 impl TableSignature {
     /// First what no such signature can do, then what this one cannot, then where it cannot.
-    fn permits(&self, demand: &Demand<'_>, key: impl Fn() -> Option<EntityKey>) -> Result<(), Refusal> {
+    fn permits(
+        &self,
+        demand: &Demand<'_>,
+        key: impl Fn() -> Option<EntityKey>,
+    ) -> Result<(), Refusal> {
         let Subject::Entities(table) = demand.subject else { return Err(Refusal::NotAuthorized) };
         if *table != self.table {
             return Err(Refusal::NotAuthorized);
@@ -174,7 +205,11 @@ impl TableSignature {
         if !demand.letters.are_in(self.permissions) {
             return Err(Refusal::PermissionMismatch);
         }
-        if key().is_some_and(|key| !self.range.contains(&key)) { Err(Refusal::KeyNotAuthorized) } else { Ok(()) }
+        if key().is_some_and(|key| !self.range.contains(&key)) {
+            Err(Refusal::KeyNotAuthorized)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -65,7 +65,12 @@ fn a_tables_signature_needs_its_letters() {
         ("rau", write("delete", "r"), false),
     ] {
         let expected = if allowed { Ok(()) } else { refused(Refusal::PermissionMismatch) };
-        assert_eq!(signature(letters, KeyRange::ALL).permits(&request), expected, "{letters} {}", request.name());
+        assert_eq!(
+            signature(letters, KeyRange::ALL).permits(&request),
+            expected,
+            "{letters} {}",
+            request.name()
+        );
     }
 }
 
@@ -95,12 +100,24 @@ fn a_range_binds_points_and_every_operation_of_a_transaction() {
     assert_eq!(grant.key_range(), &range);
     for (row_key, inside) in [("a", false), ("b", true), ("d", true), ("dd", false)] {
         let expected = if inside { Ok(()) } else { refused(Refusal::KeyNotAuthorized) };
-        assert_eq!(grant.permits(&TableRequest::GetEntity(table("Tab"), key("p", row_key))), expected, "{row_key}");
+        assert_eq!(
+            grant.permits(&TableRequest::GetEntity(table("Tab"), key("p", row_key))),
+            expected,
+            "{row_key}"
+        );
         assert_eq!(grant.permits(&write("delete", row_key)), expected, "{row_key}");
-        let group = EntityGroupTransaction::new(vec![operation("insert", "c"), operation("delete", row_key)]).unwrap();
+        let group = EntityGroupTransaction::new(vec![
+            operation("insert", "c"),
+            operation("delete", row_key),
+        ])
+        .unwrap();
         let failed = FailedOperation { index: 1, refusal: Refusal::KeyNotAuthorized };
         let expected = if inside { Ok(()) } else { Err(Denial::Operation(failed)) };
-        assert_eq!(grant.permits(&TableRequest::Transaction(table("TAB"), group)), expected, "{row_key}");
+        assert_eq!(
+            grant.permits(&TableRequest::Transaction(table("TAB"), group)),
+            expected,
+            "{row_key}"
+        );
     }
 }
 
@@ -129,10 +146,25 @@ fn an_accounts_signature() {
         ("sc", "rwdlacu", write("insert", "r"), wrong_type()),
         ("s", "r", TableRequest::GetServiceProperties, Ok(())),
         ("co", "r", TableRequest::GetServiceStats, wrong_type()),
-        ("sco", "rwdlacu", TableRequest::GetPolicies(table("Tab")), refused(Refusal::NotAuthorized)),
-        ("sco", "rwdlacu", TableRequest::SetPolicies(table("Tab"), Vec::new()), refused(Refusal::NotAuthorized)),
+        (
+            "sco",
+            "rwdlacu",
+            TableRequest::GetPolicies(table("Tab")),
+            refused(Refusal::NotAuthorized),
+        ),
+        (
+            "sco",
+            "rwdlacu",
+            TableRequest::SetPolicies(table("Tab"), Vec::new()),
+            refused(Refusal::NotAuthorized),
+        ),
     ] {
-        assert_eq!(grant(types, letters).permits(&request), expected, "{types} {letters} {}", request.name());
+        assert_eq!(
+            grant(types, letters).permits(&request),
+            expected,
+            "{types} {letters} {}",
+            request.name()
+        );
     }
 }
 
@@ -151,7 +183,10 @@ fn roles() {
     let contributor = of(Role::Contributor, Some(&["tab"]));
     assert_eq!(contributor.permits(&write("insert", "r")), Ok(()));
     assert_eq!(contributor.permits(&TableRequest::CreateTable(table("Tab"))), Ok(()));
-    assert_eq!(contributor.permits(&TableRequest::GetEntity(table("Other"), key("p", "r"))), wrong());
+    assert_eq!(
+        contributor.permits(&TableRequest::GetEntity(table("Other"), key("p", "r"))),
+        wrong()
+    );
     assert_eq!(contributor.permits(&TableRequest::QueryTables(TablesQuery::default())), wrong());
     let set_properties = || TableRequest::SetServiceProperties(Default::default());
     assert_eq!(of(Role::Contributor, None).permits(&set_properties()), wrong());
@@ -159,7 +194,10 @@ fn roles() {
     assert_eq!(of(Role::Administrator, None).permits(&set_properties()), Ok(()));
     assert_eq!(of(Role::Administrator, Some(&["tab"])).permits(&set_properties()), wrong());
     let policies = TableRequest::GetPolicies(table("Tab"));
-    assert_eq!(of(Role::Administrator, None).permits(&policies), refused(Refusal::ResourceNotFound));
+    assert_eq!(
+        of(Role::Administrator, None).permits(&policies),
+        refused(Refusal::ResourceNotFound)
+    );
     assert_eq!(Grant::roles(account(), Vec::new()).permits(&read()), wrong());
 }
 

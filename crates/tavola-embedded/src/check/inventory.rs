@@ -43,8 +43,8 @@ pub(crate) struct TableEntry {
 enum Trust {
     /// It is lost or damaged. What is left of it never says that a file does not count.
     None,
-    /// All its records are whole, and they do not fit to the files that are there. It may have lost its last edits, so
-    /// that only files which it says were replaced do not count.
+    /// All its records are whole, and they do not fit to the files that are there. It may have lost
+    /// its last edits, so that only files which it says were replaced do not count.
     Records,
     /// It says which files count.
     Full,
@@ -59,11 +59,14 @@ impl Inventory {
     /// Looks at all files that say something about others.
     pub(crate) fn take(folder: &DataFolder, report: &mut Report) -> Result<Self, OpenError> {
         let engine_path = folder.engine_path();
-        let list = |kind| numbered(&engine_path, kind).map_err(OpenError::io("read the folder", &engine_path));
+        let list = |kind| {
+            numbered(&engine_path, kind).map_err(OpenError::io("read the folder", &engine_path))
+        };
         let (all_tables, all_logs) = (list("sst")?, list("log")?);
         let synced = read_mark(folder, report)?;
         let record = read_manifest(&engine_path, report)?;
-        let checked = if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
+        let checked =
+            if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
         let (manifest, trust) = judge(record, checked.is_some(), (&all_tables, &all_logs), report);
         let log_number = if trust == Trust::None { 0 } else { manifest.log_number };
         let tables = select(&manifest, trust, all_tables, report);
@@ -89,7 +92,8 @@ impl Inventory {
     }
 }
 
-/// The record of files as far as it can be read, and what is wrong with it; `None` if there is none.
+/// The record of files as far as it can be read, and what is wrong with it; `None` if there is
+/// none.
 fn read_manifest(engine_path: &Path, report: &mut Report) -> Result<Option<Recorded>, OpenError> {
     let place = engine_file("CURRENT", None);
     let name = match current(engine_path) {
@@ -134,17 +138,21 @@ struct Recorded {
 /// Files of one kind with their numbers, in order.
 type Numbered = [(u64, PathBuf)];
 
-/// How far a record of files can be believed. It is one of several that must agree: the files that it names must be there,
-/// and the writes that were acknowledged must be in them or in the logs. An edit that a crash tore was relied on by nothing,
-/// so that all of this holds without it; if it does not, the edit was damaged later.
+/// How far a record of files can be believed. It is one of several that must agree: the files that
+/// it names must be there, and the writes that were acknowledged must be in them or in the logs. An
+/// edit that a crash tore was relied on by nothing, so that all of this holds without it; if it
+/// does not, the edit was damaged later.
 fn judge(
     record: Option<Recorded>,
     logs_fit: bool,
     (tables, logs): (&Numbered, &Numbered),
     report: &mut Report,
 ) -> (Manifest, Trust) {
-    let Some(Recorded { name, manifest, flaws }) = record else { return (Manifest::default(), Trust::None) };
-    let is_there = |number: &u64| tables.binary_search_by_key(number, |(number, _)| *number).is_ok();
+    let Some(Recorded { name, manifest, flaws }) = record else {
+        return (Manifest::default(), Trust::None);
+    };
+    let is_there =
+        |number: &u64| tables.binary_search_by_key(number, |(number, _)| *number).is_ok();
     let is_understood = manifest.edits == manifest.records;
     // The engine does not open without a log that it knows to be synced, whatever is in it.
     let has_log = |(number, synced): (&u64, &u64)| {
@@ -176,11 +184,18 @@ fn judge(
 }
 
 /// The table files that are read.
-fn select(manifest: &Manifest, trust: Trust, found: Vec<(u64, PathBuf)>, report: &mut Report) -> Vec<TableEntry> {
+fn select(
+    manifest: &Manifest,
+    trust: Trust,
+    found: Vec<(u64, PathBuf)>,
+    report: &mut Report,
+) -> Vec<TableEntry> {
     let numbers: BTreeSet<u64> = found.iter().map(|(number, _)| *number).collect();
     for (number, live) in manifest.files.iter().filter(|(number, _)| !numbers.contains(number)) {
         let what = match trust {
-            Trust::None => "the file is missing; its rows are lost, unless they were merged into another file since",
+            Trust::None => {
+                "the file is missing; its rows are lost, unless they were merged into another file since"
+            }
             _ => "the file is missing",
         };
         report.lost(engine_file(&format!("{number:06}.sst"), None), what, loss_of_file(live));
@@ -225,8 +240,13 @@ fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, Op
     }
 }
 
-/// The same question as at every start. What is wrong with single records, and what is lost, is found when they are read.
-fn check_logs(engine_path: &Path, synced: Option<u64>, report: &mut Report) -> Result<Option<Checked>, OpenError> {
+/// The same question as at every start. What is wrong with single records, and what is lost, is
+/// found when they are read.
+fn check_logs(
+    engine_path: &Path,
+    synced: Option<u64>,
+    report: &mut Report,
+) -> Result<Option<Checked>, OpenError> {
     match log_check::check(engine_path, synced) {
         Ok(checked) => Ok(Some(checked)),
         Err(LogError::Damaged(what)) => {
@@ -252,7 +272,11 @@ fn check_texts(engine_path: &Path, report: &mut Report) -> Result<(), OpenError>
         report.counts.bytes += bytes.len() as u64;
         let text = std::str::from_utf8(&bytes).unwrap_or_default();
         let has = |section: &str| text.lines().any(|line| line.starts_with(section));
-        if !(has("[Version]") && has("[DBOptions]") && has("[CFOptions \"default\"]") && has("[TableOptions/")) {
+        if !(has("[Version]")
+            && has("[DBOptions]")
+            && has("[CFOptions \"default\"]")
+            && has("[TableOptions/"))
+        {
             let what = "not the text that the engine writes; it is not read, and the next start writes it anew";
             report.note(engine_file(&name, None), what);
         }

@@ -53,30 +53,42 @@ pub(super) fn read_logs(
                 progress.advance(bytes);
                 report.counts.bytes += bytes;
             }
-            Err(error) => {
-                report.lost(engine_file(&log.name, None), format!("cannot be read: {error}"), Loss::default())
-            }
+            Err(error) => report.lost(
+                engine_file(&log.name, None),
+                format!("cannot be read: {error}"),
+                Loss::default(),
+            ),
         }
         report.counts.files += 1;
         report.counts.log_records += log.records;
         sequence_next = log.sequence_next;
         log.report(inventory.checked.is_some(), index == last, report);
     }
-    writes.sort_by(|(one, _), (other, _)| one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence)));
+    writes.sort_by(|(one, _), (other, _)| {
+        one.key.cmp(&other.key).then(other.sequence.cmp(&one.sequence))
+    });
     Written { writes, sequence_next }
 }
 
-/// A log that was cut between two records is whole in itself; only the mark tells how much is missing. `in_tables` is the
-/// highest sequence number in a table file.
-pub(super) fn report_lost_end(inventory: &Inventory, sequence_next: Option<u64>, in_tables: u64, report: &mut Report) {
+/// A log that was cut between two records is whole in itself; only the mark tells how much is
+/// missing. `in_tables` is the highest sequence number in a table file.
+pub(super) fn report_lost_end(
+    inventory: &Inventory,
+    sequence_next: Option<u64>,
+    in_tables: u64,
+    report: &mut Report,
+) {
     let Some(synced) = inventory.synced else { return };
     // The engine forgets numbers of old entries, so that in table files there may be none.
-    let flushed = Some(in_tables).filter(|sequence| *sequence > 0).map(|sequence| sequence.saturating_add(1));
+    let flushed =
+        Some(in_tables).filter(|sequence| *sequence > 0).map(|sequence| sequence.saturating_add(1));
     let Some(next) = sequence_next.max(flushed) else { return };
     let missing = synced.saturating_add(1).saturating_sub(next);
     if missing > 0 {
         let place = match inventory.logs.last() {
-            Some((_, path)) => engine_file(&name_of(path), fs::metadata(path).ok().map(|file| file.len())),
+            Some((_, path)) => {
+                engine_file(&name_of(path), fs::metadata(path).ok().map(|file| file.len()))
+            }
             None => engine_file("000000.log", None),
         };
         let what = format!("{} says that more writes were acknowledged than are here", mark::NAME);
@@ -103,25 +115,41 @@ struct LogFlaw {
     what: &'static str,
     /// How many changes are missing here, known once a later write was read.
     changes: Option<u64>,
-    /// The number of the write before is known, so that one that follows tells how many are missing.
+    /// The number of the write before is known, so that one that follows tells how many are
+    /// missing.
     is_numbered: bool,
 }
 
 impl Log {
     fn flaw(&mut self, offset: u64, what: &'static str) {
-        self.flaws.push(LogFlaw { offset, what, changes: None, is_numbered: self.sequence_next.is_some() });
+        self.flaws.push(LogFlaw {
+            offset,
+            what,
+            changes: None,
+            is_numbered: self.sequence_next.is_some(),
+        });
     }
 
     /// Sequence numbers have no gaps, so that a gap tells how much is missing.
     fn goes_on(&mut self, sequence: u64, after: u64, offset: u64) {
         if let Some(next) = self.sequence_next {
             let mut missing = sequence.saturating_sub(next);
-            for flaw in self.flaws.iter_mut().rev().filter(|flaw| flaw.changes.is_none() && flaw.is_numbered) {
+            for flaw in self
+                .flaws
+                .iter_mut()
+                .rev()
+                .filter(|flaw| flaw.changes.is_none() && flaw.is_numbered)
+            {
                 flaw.changes = Some(std::mem::take(&mut missing));
             }
             if missing > 0 {
                 let what = "writes before this one are missing";
-                self.flaws.push(LogFlaw { offset, what, changes: Some(missing), is_numbered: true });
+                self.flaws.push(LogFlaw {
+                    offset,
+                    what,
+                    changes: Some(missing),
+                    is_numbered: true,
+                });
             }
         }
         self.sequence_next = Some(after);
@@ -138,18 +166,27 @@ impl Log {
             let place = engine_file(&self.name, Some(flaw.offset));
             let bytes = self.bytes.saturating_sub(flaw.offset);
             match flaw.changes {
-                Some(changes) if changes > 0 => {
-                    report.lost(place, flaw.what, Loss { rows: Some(changes), bytes: 0, keys: String::new() })
-                }
-                // Judged as a whole before: a flaw behind which nothing is missing, in logs that open, is a torn tail.
+                Some(changes) if changes > 0 => report.lost(
+                    place,
+                    flaw.what,
+                    Loss { rows: Some(changes), bytes: 0, keys: String::new() },
+                ),
+                // Judged as a whole before: a flaw behind which nothing is missing, in logs that
+                // open, is a torn tail.
                 _ if opens => {
-                    report.note(place, "the last write was torn by a crash; nobody was told that it was done");
+                    report.note(
+                        place,
+                        "the last write was torn by a crash; nobody was told that it was done",
+                    );
                 }
-                // No later write tells how many are missing; there is no room for more than these, and what was cut off
-                // is told by the number of the last write that was acknowledged.
-                None if is_last || !flaw.is_numbered => {
-                    report.lost(place, flaw.what, Loss { rows: changes_in(bytes), bytes, keys: String::new() })
-                }
+                // No later write tells how many are missing; there is no room for more than these,
+                // and what was cut off is told by the number of the last write that was
+                // acknowledged.
+                None if is_last || !flaw.is_numbered => report.lost(
+                    place,
+                    flaw.what,
+                    Loss { rows: changes_in(bytes), bytes, keys: String::new() },
+                ),
                 _ => report.damage(place, flaw.what),
             }
         }

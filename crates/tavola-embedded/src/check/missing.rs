@@ -7,9 +7,9 @@ use crate::check::report::{Loss, Report, span_text};
 use crate::files::manifest::{LiveFile, rows_of_tail_max};
 use crate::files::structure::{DataBlock, Part, Structure};
 
-/// More rows a block cannot have: it is closed when it has 16 KiB or less before packing, and of a row that shares most
-/// of its key with the one before at least these bytes are in it: three lengths, one byte of the key, eight of its number
-/// and kind.
+/// More rows a block cannot have: it is closed when it has 16 KiB or less before packing, and of a
+/// row that shares most of its key with the one before at least these bytes are in it: three
+/// lengths, one byte of the key, eight of its number and kind.
 const BLOCK_ROWS_MAX: u64 = 16 * 1024 / 12 + 2;
 
 /// What of a file was read, and what was not.
@@ -30,7 +30,8 @@ struct Hole {
 }
 
 impl Account {
-    /// Reports every part that cannot be read, and with the first of them how many rows are lost in all of them.
+    /// Reports every part that cannot be read, and with the first of them how many rows are lost in
+    /// all of them.
     pub(super) fn report(self, structure: &Structure, table: &TableEntry, report: &mut Report) {
         let name = structure.file.name();
         let recorded = recorded(structure, table);
@@ -38,8 +39,10 @@ impl Account {
         let mut rows = self.rows_max(structure, recorded, &holes);
         if rows == Some(0) {
             for hole in holes {
-                report
-                    .damage(engine_file(&name, Some(hole.bytes.start)), format!("{}; no row is lost by it", hole.what));
+                report.damage(
+                    engine_file(&name, Some(hole.bytes.start)),
+                    format!("{}; no row is lost by it", hole.what),
+                );
             }
             return;
         }
@@ -47,18 +50,28 @@ impl Account {
             let what = "entries of it are not in any block that can be found";
             return report.lost(engine_file(&name, None), what, Loss { rows, ..Loss::default() });
         }
-        let together = if holes.len() == 1 { "" } else { " (the count is for all such parts of the file)" };
+        let together =
+            if holes.len() == 1 { "" } else { " (the count is for all such parts of the file)" };
         for hole in holes {
             let bytes = hole.bytes.end - hole.bytes.start;
             // Counted once; that nothing can be known is said once too.
             let loss = Loss { rows, bytes, keys: hole.keys };
             rows = Some(0);
-            report.lost(engine_file(&name, Some(hole.bytes.start)), format!("{}{together}", hole.what), loss);
+            report.lost(
+                engine_file(&name, Some(hole.bytes.start)),
+                format!("{}{together}", hole.what),
+                loss,
+            );
         }
     }
 
     /// At most so many rows of the file cannot be read; `None` if nothing says.
-    fn rows_max(&self, structure: &Structure, recorded: Option<&LiveFile>, holes: &[Hole]) -> Option<u64> {
+    fn rows_max(
+        &self,
+        structure: &Structure,
+        recorded: Option<&LiveFile>,
+        holes: &[Hole],
+    ) -> Option<u64> {
         if let Some(properties) = structure.properties {
             return Some(properties.entries.saturating_sub(self.entries_read));
         }
@@ -85,8 +98,10 @@ pub(super) fn recorded<'a>(structure: &Structure, table: &'a TableEntry) -> Opti
 
 /// True if a whole file is there in the place of the one that was recorded.
 fn is_other(structure: &Structure, table: &TableEntry, live: &LiveFile) -> bool {
-    let has_other_number =
-        structure.properties.and_then(|properties| properties.number).is_some_and(|number| number != table.number);
+    let has_other_number = structure
+        .properties
+        .and_then(|properties| properties.number)
+        .is_some_and(|number| number != table.number);
     has_other_number || (structure.has_end && structure.file.bytes != live.bytes)
 }
 
@@ -102,17 +117,26 @@ pub(super) fn report_other(structure: &Structure, table: &TableEntry, report: &m
         return report.lost(engine_file(&name, None), what, loss_of_file(live));
     }
     if structure.file.bytes != live.bytes {
-        let what = format!("it has {} bytes, and {} were recorded", structure.file.bytes, live.bytes);
+        let what =
+            format!("it has {} bytes, and {} were recorded", structure.file.bytes, live.bytes);
         report.damage(engine_file(&name, None), what);
     }
 }
 
 /// All rows of a file.
 pub(super) fn loss_of_file(live: &LiveFile) -> Loss {
-    Loss { rows: Some(live.rows_max()), bytes: live.bytes, keys: span_text(&live.smallest, Some(&live.largest)) }
+    Loss {
+        rows: Some(live.rows_max()),
+        bytes: live.bytes,
+        keys: span_text(&live.smallest, Some(&live.largest)),
+    }
 }
 
-fn holes(structure: &Structure, recorded: Option<&LiveFile>, lost: &[(DataBlock, String)]) -> Vec<Hole> {
+fn holes(
+    structure: &Structure,
+    recorded: Option<&LiveFile>,
+    lost: &[(DataBlock, String)],
+) -> Vec<Hole> {
     let rows_end = recorded.map(|live| live.bytes.saturating_sub(live.tail_bytes.unwrap_or(0)));
     let blocks = lost.iter().map(|(block, what)| Hole {
         bytes: block.handle.offset..block.handle.end(),
@@ -134,15 +158,20 @@ fn holes(structure: &Structure, recorded: Option<&LiveFile>, lost: &[(DataBlock,
 }
 
 /// What was cut off the end of a file, as far as it may have been rows.
-fn cut_off(structure: &Structure, recorded: Option<&LiveFile>, rows_end: Option<u64>) -> Option<(Range<u64>, String)> {
+fn cut_off(
+    structure: &Structure,
+    recorded: Option<&LiveFile>,
+    rows_end: Option<u64>,
+) -> Option<(Range<u64>, String)> {
     let end = structure.file.bytes;
     match (recorded, rows_end) {
         (Some(_), Some(rows_end)) if end < rows_end && structure.rows_may_be_cut() => {
             Some((end..rows_end, "here the file was cut off, and rows followed".to_owned()))
         }
-        (None, _) if structure.rows_may_be_cut() => {
-            Some((end..end, "nothing says whether rows were cut off the end of the file".to_owned()))
-        }
+        (None, _) if structure.rows_may_be_cut() => Some((
+            end..end,
+            "nothing says whether rows were cut off the end of the file".to_owned(),
+        )),
         _ => None,
     }
 }
@@ -160,7 +189,8 @@ pub(super) fn report_flaws(structure: &Structure, report: &mut Report) {
             Some(_) => "the ranges that were deleted when tables were dropped are lost",
             None => "nothing says whether ranges were deleted here when tables were dropped",
         };
-        let keys = "rows of dropped tables may come back; rows of living tables are not lost by it".to_owned();
+        let keys = "rows of dropped tables may come back; rows of living tables are not lost by it"
+            .to_owned();
         let (offset, bytes) = flaw.map(|flaw| (flaw.offset, flaw.bytes)).unzip();
         let loss = Loss { rows: Some(0), bytes: bytes.unwrap_or(0), keys };
         report.lost(engine_file(&name, offset), what, loss);

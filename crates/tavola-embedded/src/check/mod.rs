@@ -1,8 +1,8 @@
-//! Looks at everything in a data folder and changes nothing: every checksum, every row, and whether the engine reads the
-//! same rows.
+//! Looks at everything in a data folder and changes nothing: every checksum, every row, and whether
+//! the engine reads the same rows.
 //!
-//! Reading order: here, then `inventory` (which files count), `view` (their rows, merged), `missing` (what of them cannot be
-//! read), `report` (what was found).
+//! Reading order: here, then `inventory` (which files count), `view` (their rows, merged),
+//! `missing` (what of them cannot be read), `report` (what was found).
 
 mod inventory;
 mod logs;
@@ -46,8 +46,8 @@ pub enum Unit {
 /// Checks a data folder. `row` gets every row that is sound, in the order of tables and keys.
 ///
 /// # Errors
-/// If the folder cannot be looked at: it is in use, not ours, of a newer format, or cannot be read. Damage is no error
-/// here; the report names it.
+/// If the folder cannot be looked at: it is in use, not ours, of a newer format, or cannot be read.
+/// Damage is no error here; the report names it.
 pub fn check(
     path: &Path,
     progress: &mut dyn Progress,
@@ -62,13 +62,16 @@ pub fn check(
         true
     });
     // A torn edit is cut off by the next start; before, the engine may not read the folder.
-    if let Some(Checked { logs, torn_edit: None }) = inventory.checked.filter(|_| !report.is_damaged()) {
+    if let Some(Checked { logs, torn_edit: None }) =
+        inventory.checked.filter(|_| !report.is_damaged())
+    {
         compare_with_engine(&inventory.engine_path, logs, &rows, &mut report, progress);
     }
     Ok(report)
 }
 
-/// Gives every sound row of a folder as it is stored, until `row` returns false, and a version that none of them exceeds.
+/// Gives every sound row of a folder as it is stored, until `row` returns false, and a version that
+/// none of them exceeds.
 pub(crate) fn view_rows(
     path: &Path,
     progress: &mut dyn Progress,
@@ -82,7 +85,8 @@ pub(crate) fn view_rows(
     Ok((report, rows.version()))
 }
 
-/// Gets the table of a sound row, the row, and its key and value as they are stored. False ends the reading.
+/// Gets the table of a sound row, the row, and its key and value as they are stored. False ends the
+/// reading.
 type OnSoundRow<'a> = dyn FnMut(TableId, &RowRef<'_>, (&[u8], &[u8])) -> bool + 'a;
 
 fn read(

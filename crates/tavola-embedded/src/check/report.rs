@@ -6,7 +6,8 @@ use std::fmt;
 use tavola_core::TableId;
 use tavola_store::keys::decode_key;
 
-/// Findings beyond this many are only counted: a disk of garbage must not fill memory with sentences.
+/// Findings beyond this many are only counted: a disk of garbage must not fill memory with
+/// sentences.
 const FINDINGS_MAX: usize = 10_000;
 
 /// How bad it is.
@@ -48,8 +49,8 @@ impl fmt::Display for Place {
 /// What cannot be read any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// At most so many rows are missing, older than they were, or there although they were deleted; `None` if nothing
-    /// says how many.
+    /// At most so many rows are missing, older than they were, or there although they were deleted;
+    /// `None` if nothing says how many.
     pub rows: Option<u64>,
     /// Bytes of the file.
     pub bytes: u64,
@@ -104,11 +105,12 @@ pub struct Report {
     pub has_zstd: bool,
     /// The rows of each table, the service's own included.
     pub rows_by_table: BTreeMap<TableId, u64>,
-    /// True if the record of files cannot be relied on, so that table files and logs were read that it does not name: what
-    /// they hold may have been deleted since, and a file that is missing as a whole is not noticed.
+    /// True if the record of files cannot be relied on, so that table files and logs were read that
+    /// it does not name: what they hold may have been deleted since, and a file that is missing as
+    /// a whole is not noticed.
     pub files_unknown: bool,
-    /// True if it is not known how far writes were acknowledged, so that a log which lost its end, or only the last group of
-    /// writes, is not noticed.
+    /// True if it is not known how far writes were acknowledged, so that a log which lost its end,
+    /// or only the last group of writes, is not noticed.
     pub log_end_unknown: bool,
 }
 
@@ -125,11 +127,12 @@ impl Report {
     /// True if something is not what was written.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        self.findings_left_off > 0 || self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+        self.findings_left_off > 0
+            || self.findings.iter().any(|finding| finding.severity == Severity::Damage)
     }
 
-    /// At most so many rows are missing, older than they were, or there although they were deleted, as far as can be seen;
-    /// `None` if nothing says how many.
+    /// At most so many rows are missing, older than they were, or there although they were deleted,
+    /// as far as can be seen; `None` if nothing says how many.
     #[must_use]
     pub fn rows_lost_max(&self) -> Option<u64> {
         (self.losses.unknown == 0).then_some(self.losses.rows_max)
@@ -154,7 +157,12 @@ impl Report {
     }
 
     pub(crate) fn lost(&mut self, place: Place, what: impl Into<String>, loss: Loss) {
-        self.add(Finding { severity: Severity::Damage, place, what: what.into(), loss: Some(loss) });
+        self.add(Finding {
+            severity: Severity::Damage,
+            place,
+            what: what.into(),
+            loss: Some(loss),
+        });
     }
 
     pub(crate) fn note(&mut self, place: Place, what: impl Into<String>) {
@@ -162,14 +170,22 @@ impl Report {
     }
 }
 
-/// Key bytes in words. Bounds of blocks may be cut short anywhere, and damaged ones may be anything.
+/// Key bytes in words. Bounds of blocks may be cut short anywhere, and damaged ones may be
+/// anything.
 pub(crate) fn key_text(key: &[u8]) -> String {
     if let Ok(key) = decode_key(key) {
-        return format!("table {}, PartitionKey {:?}, RowKey {:?}", key.table.number(), key.partition_key, key.row_key);
+        return format!(
+            "table {}, PartitionKey {:?}, RowKey {:?}",
+            key.table.number(),
+            key.partition_key,
+            key.row_key
+        );
     }
     match key.split_first_chunk::<8>() {
         Some((table, [])) => format!("table {}", u64::from_be_bytes(*table)),
-        Some((table, rest)) => format!("table {}, key bytes {}", u64::from_be_bytes(*table), rest.escape_ascii()),
+        Some((table, rest)) => {
+            format!("table {}, key bytes {}", u64::from_be_bytes(*table), rest.escape_ascii())
+        }
         None => format!("key bytes {}", key.escape_ascii()),
     }
 }
@@ -180,6 +196,8 @@ pub(crate) fn span_text(above: &[u8], up_to: Option<&[u8]>) -> String {
         ([], None) => "any keys".to_owned(),
         ([], Some(up_to)) => format!("keys up to ({})", key_text(up_to)),
         (above, None) => format!("keys above ({})", key_text(above)),
-        (above, Some(up_to)) => format!("keys above ({}) up to ({})", key_text(above), key_text(up_to)),
+        (above, Some(up_to)) => {
+            format!("keys above ({}) up to ({})", key_text(above), key_text(up_to))
+        }
     }
 }

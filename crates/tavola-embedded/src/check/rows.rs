@@ -29,7 +29,12 @@ pub(crate) struct Fingerprint {
 impl Fingerprint {
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
         self.rows += 1;
-        for part in [&(key.len() as u64).to_le_bytes()[..], key, &(value.len() as u64).to_le_bytes()[..], value] {
+        for part in [
+            &(key.len() as u64).to_le_bytes()[..],
+            key,
+            &(value.len() as u64).to_le_bytes()[..],
+            value,
+        ] {
             self.crc = crc32c::crc32c_append(self.crc, part);
         }
     }
@@ -57,7 +62,12 @@ impl RowCheck {
         }
         if let Err(what) = self.row(key, value, report, sound) {
             let loss = Some(Loss { rows: Some(1), ..Loss::default() });
-            report.add(Finding { severity: Severity::Damage, place: Place::Row(key_text(key)), what, loss });
+            report.add(Finding {
+                severity: Severity::Damage,
+                place: Place::Row(key_text(key)),
+                what,
+                loss,
+            });
         }
     }
 
@@ -73,7 +83,8 @@ impl RowCheck {
         if decoded.table.number() == 0 {
             return Err("a row among the store's own that this software does not write".to_owned());
         }
-        let row = RowRef::new(&decoded.partition_key, &decoded.row_key, value).map_err(|error| error.to_string())?;
+        let row = RowRef::new(&decoded.partition_key, &decoded.row_key, value)
+            .map_err(|error| error.to_string())?;
         report.counts.rows += 1;
         report.row_bytes += (key.len() + value.len()) as u64;
         *report.rows_by_table.entry(decoded.table).or_default() += 1;

@@ -23,13 +23,20 @@ pub(super) struct Bounded {
     table: TableEntry,
 }
 
-/// Arranges the files in as few chains as their overlaps allow, and looks at everything in them but the rows.
-pub(super) fn chains(tables: &[TableEntry], ranges: &mut Vec<RangeDeletion>, report: &mut Report) -> Vec<FilesInOrder> {
-    let mut bounds: Vec<_> = tables.iter().filter_map(|table| look_at(table, ranges, report)).collect();
+/// Arranges the files in as few chains as their overlaps allow, and looks at everything in them but
+/// the rows.
+pub(super) fn chains(
+    tables: &[TableEntry],
+    ranges: &mut Vec<RangeDeletion>,
+    report: &mut Report,
+) -> Vec<FilesInOrder> {
+    let mut bounds: Vec<_> =
+        tables.iter().filter_map(|table| look_at(table, ranges, report)).collect();
     bounds.sort_by(|one, other| one.first.cmp(&other.first));
     let mut chains: Vec<FilesInOrder> = Vec::new();
     for file in bounds {
-        let fits = |chain: &&mut FilesInOrder| chain.last().is_some_and(|last| last.last < file.first);
+        let fits =
+            |chain: &&mut FilesInOrder| chain.last().is_some_and(|last| last.last < file.first);
         match chains.iter_mut().find(fits) {
             Some(chain) => chain.push(file),
             None => chains.push(vec![file]),
@@ -38,7 +45,11 @@ pub(super) fn chains(tables: &[TableEntry], ranges: &mut Vec<RangeDeletion>, rep
     chains
 }
 
-fn look_at(table: &TableEntry, ranges: &mut Vec<RangeDeletion>, report: &mut Report) -> Option<Bounded> {
+fn look_at(
+    table: &TableEntry,
+    ranges: &mut Vec<RangeDeletion>,
+    report: &mut Report,
+) -> Option<Bounded> {
     let name = name_of(&table.path);
     report.counts.files += 1;
     let structure = match Structure::read(&table.path) {
@@ -47,21 +58,27 @@ fn look_at(table: &TableEntry, ranges: &mut Vec<RangeDeletion>, report: &mut Rep
             let bytes = fs::metadata(&table.path).map_or(0, |file| file.len());
             let unknown = Loss { rows: None, bytes, keys: String::new() };
             let loss = table.recorded.as_ref().map_or(unknown, loss_of_file);
-            report.lost(engine_file(&name, Some(0)), format!("nothing in it can be read: {}", flaw.into_text()), loss);
+            report.lost(
+                engine_file(&name, Some(0)),
+                format!("nothing in it can be read: {}", flaw.into_text()),
+                loss,
+            );
             return None;
         }
     };
     report.counts.bytes += structure.file.bytes;
     report.counts.blocks += structure.other_blocks;
-    report.has_zstd |= structure.data.first().is_some_and(|block| structure.file.is_zstd(block.handle));
+    report.has_zstd |=
+        structure.data.first().is_some_and(|block| structure.file.is_zstd(block.handle));
     report_other(&structure, table, report);
     report_flaws(&structure, report);
     ranges.extend(structure.range_deletions.iter().map(|range| within(range, table)));
     let first_block = structure.data.first().and_then(|block| structure.entries_of(block).ok());
     let first = first_block.and_then(|entries| Some(entries.first()?.key.clone()));
     let last = structure.data.last().and_then(|block| block.up_to.clone());
-    let (recorded_first, recorded_last) =
-        recorded(&structure, table).map(|live| (live.smallest.clone(), live.largest.clone())).unzip();
+    let (recorded_first, recorded_last) = recorded(&structure, table)
+        .map(|live| (live.smallest.clone(), live.largest.clone()))
+        .unzip();
     Some(Bounded {
         first: recorded_first.or(first).unwrap_or_default(),
         last: recorded_last.or(last).unwrap_or_default(),
@@ -69,7 +86,8 @@ fn look_at(table: &TableEntry, ranges: &mut Vec<RangeDeletion>, report: &mut Rep
     })
 }
 
-/// A deleted range counts within the bounds of its file only: beyond them other files were rewritten without it.
+/// A deleted range counts within the bounds of its file only: beyond them other files were
+/// rewritten without it.
 fn within(range: &RangeDeletion, table: &TableEntry) -> RangeDeletion {
     let mut range = range.clone();
     if let Some(live) = &table.recorded {
@@ -105,7 +123,11 @@ impl Chain {
     }
 
     /// The next entry, and the number of the file in which it is.
-    pub(super) fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<(Entry, u64)> {
+    pub(super) fn next(
+        &mut self,
+        report: &mut Report,
+        progress: &mut dyn Progress,
+    ) -> Option<(Entry, u64)> {
         loop {
             if let Some(open) = &mut self.open
                 && let Some(entry) = open.next(report, progress)
@@ -117,7 +139,8 @@ impl Chain {
             }
             let table = self.files.next()?.table;
             // What is wrong with the file as a whole was reported when it was looked at first.
-            self.open = Structure::read(&table.path).ok().map(|structure| OpenTable::new(structure, table));
+            self.open =
+                Structure::read(&table.path).ok().map(|structure| OpenTable::new(structure, table));
         }
     }
 }
@@ -125,7 +148,15 @@ impl Chain {
 impl OpenTable {
     fn new(structure: Structure, table: TableEntry) -> Self {
         let (blocks, entries) = (structure.data.clone().into_iter(), Vec::new().into_iter());
-        Self { structure, table, blocks, entries, bytes_shown: 0, last: None, account: Account::default() }
+        Self {
+            structure,
+            table,
+            blocks,
+            entries,
+            bytes_shown: 0,
+            last: None,
+            account: Account::default(),
+        }
     }
 
     fn next(&mut self, report: &mut Report, progress: &mut dyn Progress) -> Option<Entry> {
@@ -150,7 +181,8 @@ impl OpenTable {
         }
     }
 
-    /// Checksums say that bytes are those that were written, not that they were written to the right file.
+    /// Checksums say that bytes are those that were written, not that they were written to the
+    /// right file.
     fn check_order(&mut self, entry: &Entry, report: &mut Report) {
         if let Some((key, sequence)) = &self.last
             && (&entry.key, Reverse(entry.sequence)) <= (key, Reverse(*sequence))

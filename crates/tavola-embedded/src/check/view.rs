@@ -1,7 +1,8 @@
-//! The rows of a data folder, read without the engine: all table files and logs merged, the newest version of each key.
+//! The rows of a data folder, read without the engine: all table files and logs merged, the newest
+//! version of each key.
 //!
-//! Damaged parts are passed over and reported; everything else is there. Memory holds one block per table file that
-//! overlaps others, and the writes of the logs, which the engine bounds.
+//! Damaged parts are passed over and reported; everything else is there. Memory holds one block per
+//! table file that overlaps others, and the writes of the logs, which the engine bounds.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +17,8 @@ use crate::check::report::{Loss, Place, Report};
 use crate::check::tables::{Chain, chains};
 use crate::files::batch::{Entry, Kind};
 
-/// Gets the key and the value of a row, and where to report what is wrong with it. False ends the reading.
+/// Gets the key and the value of a row, and where to report what is wrong with it. False ends the
+/// reading.
 pub(crate) type OnRow<'a> = dyn FnMut(&[u8], &[u8], &mut Report) -> bool + 'a;
 
 /// Reads every row that is there, in the order of keys.
@@ -36,9 +38,9 @@ pub(crate) fn for_each_row(
     }
     while let Some(newest) = merge.next_key(report, progress) {
         let Kind::Put(value) = &newest.kind else { continue };
-        let is_gone = ranges
-            .iter()
-            .any(|range| range.sequence > newest.sequence && range.start <= newest.key && newest.key < range.end);
+        let is_gone = ranges.iter().any(|range| {
+            range.sequence > newest.sequence && range.start <= newest.key && newest.key < range.end
+        });
         if !is_gone && !row(&newest.key, value, report) {
             return;
         }
@@ -69,7 +71,8 @@ struct Merge {
     heap: BinaryHeap<Head>,
     files_unknown: bool,
     highest_in_tables: u64,
-    /// Keys that were taken for deleted although nothing says which is newer, the row or its deletion.
+    /// Keys that were taken for deleted although nothing says which is newer, the row or its
+    /// deletion.
     doubtful: u64,
 }
 
@@ -107,7 +110,8 @@ impl Merge {
         let mut is_doubtful = false;
         while self.heap.peek().is_some_and(|head| head.entry.key == newest.entry.key) {
             let Some(other) = self.pop(report, progress) else { break };
-            is_doubtful |= self.files_unknown && (is_doubt(&newest, &other) || is_doubt(&other, &newest));
+            is_doubtful |=
+                self.files_unknown && (is_doubt(&newest, &other) || is_doubt(&other, &newest));
             if is_newer(&other.entry, &newest.entry) {
                 newest = other;
             }
@@ -126,9 +130,9 @@ impl Merge {
     }
 }
 
-/// The engine forgets the sequence number of what is the oldest version of its key. As long as the record of files says
-/// which files count, that is right; without it, files that no longer count may hold an older version with a number, and
-/// our own version in the row tells.
+/// The engine forgets the sequence number of what is the oldest version of its key. As long as the
+/// record of files says which files count, that is right; without it, files that no longer count
+/// may hold an older version with a number, and our own version in the row tells.
 fn is_newer(one: &Entry, other: &Entry) -> bool {
     let version = |entry: &Entry| match &entry.kind {
         Kind::Put(value) => RowRef::new("", "", value).ok().map(|row| row.timestamp()),
@@ -139,8 +143,9 @@ fn is_newer(one: &Entry, other: &Entry) -> bool {
     by_version.filter(|_| !numbers_tell).unwrap_or(one.sequence > other.sequence)
 }
 
-/// True if a row without a number may be newer than a deletion that has one: the file of the deletion may have been merged
-/// into that of the row. Then it is older; a file that was begun later holds what came later.
+/// True if a row without a number may be newer than a deletion that has one: the file of the
+/// deletion may have been merged into that of the row. Then it is older; a file that was begun
+/// later holds what came later.
 fn is_doubt(deletion: &Head, row: &Head) -> bool {
     deletion.entry.kind == Kind::Delete
         && row.entry.kind != Kind::Delete

@@ -1,4 +1,5 @@
-//! The entries of one block of a table file, after its checksum was verified and its bytes were unpacked.
+//! The entries of one block of a table file, after its checksum was verified and its bytes were
+//! unpacked.
 //!
 //! ```text
 //! per entry: shared (varint), unshared (varint), length of the value (varint), end of the key, value
@@ -6,9 +7,9 @@
 //! count      4 bytes: of the restarts
 //! ```
 //!
-//! `shared` bytes of a key are those of the key before. In an index the value is the place of a block: an entry whose key
-//! shares nothing has it whole, another has only the difference to the size of the one before. There the value has no
-//! length.
+//! `shared` bytes of a key are those of the key before. In an index the value is the place of a
+//! block: an entry whose key shares nothing has it whole, another has only the difference to the
+//! size of the one before. There the value has no length.
 
 use super::batch::{DELETE, Entry, Kind, PUT, SINGLE_DELETE};
 use super::bytes::Bytes;
@@ -35,7 +36,8 @@ impl Handle {
     }
 }
 
-/// The part of a block that has entries. Its end says how many restarts there are, which are of no use here.
+/// The part of a block that has entries. Its end says how many restarts there are, which are of no
+/// use here.
 fn entries_part(block: &[u8]) -> Option<&[u8]> {
     let (rest, count) = block.split_last_chunk()?;
     // The highest bits would say that the block has another form.
@@ -84,7 +86,11 @@ pub(super) struct IndexForm {
 pub(super) fn handles(block: &[u8], form: IndexForm) -> Option<Vec<(Vec<u8>, Handle)>> {
     if !form.values_are_differences {
         let handle = |(key, value): (Vec<u8>, &[u8])| Some((key, Handle::read(&mut Bytes(value))?));
-        return pairs(block)?.into_iter().map(handle).map(|found| without_trailer(found?, form)).collect();
+        return pairs(block)?
+            .into_iter()
+            .map(handle)
+            .map(|found| without_trailer(found?, form))
+            .collect();
     }
     let mut bytes = Bytes(entries_part(block)?);
     let mut found: Vec<(Vec<u8>, Handle)> = Vec::new();
@@ -104,7 +110,10 @@ pub(super) fn handles(block: &[u8], form: IndexForm) -> Option<Vec<(Vec<u8>, Han
     found.into_iter().map(|found| without_trailer(found, form)).collect()
 }
 
-fn without_trailer((mut key, handle): (Vec<u8>, Handle), form: IndexForm) -> Option<(Vec<u8>, Handle)> {
+fn without_trailer(
+    (mut key, handle): (Vec<u8>, Handle),
+    form: IndexForm,
+) -> Option<(Vec<u8>, Handle)> {
     if form.keys_have_trailer {
         key.truncate(split_key(&key)?.0.len());
     }

@@ -1,6 +1,7 @@
 //! Numbers and texts as the engine writes them, taken from the front of bytes that may be damaged.
 
-/// What is left to read. Every method takes from the front, and gives `None` once the bytes are not what they should be.
+/// What is left to read. Every method takes from the front, and gives `None` once the bytes are not
+/// what they should be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
@@ -67,7 +68,10 @@ mod tests {
     #[test]
     fn numbers() {
         let mut bytes = Bytes(&[0x7f, 0x80, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3]);
-        assert_eq!((bytes.varint64(), bytes.varint32(), bytes.varint32()), (Some(127), Some(128), Some(u32::MAX)));
+        assert_eq!(
+            (bytes.varint64(), bytes.varint32(), bytes.varint32()),
+            (Some(127), Some(128), Some(u32::MAX))
+        );
         assert_eq!(
             [bytes.signed_varint64(), bytes.signed_varint64(), bytes.signed_varint64()],
             [Some(-1), Some(1), Some(-2)]

@@ -30,12 +30,15 @@ impl ChecksumKind {
         const LAST_BYTE_FACTOR: u32 = 0x6b90_83d9;
         match self {
             Self::Crc32c => masked_crc32c(&[bytes, &[last]].concat()),
-            Self::Xxh3 => (XxHash3_64::oneshot(bytes) as u32) ^ u32::from(last).wrapping_mul(LAST_BYTE_FACTOR),
+            Self::Xxh3 => {
+                (XxHash3_64::oneshot(bytes) as u32) ^ u32::from(last).wrapping_mul(LAST_BYTE_FACTOR)
+            }
         }
     }
 }
 
-/// What is added to the checksum of the bytes at `offset`, so that bytes at a wrong place or of another file do not match.
+/// What is added to the checksum of the bytes at `offset`, so that bytes at a wrong place or of
+/// another file do not match.
 pub(super) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 { 0 } else { base ^ (offset as u32).wrapping_add((offset >> 32) as u32) }
 }

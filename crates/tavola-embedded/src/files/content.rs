@@ -15,7 +15,9 @@ pub(super) enum Content {
 
 impl Content {
     pub(super) fn of(block: &[u8]) -> Self {
-        let Some(pairs) = pairs(block).filter(|pairs| !pairs.is_empty()) else { return Self::Other };
+        let Some(pairs) = pairs(block).filter(|pairs| !pairs.is_empty()) else {
+            return Self::Other;
+        };
         if let Some(properties) = Properties::of(&pairs) {
             return Self::Properties(properties);
         }
@@ -24,7 +26,11 @@ impl Content {
             let last = rows.into_iter().next_back().filter(|_| ascending);
             return last.map_or(Self::Other, |last| Self::Rows { last: last.key });
         }
-        pairs.into_iter().map(range_deletion).collect::<Option<_>>().map_or(Self::Other, Self::DeletedRanges)
+        pairs
+            .into_iter()
+            .map(range_deletion)
+            .collect::<Option<_>>()
+            .map_or(Self::Other, Self::DeletedRanges)
     }
 }
 
@@ -48,18 +54,23 @@ pub(super) struct TableForm {
 
 impl TableForm {
     /// What our options ask for.
-    pub(super) const OURS: Self =
-        Self { index: IndexForm { keys_have_trailer: false, values_are_differences: true }, two_levels: true };
+    pub(super) const OURS: Self = Self {
+        index: IndexForm { keys_have_trailer: false, values_are_differences: true },
+        two_levels: true,
+    };
 }
 
 impl Properties {
     pub(super) fn of(pairs: &[(Vec<u8>, &[u8])]) -> Option<Self> {
         const TWO_LEVELS: u32 = 2;
-        let value = |name: &str| pairs.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| Bytes(value));
+        let value = |name: &str| {
+            pairs.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| Bytes(value))
+        };
         // A property that is not there is zero.
         let number = |name: &str| value(name).map_or(Some(0), |mut value| value.varint64());
         let index_type = value("rocksdb.block.based.table.index.type")?.fixed32()?;
-        let (entries, range_deletions) = (number("rocksdb.num.entries")?, number("rocksdb.num.range-deletions")?);
+        let (entries, range_deletions) =
+            (number("rocksdb.num.entries")?, number("rocksdb.num.range-deletions")?);
         let index = IndexForm {
             keys_have_trailer: number("rocksdb.index.key.is.user.key")? == 0,
             values_are_differences: number("rocksdb.index.value.is.delta.encoded")? != 0,

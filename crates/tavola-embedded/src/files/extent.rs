@@ -1,9 +1,10 @@
 //! How many bytes a block has whose place is known and whose size is not, told by its own form.
 //!
-//! A packed block begins with its unpacked length, so that reading on until so much has come out finds its end; zstd says
-//! it in its frames. A block that is not packed ends with a list of places in it. So a block is found at the price of one
-//! walk over it, and at most places of a file, where none begins, the walk ends after a few bytes. That the checksum behind
-//! the end matches is the proof, and is left to the caller.
+//! A packed block begins with its unpacked length, so that reading on until so much has come out
+//! finds its end; zstd says it in its frames. A block that is not packed ends with a list of places
+//! in it. So a block is found at the price of one walk over it, and at most places of a file, where
+//! none begins, the walk ends after a few bytes. That the checksum behind the end matches is the
+//! proof, and is left to the caller.
 
 use super::bytes::Bytes;
 use super::table_file::{LZ4, NOT_PACKED, UNPACKED_BYTES_MAX, ZSTD};
@@ -11,7 +12,8 @@ use super::table_file::{LZ4, NOT_PACKED, UNPACKED_BYTES_MAX, ZSTD};
 /// Frames of zstd begin with these bytes.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The sizes that a block at the front of `bytes` may have by its form, each with how it would be packed.
+/// The sizes that a block at the front of `bytes` may have by its form, each with how it would be
+/// packed.
 pub(super) fn sizes_by_form(bytes: &[u8]) -> impl Iterator<Item = (usize, u8)> {
     let sizes = [
         (packed_bytes(bytes, lz4_bytes), LZ4),
@@ -19,8 +21,9 @@ pub(super) fn sizes_by_form(bytes: &[u8]) -> impl Iterator<Item = (usize, u8)> {
         (plain_bytes(bytes), NOT_PACKED),
     ];
     let is_followed_by = |size: usize, packed: u8| bytes.get(size) == Some(&packed);
-    let sizes =
-        sizes.map(|(size, packed)| size.filter(|size| is_followed_by(*size, packed)).map(|size| (size, packed)));
+    let sizes = sizes.map(|(size, packed)| {
+        size.filter(|size| is_followed_by(*size, packed)).map(|size| (size, packed))
+    });
     sizes.into_iter().flatten()
 }
 
@@ -36,7 +39,9 @@ fn packed_bytes(bytes: &[u8], packed: fn(&[u8], usize) -> Option<usize>) -> Opti
 }
 
 fn zstd_bytes(bytes: &[u8], _length: usize) -> Option<usize> {
-    bytes.starts_with(&ZSTD_MAGIC).then(|| zstd::zstd_safe::find_frame_compressed_size(bytes).ok())?
+    bytes
+        .starts_with(&ZSTD_MAGIC)
+        .then(|| zstd::zstd_safe::find_frame_compressed_size(bytes).ok())?
 }
 
 /// Sequences of literals and of copies from what came before; the last one has literals only.
@@ -100,8 +105,8 @@ fn plain_bytes(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes that are left behind the list of places of whole keys, which ends with its own length. An entry has more than one
-/// byte, so that a place is never taken for that length.
+/// Bytes that are left behind the list of places of whole keys, which ends with its own length. An
+/// entry has more than one byte, so that a place is never taken for that length.
 fn restarts_end(mut rest: Bytes<'_>, whole_keys: &[u32]) -> Option<usize> {
     let mut count = 0_u32;
     let mut last = None;

@@ -1,6 +1,7 @@
 //! The records of the engine's logs: write-ahead logs, and the record of files.
 //!
-//! A log is a sequence of blocks of 32 KiB; a record is one fragment, or several that each stay within a block:
+//! A log is a sequence of blocks of 32 KiB; a record is one fragment, or several that each stay
+//! within a block:
 //!
 //! ```text
 //! checksum  4 bytes  CRC32C of kind and payload, masked
@@ -53,7 +54,11 @@ pub(crate) fn pieces<E>(
     }
 }
 
-fn pieces_of_block<E>(block: &[u8], offset: u64, visit: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+fn pieces_of_block<E>(
+    block: &[u8],
+    offset: u64,
+    visit: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut at = 0;
     while block.len() - at >= HEADER_BYTES {
         match fragment(&block[at..]) {
@@ -72,7 +77,11 @@ fn pieces_of_block<E>(block: &[u8], offset: u64, visit: &mut impl FnMut(Piece<'_
     }
     // In a whole block these are the zeros after the last fragment; in the last one, a torn header.
     if at < block.len() && block.len() < BLOCK_BYTES {
-        visit(Piece::Flaw { offset: offset + at as u64, what: "a record is cut off", unwritten: true })?;
+        visit(Piece::Flaw {
+            offset: offset + at as u64,
+            what: "a record is cut off",
+            unwritten: true,
+        })?;
     }
     Ok(())
 }
@@ -88,22 +97,28 @@ fn fragment(bytes: &[u8]) -> Result<(u8, &[u8]), &'static str> {
         return Err("there are zeros instead of a record");
     }
     let payload = rest.get(..length).ok_or("a record is cut off")?;
-    if masked_crc32c(&bytes[HEADER_BYTES - 1..HEADER_BYTES + length]) != u32::from_le_bytes([c0, c1, c2, c3]) {
+    if masked_crc32c(&bytes[HEADER_BYTES - 1..HEADER_BYTES + length])
+        != u32::from_le_bytes([c0, c1, c2, c3])
+    {
         return Err("a record does not match its checksum");
     }
     Ok((kind, payload))
 }
 
-/// True if a fragment of a record is at the front of `bytes`. The cheap question first: it is asked at every byte.
+/// True if a fragment of a record is at the front of `bytes`. The cheap question first: it is asked
+/// at every byte.
 fn is_fragment(bytes: &[u8]) -> bool {
-    matches!(bytes.get(HEADER_BYTES - 1), Some(&(WHOLE | FIRST | MIDDLE | LAST))) && fragment(bytes).is_ok()
+    matches!(bytes.get(HEADER_BYTES - 1), Some(&(WHOLE | FIRST | MIDDLE | LAST)))
+        && fragment(bytes).is_ok()
 }
 
-/// True if the record at `at` was cut off by the end of the file, or has a sector that still reads as zeros. Appended
-/// bytes that a crash kept from the disk look like this; a flipped byte does not.
+/// True if the record at `at` was cut off by the end of the file, or has a sector that still reads
+/// as zeros. Appended bytes that a crash kept from the disk look like this; a flipped byte does
+/// not.
 fn looks_unwritten(block: &[u8], at: usize) -> bool {
     let length = match block[at..].first_chunk::<HEADER_BYTES>() {
-        // A crash leaves the kind as it was written, or zero. The engine never ends reading some of the others.
+        // A crash leaves the kind as it was written, or zero. The engine never ends reading some of
+        // the others.
         Some([.., kind]) if *kind > LAST => return false,
         Some([.., low, high, _]) => usize::from(u16::from_le_bytes([*low, *high])),
         None => return true,
@@ -111,11 +126,13 @@ fn looks_unwritten(block: &[u8], at: usize) -> bool {
     let end = at + HEADER_BYTES + length;
     if end > block.len() {
         let is_last_block = block.len() < BLOCK_BYTES;
-        // The checksum does not cover the length: if it matches all that follows, only the length was changed.
+        // The checksum does not cover the length: if it matches all that follows, only the length
+        // was changed.
         let stored = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
         return is_last_block && masked_crc32c(&block[at + HEADER_BYTES - 1..]) != stored;
     }
-    // Blocks begin at sectors. The first sector may hold the end of an older record before this one.
+    // Blocks begin at sectors. The first sector may hold the end of an older record before this
+    // one.
     let mut from = at;
     while from < end {
         let sector_end = (from / SECTOR_BYTES + 1) * SECTOR_BYTES;
@@ -150,16 +167,18 @@ pub(crate) fn records(path: &Path, visit: &mut impl FnMut(Record<'_>)) -> io::Re
                     _ => open = Some((offset, payload.to_vec())),
                 }
             }
-            Piece::Fragment { kind: kind @ (MIDDLE | LAST), payload, offset } => match open.take() {
-                Some((start, mut whole)) => {
-                    whole.extend_from_slice(payload);
-                    match kind {
-                        LAST => visit(Record::Whole { payload: &whole, offset: start }),
-                        _ => open = Some((start, whole)),
+            Piece::Fragment { kind: kind @ (MIDDLE | LAST), payload, offset } => {
+                match open.take() {
+                    Some((start, mut whole)) => {
+                        whole.extend_from_slice(payload);
+                        match kind {
+                            LAST => visit(Record::Whole { payload: &whole, offset: start }),
+                            _ => open = Some((start, whole)),
+                        }
                     }
+                    None => visit(Record::Flaw { offset, what: "a record has no beginning" }),
                 }
-                None => visit(Record::Flaw { offset, what: "a record has no beginning" }),
-            },
+            }
             // Not a record: what later versions of the engine add beside them.
             Piece::Fragment { .. } => {}
             Piece::Flaw { offset, what, .. } => {

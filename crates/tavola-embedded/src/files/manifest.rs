@@ -1,7 +1,7 @@
 //! The record of files: which table files and logs the engine's data consists of.
 //!
-//! Each record of a `MANIFEST` is an edit: tagged fields, one after another. Those that say which files there are come
-//! out here; the others are passed over.
+//! Each record of a `MANIFEST` is an edit: tagged fields, one after another. Those that say which
+//! files there are come out here; the others are passed over.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use std::path::Path;
 use super::bytes::Bytes;
 use super::log::{Record, records};
 
-/// The bytes at the end of a key in a table file or in the record of files: its sequence number and kind.
+/// The bytes at the end of a key in a table file or in the record of files: its sequence number and
+/// kind.
 pub(crate) const KEY_TRAILER_BYTES: usize = 8;
 
 /// A table file that holds data.
@@ -24,7 +25,8 @@ pub(crate) struct LiveFile {
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
     pub(crate) largest_is_bound: bool,
-    /// The sequence numbers between which those of its entries are. Zero is a number that was forgotten.
+    /// The sequence numbers between which those of its entries are. Zero is a number that was
+    /// forgotten.
     pub(crate) sequences: RangeInclusive<u64>,
     /// How many of its bytes, from the end, are not rows, if that was recorded.
     pub(crate) tail_bytes: Option<u64>,
@@ -36,15 +38,16 @@ impl LiveFile {
         let tail = self.tail_bytes.unwrap_or(self.bytes);
         let by_filter = rows_of_tail_max(tail);
         // As long as no number was forgotten, each entry has its own.
-        let by_number = (*self.sequences.start() > 0)
-            .then(|| self.sequences.end().saturating_sub(*self.sequences.start()).saturating_add(1));
+        let by_number = (*self.sequences.start() > 0).then(|| {
+            self.sequences.end().saturating_sub(*self.sequences.start()).saturating_add(1)
+        });
         by_number.map_or(by_filter, |by_number| by_number.min(by_filter))
     }
 }
 
-/// More rows than these a file cannot have whose index, filter and properties together have so many bytes. The filter has ten
-/// bits for each key (`options.rs`), of which the engine may spare a quarter to fit its memory, and in its last part as many
-/// as make 64 bytes full.
+/// More rows than these a file cannot have whose index, filter and properties together have so many
+/// bytes. The filter has ten bits for each key (`options.rs`), of which the engine may spare a
+/// quarter to fit its memory, and in its last part as many as make 64 bytes full.
 pub(crate) fn rows_of_tail_max(bytes: u64) -> u64 {
     const LAST_PART: u64 = 72;
     /// The names of the properties alone are longer than this.
@@ -59,15 +62,16 @@ pub(crate) struct Manifest {
     pub(crate) files: BTreeMap<u64, LiveFile>,
     /// Files that held data once; others have it since.
     pub(crate) removed: BTreeMap<u64, LiveFile>,
-    /// Logs that are needed, with the bytes of each that were synced, as far as that was recorded. The engine does not open
-    /// without them.
+    /// Logs that are needed, with the bytes of each that were synced, as far as that was recorded.
+    /// The engine does not open without them.
     pub(crate) logs: BTreeMap<u64, u64>,
     /// Logs with lower numbers are in table files already.
     pub(crate) log_number: u64,
-    /// Up to this sequence number everything is in table files. A memtable becomes a table file at level 0, whose highest
-    /// number is that of the memtable's last write: each write ends with the record of the last version, which is newer
-    /// than all others of its key and so is never left out. What was flushed before this record of files was begun is
-    /// told by its first edit that says a number.
+    /// Up to this sequence number everything is in table files. A memtable becomes a table file at
+    /// level 0, whose highest number is that of the memtable's last write: each write ends with the
+    /// record of the last version, which is newer than all others of its key and so is never left
+    /// out. What was flushed before this record of files was begun is told by its first edit that
+    /// says a number.
     pub(crate) flushed: u64,
     /// Records that match their checksums, and how many of them were understood.
     pub(crate) records: u64,
@@ -92,12 +96,15 @@ pub(crate) fn current(folder: &Path) -> io::Result<Result<String, String>> {
     let bytes = fs::read(folder.join("CURRENT"))?;
     let name = String::from_utf8_lossy(&bytes);
     let number = name.strip_prefix("MANIFEST-").and_then(|rest| rest.strip_suffix('\n'));
-    let is_name = number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_name = number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
     Ok(if is_name { Ok(name.trim_end().to_owned()) } else { Err(name.into_owned()) })
 }
 
 impl Manifest {
-    /// Reads the record of files, as far as it is whole: what follows a flaw builds on what is missing.
+    /// Reads the record of files, as far as it is whole: what follows a flaw builds on what is
+    /// missing.
     pub(crate) fn read(path: &Path) -> io::Result<(Self, Vec<ManifestFlaw>)> {
         let (mut manifest, mut flaws, mut is_torn) = (Self::default(), Vec::new(), false);
         records(path, &mut |record| match record {
@@ -105,7 +112,8 @@ impl Manifest {
             Record::Whole { payload, offset } => {
                 manifest.records += 1;
                 if manifest.apply(payload).is_none() {
-                    let what = "an edit matches its checksum, but is none that this version knows".to_owned();
+                    let what = "an edit matches its checksum, but is none that this version knows"
+                        .to_owned();
                     flaws.push(ManifestFlaw { offset, what });
                 }
             }
@@ -131,7 +139,11 @@ impl Manifest {
                         self.flushed = self.flushed.max(sequence);
                     }
                 }
-                tag::NEXT_FILE | tag::LOG_BEFORE | tag::LOG_TO_KEEP | tag::COLUMN_FAMILY_MAX | tag::GROUP => {
+                tag::NEXT_FILE
+                | tag::LOG_BEFORE
+                | tag::LOG_TO_KEEP
+                | tag::COLUMN_FAMILY_MAX
+                | tag::GROUP => {
                     bytes.varint64()?;
                 }
                 // There is one column family, and its number is 0.
@@ -170,7 +182,8 @@ impl Manifest {
         Some(())
     }
 
-    /// A log's number, and how many bytes of it were synced, if any were yet. It may be told after the log was removed.
+    /// A log's number, and how many bytes of it were synced, if any were yet. It may be told after
+    /// the log was removed.
     fn log_synced(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
         let number = bytes.varint64()?;
         if bytes.varint32()? == tag::SYNCED_BYTES && number >= self.logs_from {
@@ -231,7 +244,8 @@ fn added_file(bytes: &mut Bytes<'_>) -> Option<(u64, u64, LiveFile)> {
     }
     let largest_is_bound = trailer >> 8 == BOUND;
     let (smallest, largest) = (smallest.to_vec(), largest.to_vec());
-    let file = LiveFile { level, bytes: size, smallest, largest, largest_is_bound, sequences, tail_bytes };
+    let file =
+        LiveFile { level, bytes: size, smallest, largest, largest_is_bound, sequences, tail_bytes };
     Some((number, largest_sequence, file))
 }
 

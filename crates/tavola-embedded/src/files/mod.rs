@@ -1,8 +1,10 @@
-//! Reads the engine's files without the engine, for when it refuses them, or to find out whether it should.
+//! Reads the engine's files without the engine, for when it refuses them, or to find out whether it
+//! should.
 //!
-//! The engine verifies a block when it reads it, and reads nothing that nobody asks for. What is here reads all of it:
-//! the logs and their writes, the record of files, and the table files with every block that has a checksum. It knows the
-//! formats that our options make the engine write, and says so where it meets another.
+//! The engine verifies a block when it reads it, and reads nothing that nobody asks for. What is
+//! here reads all of it: the logs and their writes, the record of files, and the table files with
+//! every block that has a checksum. It knows the formats that our options make the engine write,
+//! and says so where it meets another.
 //!
 //! Nothing is written here, and no byte that is read can make it panic: all of it may be damaged.
 
@@ -31,7 +33,9 @@ pub(crate) fn numbered(folder: &Path, extension: &str) -> io::Result<Vec<(u64, P
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number.filter(|_| path.extension().is_some_and(|found| found == extension)) {
+        if let Some(number) =
+            number.filter(|_| path.extension().is_some_and(|found| found == extension))
+        {
             files.push((number, path));
         }
     }

@@ -1,8 +1,8 @@
 //! Blocks that no index leads to any more, found by their own form and checksum.
 //!
-//! Where one block ends the next begins, so that the first question is always asked there. Behind bytes that are no block
-//! it is asked again at every byte, until a block is found: whatever is between two blocks that can be read is accounted
-//! for as bytes that cannot.
+//! Where one block ends the next begins, so that the first question is always asked there. Behind
+//! bytes that are no block it is asked again at every byte, until a block is found: whatever is
+//! between two blocks that can be read is accounted for as bytes that cannot.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,9 @@ use std::path::Path;
 use super::block::{Handle, TRAILER_BYTES, pairs};
 use super::checksum::ChecksumKind;
 use super::extent::sizes_by_form;
-use super::table_file::{Checksums, NOT_PACKED, ReadFlaw, TableFile, base_in_footer, unpack, verify};
+use super::table_file::{
+    Checksums, NOT_PACKED, ReadFlaw, TableFile, base_in_footer, unpack, verify,
+};
 
 /// A block holds at most one entity (1 MiB) more than its usual size.
 const BLOCK_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -31,8 +33,13 @@ pub(super) enum Piece {
     Unreadable(Range<u64>),
 }
 
-/// Takes a part of a file apart. Every byte of it is in one of the pieces, which come in their order.
-pub(super) fn pieces(file: &TableFile, part: Range<u64>, visit: &mut dyn FnMut(Piece)) -> io::Result<()> {
+/// Takes a part of a file apart. Every byte of it is in one of the pieces, which come in their
+/// order.
+pub(super) fn pieces(
+    file: &TableFile,
+    part: Range<u64>,
+    visit: &mut dyn FnMut(Piece),
+) -> io::Result<()> {
     let mut at = part.start;
     let mut unreadable_from = None;
     while at < part.end {
@@ -65,26 +72,33 @@ pub(super) fn pieces(file: &TableFile, part: Range<u64>, visit: &mut dyn FnMut(P
     Ok(())
 }
 
-/// The block at the front of `bytes`: its size, and what is in it. One without a form is looked for only where a block must
-/// begin, because every size that it may have is tried.
-fn block_at(bytes: &[u8], offset: u64, checksums: Checksums, must_begin: bool) -> Option<(u64, Vec<u8>)> {
+/// The block at the front of `bytes`: its size, and what is in it. One without a form is looked for
+/// only where a block must begin, because every size that it may have is tried.
+fn block_at(
+    bytes: &[u8],
+    offset: u64,
+    checksums: Checksums,
+    must_begin: bool,
+) -> Option<(u64, Vec<u8>)> {
     let bytes = &bytes[..bytes.len().min(BLOCK_BYTES_MAX)];
     let matches = |size: usize| {
-        let (block, packed) = verify(bytes.get(..size + TRAILER_BYTES as usize)?, offset, checksums)?;
+        let (block, packed) =
+            verify(bytes.get(..size + TRAILER_BYTES as usize)?, offset, checksums)?;
         Some((size as u64, unpack(block, packed)?))
     };
     let by_form = sizes_by_form(bytes).find_map(|(size, _)| matches(size));
     by_form.or_else(|| if must_begin { formless_sizes(bytes).find_map(matches) } else { None })
 }
 
-/// Sizes that a block at the front of `bytes` may have that is not packed: behind it must stand that it is not.
+/// Sizes that a block at the front of `bytes` may have that is not packed: behind it must stand
+/// that it is not.
 fn formless_sizes(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let end = bytes.len().saturating_sub(TRAILER_BYTES as usize - 1).min(FORMLESS_BYTES_MAX);
     (1..end).filter(|size| bytes[*size] == NOT_PACKED)
 }
 
-/// A file whose footer is lost, and with it the base of its checksums. A block whose size its form tells gives the base
-/// that it would match; that another block matches the same one is the proof.
+/// A file whose footer is lost, and with it the base of its checksums. A block whose size its form
+/// tells gives the base that it would match; that another block matches the same one is the proof.
 pub(super) fn without_footer(path: &Path) -> Result<TableFile, ReadFlaw> {
     let bytes = fs::metadata(path).map_err(ReadFlaw::Io)?.len();
     let kind = ChecksumKind::Xxh3;
@@ -96,13 +110,16 @@ pub(super) fn without_footer(path: &Path) -> Result<TableFile, ReadFlaw> {
         return Ok(with_base(base));
     }
     let base = find_base(&unknown, kind).map_err(ReadFlaw::Io)?;
-    base.map(with_base).ok_or_else(|| ReadFlaw::damaged("no two blocks of it match their checksums"))
+    base.map(with_base)
+        .ok_or_else(|| ReadFlaw::damaged("no two blocks of it match their checksums"))
 }
 
 /// True if a block of the file matches its checksum.
 fn has_block(file: &TableFile) -> io::Result<bool> {
     let mut found = false;
-    pieces(file, 0..file.bytes.min(WINDOW_BYTES), &mut |piece| found |= matches!(piece, Piece::Block(..)))?;
+    pieces(file, 0..file.bytes.min(WINDOW_BYTES), &mut |piece| {
+        found |= matches!(piece, Piece::Block(..))
+    })?;
     Ok(found)
 }
 
@@ -127,7 +144,8 @@ fn find_base(file: &TableFile, kind: ChecksumKind) -> io::Result<Option<u32>> {
             if *votes > 1 || window.get(next..).is_some_and(goes_on) {
                 return Ok(Some(base));
             }
-            // Its form is right, and its end may be wrong all the same: what looks like a block may lie within one.
+            // Its form is right, and its end may be wrong all the same: what looks like a block may
+            // lie within one.
             from += 1;
         }
         at += from as u64;

@@ -1,4 +1,5 @@
-//! What a table file consists of: every block with its place, found through the indexes and verified.
+//! What a table file consists of: every block with its place, found through the indexes and
+//! verified.
 
 use std::io;
 use std::ops::Range;
@@ -70,7 +71,8 @@ pub(crate) struct Structure {
     /// Verified blocks that are not data.
     pub(crate) other_blocks: u64,
     pub(crate) flaws: Vec<Flaw>,
-    /// Bytes that may have been rows: no block can be found there, and nothing says that they were something else.
+    /// Bytes that may have been rows: no block can be found there, and nothing says that they were
+    /// something else.
     pub(crate) unreadable: Vec<Range<u64>>,
     /// The footer is there, so that nothing was cut off the end.
     pub(crate) has_end: bool,
@@ -83,7 +85,8 @@ pub(crate) struct Structure {
 }
 
 impl Structure {
-    /// Reads everything but the rows. A file without a sound footer gives what can be found without one.
+    /// Reads everything but the rows. A file without a sound footer gives what can be found without
+    /// one.
     ///
     /// # Errors
     /// If nothing of the file can be read.
@@ -104,7 +107,8 @@ impl Structure {
 
     fn new(file: TableFile) -> Self {
         let (data, range_deletions, flaws, unreadable, known) = Default::default();
-        let (properties, other_blocks, has_end, has_list, others) = (None, 0, false, false, Vec::new());
+        let (properties, other_blocks, has_end, has_list, others) =
+            (None, 0, false, false, Vec::new());
         Self {
             file,
             data,
@@ -128,7 +132,12 @@ impl Structure {
         };
         let mut structure = Self::new(file);
         let offset = structure.file.bytes.saturating_sub(FOOTER_BYTES);
-        structure.flaws.push(Flaw { offset, bytes: structure.file.bytes - offset, part: Part::Footer, what });
+        structure.flaws.push(Flaw {
+            offset,
+            bytes: structure.file.bytes - offset,
+            part: Part::Footer,
+            what,
+        });
         Ok(structure)
     }
 
@@ -139,12 +148,15 @@ impl Structure {
         self.has_list = true;
         let mut places = Vec::new();
         for (name, value) in named {
-            // Some entries of the list are not places: texts about the file, with names of their own.
+            // Some entries of the list are not places: texts about the file, with names of their
+            // own.
             if let Some(handle) = Handle::read(&mut Bytes(value)) {
                 places.push((String::from_utf8_lossy(&name).into_owned(), handle));
             }
         }
-        let place = |wanted: &str| places.iter().find(|(name, _)| name == wanted).map(|(_, handle)| *handle);
+        let place = |wanted: &str| {
+            places.iter().find(|(name, _)| name == wanted).map(|(_, handle)| *handle)
+        };
         self.read_properties(place("rocksdb.properties"));
         // Without them the file most likely has the form that our options ask for.
         let form = self.properties.map_or(TableForm::OURS, |properties| properties.form);
@@ -156,7 +168,9 @@ impl Structure {
             match name.as_str() {
                 "rocksdb.properties" | "rocksdb.index" | "rocksdb.range_del" => {}
                 name if name.starts_with("partitionedfilter.") => self.filter(*handle, form),
-                name if name.starts_with("fullfilter.") => drop(self.other_block(*handle, Part::Filter)),
+                name if name.starts_with("fullfilter.") => {
+                    drop(self.other_block(*handle, Part::Filter))
+                }
                 _ => drop(self.other_block(*handle, Part::Other)),
             }
         }
@@ -172,14 +186,18 @@ impl Structure {
     fn index(&mut self, handle: Option<Handle>, form: TableForm) {
         let Some(top) = handle else { return self.missing(Part::Index) };
         let Some(block) = self.other_block(top, Part::Index) else { return };
-        let Some(found) = self.decoded(top, Part::Index, handles(&block, form.index)) else { return };
+        let Some(found) = self.decoded(top, Part::Index, handles(&block, form.index)) else {
+            return;
+        };
         if !form.two_levels {
             return self.data_blocks(found, &mut Vec::new());
         }
         let mut above = Vec::new();
         for (up_to, partition) in found {
             let block = self.other_block(partition, Part::Index);
-            let found = block.and_then(|block| self.decoded(partition, Part::Index, handles(&block, form.index)));
+            let found = block.and_then(|block| {
+                self.decoded(partition, Part::Index, handles(&block, form.index))
+            });
             match found {
                 Some(found) => self.data_blocks(found, &mut above),
                 None => above = up_to,
@@ -222,7 +240,12 @@ impl Structure {
             }
             Err(flaw) => {
                 let what = flaw.into_text();
-                self.flaws.push(Flaw { offset: handle.offset, bytes: handle.end() - handle.offset, part, what });
+                self.flaws.push(Flaw {
+                    offset: handle.offset,
+                    bytes: handle.end() - handle.offset,
+                    part,
+                    what,
+                });
                 None
             }
         }
@@ -230,8 +253,14 @@ impl Structure {
 
     fn decoded<T>(&mut self, handle: Handle, part: Part, found: Option<T>) -> Option<T> {
         if found.is_none() {
-            let what = "the block matches its checksum, but is not what this version writes".to_owned();
-            self.flaws.push(Flaw { offset: handle.offset, bytes: handle.end() - handle.offset, part, what });
+            let what =
+                "the block matches its checksum, but is not what this version writes".to_owned();
+            self.flaws.push(Flaw {
+                offset: handle.offset,
+                bytes: handle.end() - handle.offset,
+                part,
+                what,
+            });
         }
         found
     }
@@ -242,15 +271,20 @@ impl Structure {
         self.flaws.push(Flaw { offset: list.offset, bytes: 0, part, what });
     }
 
-    /// There is nothing between blocks, so what nobody names was named by a block that cannot be read. Blocks among it
-    /// are found by their checksums; what is left is accounted for.
+    /// There is nothing between blocks, so what nobody names was named by a block that cannot be
+    /// read. Blocks among it are found by their checksums; what is left is accounted for.
     fn fill_gaps(&mut self) -> io::Result<()> {
         let mut unreadable = Vec::new();
         let is_explained = !self.flaws.is_empty();
         for gap in self.gaps() {
             if !is_explained {
                 let what = "no block claims these bytes".to_owned();
-                self.flaws.push(Flaw { offset: gap.start, bytes: gap.end - gap.start, part: Part::Gap, what });
+                self.flaws.push(Flaw {
+                    offset: gap.start,
+                    bytes: gap.end - gap.start,
+                    part: Part::Gap,
+                    what,
+                });
             }
             let mut found = Vec::new();
             rescue::pieces(&self.file, gap, &mut |piece| match piece {
@@ -263,14 +297,20 @@ impl Structure {
         self.data.sort_by_key(|block| block.handle.offset);
         self.bound_found_blocks();
         let rows_end = self.rows_end();
-        let (may_be_rows, others): (Vec<_>, Vec<_>) = unreadable.into_iter().partition(|range| range.start < rows_end);
+        let (may_be_rows, others): (Vec<_>, Vec<_>) =
+            unreadable.into_iter().partition(|range| range.start < rows_end);
         self.unreadable = may_be_rows;
         for range in others {
             if self.is_footer(&range) {
                 continue;
             }
             let what = "no block can be found in these bytes, and no rows were there".to_owned();
-            self.flaws.push(Flaw { offset: range.start, bytes: range.end - range.start, part: Part::Gap, what });
+            self.flaws.push(Flaw {
+                offset: range.start,
+                bytes: range.end - range.start,
+                part: Part::Gap,
+                what,
+            });
         }
         Ok(())
     }
@@ -301,8 +341,12 @@ impl Structure {
         self.other_blocks += 1;
         self.others.push(handle.offset);
         match content {
-            Content::Properties(properties) => self.properties = self.properties.or(Some(properties)),
-            Content::DeletedRanges(ranges) if self.range_deletions.is_empty() => self.range_deletions = ranges,
+            Content::Properties(properties) => {
+                self.properties = self.properties.or(Some(properties))
+            }
+            Content::DeletedRanges(ranges) if self.range_deletions.is_empty() => {
+                self.range_deletions = ranges
+            }
             _ => {}
         }
     }
@@ -318,8 +362,8 @@ impl Structure {
         }
     }
 
-    /// Rows come first in a file, so that behind the first other block there are none. One that lies before rows is rows
-    /// itself, of a kind that is not known here.
+    /// Rows come first in a file, so that behind the first other block there are none. One that
+    /// lies before rows is rows itself, of a kind that is not known here.
     fn rows_end(&self) -> u64 {
         let last = self.data.last().map_or(0, |block| block.handle.offset);
         self.others.iter().copied().filter(|offset| *offset > last).min().unwrap_or(u64::MAX)
@@ -355,7 +399,9 @@ impl Structure {
     /// The rows of one block.
     pub(crate) fn entries_of(&self, block: &DataBlock) -> Result<Vec<Entry>, ReadFlaw> {
         let bytes = self.file.block(block.handle)?;
-        entries(&bytes).ok_or_else(|| ReadFlaw::damaged("the block matches its checksum, but holds no rows of ours"))
+        entries(&bytes).ok_or_else(|| {
+            ReadFlaw::damaged("the block matches its checksum, but holds no rows of ours")
+        })
     }
 }
 

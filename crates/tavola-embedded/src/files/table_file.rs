@@ -39,7 +39,8 @@ pub(crate) struct TableFile {
     /// Where the last block ends.
     pub(super) end: u64,
     pub(super) checksums: Checksums,
-    /// The block that names the others, except those with data. A file without a footer has none that is known.
+    /// The block that names the others, except those with data. A file without a footer has none
+    /// that is known.
     pub(super) meta_index: Option<Handle>,
 }
 
@@ -81,12 +82,21 @@ impl TableFile {
         };
         let mut footer = [0; FOOTER_BYTES as usize];
         file.read_exact_at(&mut footer, offset).map_err(ReadFlaw::Io)?;
-        let (checksums, last_block_bytes) = read_footer(&footer, offset).map_err(ReadFlaw::damaged)?;
+        let (checksums, last_block_bytes) =
+            read_footer(&footer, offset).map_err(ReadFlaw::damaged)?;
         let meta_index = offset
             .checked_sub(TRAILER_BYTES + u64::from(last_block_bytes))
             .map(|offset| Handle { offset, bytes: u64::from(last_block_bytes) })
-            .ok_or_else(|| ReadFlaw::damaged("the footer names a block that begins before the file"))?;
-        Ok(Self { path: path.to_owned(), bytes, end: offset, checksums, meta_index: Some(meta_index) })
+            .ok_or_else(|| {
+                ReadFlaw::damaged("the footer names a block that begins before the file")
+            })?;
+        Ok(Self {
+            path: path.to_owned(),
+            bytes,
+            end: offset,
+            checksums,
+            meta_index: Some(meta_index),
+        })
     }
 
     /// A file of which only the checksums are known.
@@ -106,7 +116,9 @@ impl TableFile {
         let bytes = self.raw(handle.offset, handle.bytes + TRAILER_BYTES).map_err(ReadFlaw::Io)?;
         let (block, packed) = verify(&bytes, handle.offset, self.checksums)
             .ok_or_else(|| ReadFlaw::damaged("the block does not match its checksum"))?;
-        unpack(block, packed).ok_or_else(|| ReadFlaw::damaged("the block matches its checksum, but cannot be unpacked"))
+        unpack(block, packed).ok_or_else(|| {
+            ReadFlaw::damaged("the block matches its checksum, but cannot be unpacked")
+        })
     }
 
     /// How a block is packed, whether it is what was written or not.
@@ -123,7 +135,10 @@ impl TableFile {
 }
 
 /// The kind and base of checksums, and the size of the last block.
-fn read_footer(footer: &[u8; FOOTER_BYTES as usize], offset: u64) -> Result<(Checksums, u32), &'static str> {
+fn read_footer(
+    footer: &[u8; FOOTER_BYTES as usize],
+    offset: u64,
+) -> Result<(Checksums, u32), &'static str> {
     const SHORT: &str = "the footer is too short";
     let mut bytes = Bytes(footer);
     let kind = bytes.byte().ok_or(SHORT)?;
@@ -134,7 +149,8 @@ fn read_footer(footer: &[u8; FOOTER_BYTES as usize], offset: u64) -> Result<(Che
     if end != MAGIC || magic != EXTENDED_MAGIC || !VERSIONS.contains(&version) {
         return Err("the end of the file is not the footer of a table file");
     }
-    let kind = ChecksumKind::from_byte(kind).ok_or("the footer names a checksum that this version does not know")?;
+    let kind = ChecksumKind::from_byte(kind)
+        .ok_or("the footer names a checksum that this version does not know")?;
     let mut covered = *footer;
     covered[CHECKSUM_AT..CHECKSUM_AT + 4].fill(0);
     let [covered @ .., last] = &covered;
@@ -166,7 +182,8 @@ pub(super) fn unpack(block: &[u8], packed: u8) -> Option<Vec<u8>> {
         return Some(block.to_vec());
     }
     let mut bytes = Bytes(block);
-    let length = usize::try_from(bytes.varint32()?).ok().filter(|length| *length <= UNPACKED_BYTES_MAX)?;
+    let length =
+        usize::try_from(bytes.varint32()?).ok().filter(|length| *length <= UNPACKED_BYTES_MAX)?;
     let unpacked = match packed {
         LZ4 => lz4_flex::block::decompress(bytes.0, length).ok()?,
         ZSTD => zstd::bulk::decompress(bytes.0, length).ok()?,

@@ -11,26 +11,32 @@ use crate::engine::last_version_entry;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 
-/// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied, so that more would also
-/// take more memory when large rows are inserted again.
+/// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied,
+/// so that more would also take more memory when large rows are inserted again.
 const LOOKED_FOR_AT_ONCE: usize = 32;
 
-/// Looks for the rows of all inserts of a group. They are almost never there, and to find that out together costs a fraction
-/// of doing it one by one.
+/// Looks for the rows of all inserts of a group. They are almost never there, and to find that out
+/// together costs a fraction of doing it one by one.
 pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
     let mut commits: Vec<&mut Commit> = group.iter_mut().filter_map(Job::as_commit).collect();
     let mut places = Vec::new();
     for (number, commit) in commits.iter().enumerate() {
-        let is_insert = |operation: &EntityOperation| matches!(operation, EntityOperation::Insert(_));
+        let is_insert =
+            |operation: &EntityOperation| matches!(operation, EntityOperation::Insert(_));
         let operations = commit.transaction.operations().iter().enumerate();
-        places.extend(operations.filter(|(_, operation)| is_insert(operation)).map(|(index, _)| (number, index)));
+        places.extend(
+            operations
+                .filter(|(_, operation)| is_insert(operation))
+                .map(|(index, _)| (number, index)),
+        );
     }
     // One alone is found as fast when its turn comes.
     if places.len() < 2 {
         return;
     }
     for places in places.chunks(LOOKED_FOR_AT_ONCE) {
-        let keys: Vec<&[u8]> = places.iter().map(|(number, index)| &commits[*number].keys[*index][..]).collect();
+        let keys: Vec<&[u8]> =
+            places.iter().map(|(number, index)| &commits[*number].keys[*index][..]).collect();
         let absent = journal.absent(&keys);
         for ((number, index), is_absent) in places.iter().zip(absent) {
             let known = &mut commits[*number].is_absent;
@@ -45,7 +51,8 @@ pub(super) struct Draft<'a, J> {
     journal: &'a J,
     pub(super) batch: WriteBatch,
     pub(super) last_version: Timestamp,
-    /// What earlier transactions of the group have changed. Later ones must see it, and the engine does not show it yet.
+    /// What earlier transactions of the group have changed. Later ones must see it, and the engine
+    /// does not show it yet.
     pub(super) changed: Changed,
     /// Write even if nothing has changed.
     pub(super) is_probe: bool,
@@ -53,7 +60,13 @@ pub(super) struct Draft<'a, J> {
 
 impl<'a, J: Journal> Draft<'a, J> {
     pub(super) fn new(journal: &'a J, last_version: Timestamp) -> Self {
-        Self { journal, batch: WriteBatch::default(), last_version, changed: Changed::new(), is_probe: false }
+        Self {
+            journal,
+            batch: WriteBatch::default(),
+            last_version,
+            changed: Changed::new(),
+            is_probe: false,
+        }
     }
 
     pub(super) fn add(&mut self, job: Job) -> Decided {
@@ -83,7 +96,11 @@ impl<'a, J: Journal> Draft<'a, J> {
         let version = next_version(commit.now, self.last_version)?;
         let changes = decide_all(&commit.transaction, version, |index, operation| {
             self.row(&commit.keys[index], commit.is_absent.get(index) == Some(&true), |value| {
-                Row::new(commit.transaction.partition_key().as_str(), operation.row_key().as_str(), value)
+                Row::new(
+                    commit.transaction.partition_key().as_str(),
+                    operation.row_key().as_str(),
+                    value,
+                )
             })
         })?;
         let changes = match changes {
@@ -103,16 +120,23 @@ impl<'a, J: Journal> Draft<'a, J> {
 
     /// The whole follows with the group, as if nothing had been written yet.
     #[cfg(feature = "mutants")]
-    fn write_first_half(&mut self, keys: &[Vec<u8>], changes: &[Change<'_>]) -> Result<(), StoreError> {
+    fn write_first_half(
+        &mut self,
+        keys: &[Vec<u8>],
+        changes: &[Change<'_>],
+    ) -> Result<(), StoreError> {
         for (key, change) in keys.iter().zip(changes).take(changes.len() / 2) {
             self.apply(key.clone(), change);
         }
-        self.journal.write(std::mem::take(&mut self.batch), &self.changed).map_err(|_| StoreError::UnknownOutcome)?;
+        self.journal
+            .write(std::mem::take(&mut self.batch), &self.changed)
+            .map_err(|_| StoreError::UnknownOutcome)?;
         mutants::pause_between_halves();
         Ok(())
     }
 
-    /// A row as those who came before in the group left it. `is_absent` if it did not exist before the group.
+    /// A row as those who came before in the group left it. `is_absent` if it did not exist before
+    /// the group.
     fn row(
         &self,
         key: &[u8],
@@ -125,7 +149,11 @@ impl<'a, J: Journal> Draft<'a, J> {
         self.value(key, |value| value.map(row).transpose())?
     }
 
-    pub(super) fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
+    pub(super) fn value<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, StoreError> {
         match self.changed.get(key) {
             Some(changed) => Ok(read(changed.as_deref())),
             None => self.journal.value(key, read),
@@ -161,7 +189,8 @@ impl<'a, J: Journal> Draft<'a, J> {
         if self.batch.is_empty() && !self.is_probe {
             return Ok(false);
         }
-        // In the same batch, so that versions go on after a restart even if the rows are gone and the clock went back.
+        // In the same batch, so that versions go on after a restart even if the rows are gone and
+        // the clock went back.
         let (key, value) = last_version_entry(self.last_version);
         self.batch.put(key, value);
         self.journal.write(self.batch, &self.changed).map(|()| true)

@@ -14,7 +14,10 @@ impl<J: Journal> GroupCommit<J> {
     pub(crate) async fn import(&self, table: TableId, rows: Vec<Row>) -> Result<(), ImportError> {
         self.refuse_if_broken()?;
         let (answer, done) = oneshot::channel();
-        self.shared.queue.push(Job::Import { table, rows, answer }).map_err(|error| self.refused(error))?;
+        self.shared
+            .queue
+            .push(Job::Import { table, rows, answer })
+            .map_err(|error| self.refused(error))?;
         // A leader that vanished may have written before.
         done.await.unwrap_or(Err(StoreError::UnknownOutcome.into()))
     }

@@ -6,7 +6,9 @@ use std::thread::{self, ThreadId};
 use rocksdb::{WriteBatch, WriteBatchIterator};
 use tavola_core::{Precondition, Refusal, TableId, Timestamp};
 use tavola_store::{StoreError, Verdict};
-use tavola_testkit::store_conformance::fixture::{delete, group, insert, number, replace, version, written_at};
+use tavola_testkit::store_conformance::fixture::{
+    delete, group, insert, number, replace, version, written_at,
+};
 
 use super::{Changed, Erasure, GroupCommit, Journal, WriteError};
 use crate::disk_space::Room;
@@ -143,9 +145,13 @@ async fn put_new(commits: Commits, row_key: &str) -> Result<Verdict, StoreError>
 }
 
 /// Lets the first commit reach the disk and waits there, so that all later ones wait in the queue.
-async fn occupy(disk: &TestDisk, commits: &Commits) -> tokio::task::JoinHandle<Result<Verdict, StoreError>> {
+async fn occupy(
+    disk: &TestDisk,
+    commits: &Commits,
+) -> tokio::task::JoinHandle<Result<Verdict, StoreError>> {
     disk.hold();
-    // Earlier writes of the test reached it too. They are answered, so none of them is still on its way there.
+    // Earlier writes of the test reached it too. They are answered, so none of them is still on its
+    // way there.
     disk.is_reached.store(false, Ordering::SeqCst);
     let first = tokio::spawn(put(Arc::clone(commits), "first".to_owned(), 0));
     while !disk.is_reached.load(Ordering::SeqCst) {
@@ -170,7 +176,8 @@ async fn alone_a_commit_is_one_write() {
     assert_eq!(counters(&commits).read().group_sizes[0], 5);
 }
 
-/// The task that waits in `block_on` may step aside too, so that all of them write on the thread of the test.
+/// The task that waits in `block_on` may step aside too, so that all of them write on the thread of
+/// the test.
 #[tokio::test(flavor = "multi_thread")]
 async fn alone_a_commit_is_written_by_who_brings_it() {
     let (disk, commits) = start(&Options::default());
@@ -198,7 +205,10 @@ async fn a_failure_in_place_is_like_any_other() {
     disk.panics.store(true, Ordering::SeqCst);
     assert!(matches!(put_new(Arc::clone(&commits), "r").await, Err(StoreError::UnknownOutcome)));
     disk.panics.store(false, Ordering::SeqCst);
-    assert!(matches!(put_new(commits, "r").await, Err(StoreError::Unavailable { .. })), "nothing more is acknowledged");
+    assert!(
+        matches!(put_new(commits, "r").await, Err(StoreError::Unavailable { .. })),
+        "nothing more is acknowledged"
+    );
 
     let (disk, commits) = start(&Options::default());
     disk.writes_before_failure.store(0, Ordering::SeqCst);
@@ -234,7 +244,8 @@ async fn those_who_wait_share_a_write() {
 /// The first is held up at the disk; all others come behind it.
 async fn check_sharing(disk: &TestDisk, commits: &Commits) {
     let first = occupy(disk, commits).await;
-    let others: Vec<_> = (0..100).map(|n| tokio::spawn(put(Arc::clone(commits), format!("{n}"), n))).collect();
+    let others: Vec<_> =
+        (0..100).map(|n| tokio::spawn(put(Arc::clone(commits), format!("{n}"), n))).collect();
     queued(commits, 100).await;
     disk.release();
     let mut versions = vec![first.await.unwrap().unwrap().unwrap()];
@@ -267,7 +278,8 @@ async fn a_group_sees_its_own_earlier_changes() {
     commits.commit(table(), next, Timestamp::MIN).await.unwrap().unwrap();
 }
 
-/// Rows of inserts are looked for before the group is decided; what the group itself does to them comes after that.
+/// Rows of inserts are looked for before the group is decided; what the group itself does to them
+/// comes after that.
 #[tokio::test]
 async fn what_was_looked_for_early_is_not_believed_over_the_group() {
     let (disk, commits) = start(&Options::default());
@@ -275,9 +287,13 @@ async fn what_was_looked_for_early_is_not_believed_over_the_group() {
     let occupied = occupy(&disk, &commits).await;
     let write = |operations| {
         let commits = Arc::clone(&commits);
-        tokio::spawn(async move { commits.commit(table(), group("p", operations), Timestamp::MIN).await })
+        tokio::spawn(async move {
+            commits.commit(table(), group("p", operations), Timestamp::MIN).await
+        })
     };
-    let rows = |number_of: std::ops::Range<usize>| number_of.map(|row| insert(&format!("{row:03}"), number(1)));
+    let rows = |number_of: std::ops::Range<usize>| {
+        number_of.map(|row| insert(&format!("{row:03}"), number(1)))
+    };
     let first = write(rows(0..70).collect());
     queued(&commits, 1).await;
     let overlapping = write(rows(69..100).collect());
@@ -293,7 +309,11 @@ async fn what_was_looked_for_early_is_not_believed_over_the_group() {
     assert_eq!((refused.index, refused.refusal), (0, Refusal::EntityAlreadyExists));
     gone.await.unwrap().unwrap().unwrap();
     assert_eq!(again.await.unwrap().unwrap().unwrap().len(), 2, "the row went before");
-    let refused = write(vec![insert("x", number(1)), insert("there", number(3))]).await.unwrap().unwrap().unwrap_err();
+    let refused = write(vec![insert("x", number(1)), insert("there", number(3))])
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err();
     assert_eq!((refused.index, refused.refusal), (1, Refusal::EntityAlreadyExists));
 }
 
@@ -314,7 +334,10 @@ async fn after_a_failed_write_nothing_is_acknowledged() {
     queued(&commits, 1).await;
     disk.release();
     assert!(matches!(first.await.unwrap(), Err(StoreError::UnknownOutcome)));
-    assert!(matches!(writer.await.unwrap(), Err(StoreError::Unavailable { .. })), "it was in the next group");
+    assert!(
+        matches!(writer.await.unwrap(), Err(StoreError::Unavailable { .. })),
+        "it was in the next group"
+    );
     // Even if the disk feels better.
     disk.writes_before_failure.store(usize::MAX, Ordering::SeqCst);
     let error = put_new(Arc::clone(&commits), "r").await.unwrap_err();
@@ -346,7 +369,10 @@ async fn a_panic_hangs_nobody() {
     let (disk, commits) = start(&Options::default());
     disk.panics.store(true, Ordering::SeqCst);
     assert!(matches!(put_new(Arc::clone(&commits), "a").await, Err(StoreError::UnknownOutcome)));
-    assert!(matches!(put_new(Arc::clone(&commits), "b").await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(
+        put_new(Arc::clone(&commits), "b").await,
+        Err(StoreError::Unavailable { .. })
+    ));
     assert!(commits.health().unwrap_err().contains("panicked"));
 }
 
@@ -354,7 +380,8 @@ async fn a_panic_hangs_nobody() {
 async fn a_full_queue_says_so() {
     let (disk, commits) = start(&Options { queue_transactions_max: 2, ..Options::default() });
     let first = occupy(&disk, &commits).await;
-    let waiting: Vec<_> = (0..2).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
+    let waiting: Vec<_> =
+        (0..2).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
     queued(&commits, 2).await;
     assert!(matches!(put_new(Arc::clone(&commits), "x").await, Err(StoreError::Contended)));
     disk.release();
@@ -369,7 +396,8 @@ async fn a_full_queue_says_so() {
 async fn closing_finishes_what_waits() {
     let (disk, commits) = start(&Options::default());
     let first = occupy(&disk, &commits).await;
-    let waiting: Vec<_> = (0..10).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
+    let waiting: Vec<_> =
+        (0..10).map(|n| tokio::spawn(put(Arc::clone(&commits), format!("{n}"), n))).collect();
     queued(&commits, 10).await;
     let closing = {
         let commits = Arc::clone(&commits);
@@ -404,21 +432,31 @@ async fn health_becomes(commits: &Commits, healthy: bool) {
     }
 }
 
-/// A full disk once broke the store until it was opened again, although the engine recovers from it by itself.
+/// A full disk once broke the store until it was opened again, although the engine recovers from it
+/// by itself.
 #[tokio::test]
 async fn a_full_disk_is_recovered_from() {
     let (disk, commits) = start(&Options::default());
     let before = written_at(&put_new(Arc::clone(&commits), "before").await.unwrap());
     disk.is_full.store(true, Ordering::SeqCst);
-    assert!(matches!(put_new(Arc::clone(&commits), "in doubt").await, Err(StoreError::UnknownOutcome)));
+    assert!(matches!(
+        put_new(Arc::clone(&commits), "in doubt").await,
+        Err(StoreError::UnknownOutcome)
+    ));
     for _ in 0..3 {
         let refused = put_new(Arc::clone(&commits), "refused").await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Full { reason } if reason.contains("no space left")), "{refused}");
+        assert!(
+            matches!(&refused, StoreError::Full { reason } if reason.contains("no space left")),
+            "{refused}"
+        );
     }
     assert!(commits.health().unwrap_err().contains("the disk is full"));
     disk.is_full.store(false, Ordering::SeqCst);
     let after = written_at(&put_new(Arc::clone(&commits), "after").await.unwrap());
-    assert!(after.ticks() >= before.ticks() + 2, "the version of the write in doubt may be on disk");
+    assert!(
+        after.ticks() >= before.ticks() + 2,
+        "the version of the write in doubt may be on disk"
+    );
     assert_eq!(commits.health(), Ok(()));
 }
 
@@ -441,7 +479,10 @@ async fn a_full_disk_that_then_fails_is_broken() {
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
     disk.writes_before_failure.store(usize::MAX, Ordering::SeqCst);
     disk.is_full.store(false, Ordering::SeqCst);
-    assert!(matches!(put_new(Arc::clone(&commits), "late").await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(
+        put_new(Arc::clone(&commits), "late").await,
+        Err(StoreError::Unavailable { .. })
+    ));
 }
 
 #[tokio::test]
@@ -464,8 +505,10 @@ async fn little_room_is_left_to_what_makes_room() {
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));
     write(vec![delete("a", any())]).await.unwrap().unwrap();
-    // The drop of a table writes as well as it deletes; what only writes to a system table makes no room.
-    let system = |operations| commits.commit(TableId::CATALOG, group("p", operations), Timestamp::MIN);
+    // The drop of a table writes as well as it deletes; what only writes to a system table makes no
+    // room.
+    let system =
+        |operations| commits.commit(TableId::CATALOG, group("p", operations), Timestamp::MIN);
     let created = system(vec![insert("t:new", number(1))]).await;
     assert!(matches!(created, Err(StoreError::Full { .. })), "{created:?}");
     system(vec![delete("t:old", any()), insert("d:1", number(1))]).await.unwrap().unwrap();
@@ -490,5 +533,8 @@ async fn an_engine_that_failed_by_itself_is_tried() {
         tokio::task::yield_now().await;
     }
     let refused = put_new(Arc::clone(&commits), "r").await;
-    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "nobody's write was spent on finding out");
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable { .. })),
+        "nobody's write was spent on finding out"
+    );
 }

@@ -74,7 +74,8 @@ fn is_damaged(logs: &[&[u8]]) -> bool {
     judge(logs).is_err()
 }
 
-/// Small records, all in one block, which is also the last: here the engine's own reader is most forgiving.
+/// Small records, all in one block, which is also the last: here the engine's own reader is most
+/// forgiving.
 fn small() -> (Vec<Vec<u8>>, Vec<u8>) {
     let records: Vec<Vec<u8>> = (0..6).map(|n| write(100 + n, 40 + n as usize)).collect();
     let bytes = log(&records);
@@ -83,7 +84,8 @@ fn small() -> (Vec<Vec<u8>>, Vec<u8>) {
 
 /// Records across several blocks.
 fn large() -> (Vec<Vec<u8>>, Vec<u8>) {
-    let records = vec![write(1, 100), write(2, 70_000), write(3, 10), write(4, 40_000), write(5, 90_000)];
+    let records =
+        vec![write(1, 100), write(2, 70_000), write(3, 10), write(4, 40_000), write(5, 90_000)];
     let bytes = log(&records);
     (records, bytes)
 }
@@ -104,7 +106,8 @@ fn a_log_cut_anywhere_is_torn() {
         assert_eq!(judge(&[&bytes[..end]]), Ok(expected), "cut at {end}");
     }
     let (_, bytes) = large();
-    for end in (0..bytes.len()).step_by(997).chain([BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1]) {
+    for end in (0..bytes.len()).step_by(997).chain([BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
+    {
         assert!(judge(&[&bytes[..end]]).is_ok(), "cut at {end}");
     }
 }
@@ -160,7 +163,11 @@ fn sectors_that_were_never_written() {
     let first_sector = last.next_multiple_of(512);
     for from in (first_sector..bytes.len()).step_by(512 * 7) {
         for sectors in [1, 8, 64, 1000] {
-            assert_eq!(judge(&[&zeroed(from, from + 512 * sectors)]), Ok(LogState::TornTail), "{from} {sectors}");
+            assert_eq!(
+                judge(&[&zeroed(from, from + 512 * sectors)]),
+                Ok(LogState::TornTail),
+                "{from} {sectors}"
+            );
         }
     }
     assert_eq!(judge(&[&zeroed(last, bytes.len())]), Ok(LogState::TornTail), "not a byte of it");
@@ -179,15 +186,20 @@ fn a_torn_log_that_was_recovered_before_may_still_lie_there() {
     // Five writes were whole, 100 to 104: the engine went on with 105.
     assert_eq!(judge(&[torn, &log(&[write(105, 5)])]), Ok(LogState::TornTail));
     assert!(is_damaged(&[torn, &log(&[write(106, 5)])]), "105 is missing");
-    assert!(is_damaged(&[&bytes[..3], &log(&[write(1, 5)])]), "nothing tells that nothing is missing");
+    assert!(
+        is_damaged(&[&bytes[..3], &log(&[write(1, 5)])]),
+        "nothing tells that nothing is missing"
+    );
 }
 
-/// A record of files as the engine writes it: its last sequence number, and the oldest log that counts.
+/// A record of files as the engine writes it: its last sequence number, and the oldest log that
+/// counts.
 fn manifest(last_sequence: u8, log_number: u8) -> Vec<u8> {
     log(&[vec![2, log_number, 3, 9, 4, last_sequence]])
 }
 
-/// What is said about these logs if table files hold everything up to number 99, and this much was acknowledged.
+/// What is said about these logs if table files hold everything up to number 99, and this much was
+/// acknowledged.
 fn judge_after_99(logs: &[&[u8]], synced: Option<u64>) -> Result<LogState, String> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -205,8 +217,16 @@ fn judge_after_99(logs: &[&[u8]], synced: Option<u64>) -> Result<LogState, Strin
 fn numbers_go_on_without_a_gap() {
     let (first, second) = (log(&[write(100, 5), write(101, 5)]), log(&[write(102, 5)]));
     assert_eq!(judge_after_99(&[&first, &second], None), Ok(LogState::Whole));
-    assert_eq!(judge_after_99(&[&log(&[write(90, 5)])], None), Ok(LogState::Whole), "some are in table files as well");
-    for missing in [&[&second[..]][..], &[&first, &log(&[write(103, 5)])], &[&log(&[write(100, 5), write(102, 5)])]] {
+    assert_eq!(
+        judge_after_99(&[&log(&[write(90, 5)])], None),
+        Ok(LogState::Whole),
+        "some are in table files as well"
+    );
+    for missing in [
+        &[&second[..]][..],
+        &[&first, &log(&[write(103, 5)])],
+        &[&log(&[write(100, 5), write(102, 5)])],
+    ] {
         assert!(judge_after_99(missing, None).unwrap_err().contains("are missing"));
     }
     // A write that failed, and whose number was given to the next.
@@ -216,7 +236,10 @@ fn numbers_go_on_without_a_gap() {
 #[test]
 fn a_torn_first_record_that_was_recovered_before() {
     let torn = log(&[write(100, 50)]);
-    assert_eq!(judge_after_99(&[&torn[..20], &log(&[write(100, 5)])], None), Ok(LogState::TornTail));
+    assert_eq!(
+        judge_after_99(&[&torn[..20], &log(&[write(100, 5)])], None),
+        Ok(LogState::TornTail)
+    );
 }
 
 #[test]
@@ -229,7 +252,11 @@ fn what_was_acknowledged_is_there() {
     assert_eq!(judge_after_99(&[&[]], Some(99)), Ok(LogState::Whole));
     assert!(judge_after_99(&[&[]], Some(100)).unwrap_err().contains("SYNCED"));
     let torn = &logs[..logs.len() - 3];
-    assert_eq!(judge_after_99(&[torn], Some(100)), Ok(LogState::TornTail), "the second was not acknowledged");
+    assert_eq!(
+        judge_after_99(&[torn], Some(100)),
+        Ok(LogState::TornTail),
+        "the second was not acknowledged"
+    );
     assert!(judge_after_99(&[torn], Some(101)).unwrap_err().contains("SYNCED"), "it was");
 }
 
@@ -248,7 +275,11 @@ fn the_record_of_files_is_checked_too() {
         assert!(verdict(folder).unwrap_err().contains("MANIFEST-000001 at byte 0"), "byte {at}");
     }
     fs::write(&manifest, &bytes[..bytes.len() - 1]).unwrap();
-    assert_eq!(verdict(folder), Ok(LogState::Whole), "a torn tail of it says nothing about the writes");
+    assert_eq!(
+        verdict(folder),
+        Ok(LogState::Whole),
+        "a torn tail of it says nothing about the writes"
+    );
     fs::write(folder.join("CURRENT"), [0xff, 0xfe]).unwrap();
     assert!(verdict(folder).is_err());
 }
@@ -270,8 +301,9 @@ fn a_torn_edit_is_cut_off_whole() {
     assert_eq!(fs::read(&manifest).unwrap(), sound);
 }
 
-/// A power failure kept a sector of an edit from the disk, and not the next one, which held the rest of it and a second
-/// edit of the same sync. The folder was refused, although nothing had relied on either.
+/// A power failure kept a sector of an edit from the disk, and not the next one, which held the
+/// rest of it and a second edit of the same sync. The folder was refused, although nothing had
+/// relied on either.
 #[test]
 fn edits_that_shared_a_sync_may_be_torn_in_the_first_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -279,13 +311,17 @@ fn edits_that_shared_a_sync_may_be_torn_in_the_first_of_them() {
     fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
     fs::write(folder.join("000005.log"), log(&[write(100, 5)])).unwrap();
     let path = folder.join("MANIFEST-000001");
-    // Fields that may be passed over, so that the edits are understood and as long as they need to be.
+    // Fields that may be passed over, so that the edits are understood and as long as they need to
+    // be.
     let passed_over = |bytes: u8| [vec![0x80, 0x40, bytes], vec![7; usize::from(bytes)]].concat();
     let sound = [vec![vec![2, 5, 3, 9, 4, 99]], vec![passed_over(120); 3]].concat();
     let unsynced = log(&[sound.clone(), vec![passed_over(120), vec![2, 5]]].concat());
     let sound = log(&sound);
     let border = 512;
-    assert!(sound.len() < border && border < unsynced.len() - 20, "a border of sectors lies in the first of the two");
+    assert!(
+        sound.len() < border && border < unsynced.len() - 20,
+        "a border of sectors lies in the first of the two"
+    );
     let mut torn = unsynced.clone();
     torn[sound.len()..border].fill(0);
     fs::write(&path, &torn).unwrap();
@@ -313,8 +349,9 @@ fn the_message_says_where() {
     assert!(message.contains("checksum") && message.contains("follow"), "{message}");
 }
 
-/// Bytes behind the last record that look like one of a kind that we never write, cut off by the end of the file, were taken
-/// for a torn tail. The engine was then opened on them, and never came back: it reads such a record again and again.
+/// Bytes behind the last record that look like one of a kind that we never write, cut off by the
+/// end of the file, were taken for a torn tail. The engine was then opened on them, and never came
+/// back: it reads such a record again and again.
 #[test]
 fn a_kind_that_is_never_written_is_no_torn_tail() {
     let (_, sound) = small();

@@ -11,11 +11,17 @@ use std::path::{Path, PathBuf};
 use tavola_core::Precondition;
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Store, StoreError};
-use tavola_testkit::store_conformance::fixture::{TABLE, group, now, number, number_of, replace, scan_all};
+use tavola_testkit::store_conformance::fixture::{
+    TABLE, group, now, number, number_of, replace, scan_all,
+};
 use tokio::runtime::Runtime;
 
 pub(crate) fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads can be started")
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("threads can be started")
 }
 
 pub(crate) fn open(folder: &Path) -> EmbeddedStore {
@@ -44,7 +50,8 @@ pub(crate) fn try_read_numbers(store: &EmbeddedStore) -> Result<Vec<i32>, StoreE
 /// The engine's files whose names contain `part`, in order.
 pub(crate) fn data_files(folder: &Path, part: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join("store")).expect("the folder is there");
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("it can be read").path()).collect();
     files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().contains(part)));
     files.sort();
     files

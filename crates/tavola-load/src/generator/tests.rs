@@ -17,7 +17,9 @@ fn server(pause: Duration) -> SocketAddr {
                 while let Some(Ok(line)) = lines.next() {
                     if line.is_empty() {
                         thread::sleep(pause);
-                        (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+                        (&stream)
+                            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                            .unwrap();
                     }
                 }
             });
@@ -52,7 +54,13 @@ impl Source for Asker {
 
 fn press(pause: Duration, connections: usize, pace: Pace, source: &mut Asker) -> Outcome {
     let site = Site::development(server(pause)).unwrap();
-    run(&site, Load { connections, duration: Duration::from_millis(300), pace }, source, &mut |_| {}).unwrap()
+    run(
+        &site,
+        Load { connections, duration: Duration::from_millis(300), pace },
+        source,
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 #[test]
@@ -79,12 +87,16 @@ fn an_open_loop_sends_what_its_rate_says() {
     assert_eq!(press(Duration::ZERO, 4, Pace::PerSecond(100.0), &mut source).requests, 30);
 }
 
-/// Thirty are due within 300 ms, and one connection gets an answer every 50 ms. A generator that counted from when it got
-/// to send them would see 50 ms each.
+/// Thirty are due within 300 ms, and one connection gets an answer every 50 ms. A generator that
+/// counted from when it got to send them would see 50 ms each.
 #[test]
 fn an_open_loop_counts_from_when_a_request_was_due() {
     let mut source = Asker::default();
     let outcome = press(Duration::from_millis(50), 1, Pace::PerSecond(100.0), &mut source);
     assert_eq!(outcome.requests, 30);
-    assert!(outcome.latency.max() >= 30 * 50_000_000 - 290_000_000 - 1_000_000, "{}", outcome.latency.max());
+    assert!(
+        outcome.latency.max() >= 30 * 50_000_000 - 290_000_000 - 1_000_000,
+        "{}",
+        outcome.latency.max()
+    );
 }

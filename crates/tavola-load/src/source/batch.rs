@@ -26,7 +26,12 @@ pub struct BatchSource<'a> {
 
 impl<'a> BatchSource<'a> {
     /// Batches for as long as the round lasts.
-    pub fn new(signer: &Signer<'_>, table: &str, template: &'a EntityTemplate, next_index: &'a mut u64) -> Self {
+    pub fn new(
+        signer: &Signer<'_>,
+        table: &str,
+        template: &'a EntityTemplate,
+        next_index: &'a mut u64,
+    ) -> Self {
         let part = part(signer, table);
         let entity_bytes = part.len() + ENTITY_BYTES + "\r\n".len();
         let bytes = OPENING.len() + BATCH_ENTITIES as usize * entity_bytes + CLOSING.len();

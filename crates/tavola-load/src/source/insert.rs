@@ -24,7 +24,8 @@ impl<'a> InsertSource<'a> {
         template: &'a EntityTemplate,
         next_index: &'a mut u64,
     ) -> Self {
-        let head = signer.post(table, Content { media_type: "application/json", bytes: ENTITY_BYTES });
+        let head =
+            signer.post(table, Content { media_type: "application/json", bytes: ENTITY_BYTES });
         Self { head, family, template, next_index }
     }
 }

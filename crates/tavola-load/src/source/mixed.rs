@@ -21,7 +21,12 @@ pub struct MixedSource<'a> {
 }
 
 impl<'a> MixedSource<'a> {
-    pub fn new(points: PoolSource, queries: PoolSource, inserts: InsertSource<'a>, seed: u64) -> Self {
+    pub fn new(
+        points: PoolSource,
+        queries: PoolSource,
+        inserts: InsertSource<'a>,
+        seed: u64,
+    ) -> Self {
         Self { random: Random::new(seed), points, queries, inserts }
     }
 }
@@ -35,7 +40,8 @@ impl Source for MixedSource<'_> {
         }
     }
 
-    /// Which of the three it answers is not known; each has a status or a number of entities of its own.
+    /// Which of the three it answers is not known; each has a status or a number of entities of its
+    /// own.
     fn check(&self, reply: Reply<'_>) -> Result<u64> {
         if reply.head.status == 204 {
             return Ok(1);
@@ -43,7 +49,9 @@ impl Source for MixedSource<'_> {
         expect_status(reply, 200)?;
         match count_entities(reply.body) {
             entities @ (1 | QUERY_ENTITIES) => Ok(entities),
-            other => Err(Failure::new(format!("{other} entities in a reply instead of 1 or {QUERY_ENTITIES}"))),
+            other => Err(Failure::new(format!(
+                "{other} entities in a reply instead of 1 or {QUERY_ENTITIES}"
+            ))),
         }
     }
 }

@@ -19,8 +19,9 @@ use crate::reply::Reply;
 
 /// Requests for one server, one round, all connections.
 pub trait Source {
-    /// Appends the next request of a connection to `out`, after `previous` on the same one; false if there is none.
-    /// `is_over` says that the round's time has passed: a source may finish what it began, and then ends.
+    /// Appends the next request of a connection to `out`, after `previous` on the same one; false
+    /// if there is none. `is_over` says that the round's time has passed: a source may finish what
+    /// it began, and then ends.
     fn next(&mut self, previous: Option<Reply<'_>>, is_over: bool, out: &mut Vec<u8>) -> bool;
 
     /// Refuses a wrong reply; says how many entities the right one stands for.

@@ -1,4 +1,5 @@
-//! Reads that were signed beforehand: point reads of random entities or of each once, pages from random places.
+//! Reads that were signed beforehand: point reads of random entities or of each once, pages from
+//! random places.
 
 use std::ops::Range;
 
@@ -47,12 +48,15 @@ impl PoolSource {
     pub fn each_point(signer: &Signer<'_>, table: &str, entities: Range<u64>) -> Self {
         let mut pool = Self { is_once: true, ..Self::empty(1) };
         for index in entities {
-            pool.push(&signer.get(&format!("{table}{}", Family::Loaded.key(index).predicate()), ""));
+            pool.push(
+                &signer.get(&format!("{table}{}", Family::Loaded.key(index).predicate()), ""),
+            );
         }
         pool
     }
 
-    /// Whole pages from random places of the table. `pages` are the queries that a scan went through.
+    /// Whole pages from random places of the table. `pages` are the queries that a scan went
+    /// through.
     pub fn pages(signer: &Signer<'_>, table: &str, pages: &[String], seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut pool = Self::empty(PAGE_ENTITIES);
@@ -70,8 +74,13 @@ impl PoolSource {
         let partitions = entities / ROWS_PER_LOADED_PARTITION;
         for _ in 0..ROW_RANGES {
             let row = random.below(ROWS_PER_LOADED_PARTITION - QUERY_ENTITIES);
-            let first = Family::Loaded.key(random.below(partitions) * ROWS_PER_LOADED_PARTITION + row);
-            let filter = format!("PartitionKey eq '{}' and RowKey ge '{}'", first.partition_key(), first.row_key());
+            let first =
+                Family::Loaded.key(random.below(partitions) * ROWS_PER_LOADED_PARTITION + row);
+            let filter = format!(
+                "PartitionKey eq '{}' and RowKey ge '{}'",
+                first.partition_key(),
+                first.row_key()
+            );
             let query = format!("?$filter={}&$top={QUERY_ENTITIES}", encode(&filter));
             pool.push(&signer.get(&format!("{table}()"), &query));
         }
@@ -107,7 +116,9 @@ impl Source for PoolSource {
         let entities = count_entities(reply.body);
         if entities != self.entities_per_reply {
             let expected = self.entities_per_reply;
-            return Err(Failure::new(format!("{entities} entities in a reply instead of {expected}")));
+            return Err(Failure::new(format!(
+                "{entities} entities in a reply instead of {expected}"
+            )));
         }
         Ok(entities)
     }

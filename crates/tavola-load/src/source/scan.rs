@@ -1,4 +1,5 @@
-//! A whole table or the matches of a filter over the wire, page by page. A page's place is known only from the one before.
+//! A whole table or the matches of a filter over the wire, page by page. A page's place is known
+//! only from the one before.
 
 use super::{Source, count_entities, expect_status};
 use crate::failure::Result;
@@ -32,7 +33,9 @@ impl Source for ScanSource<'_> {
             return false;
         }
         let query = match query {
-            Some(next) if !self.filter.is_empty() => format!("{}&{}", self.filter, next.trim_start_matches('?')),
+            Some(next) if !self.filter.is_empty() => {
+                format!("{}&{}", self.filter, next.trim_start_matches('?'))
+            }
             Some(next) => next,
             None => self.filter.clone(),
         };
@@ -79,6 +82,9 @@ mod tests {
         head.next_partition_key = Some("1!4!cA--".into());
         assert_eq!(next_page(&head).as_deref(), Some("?NextPartitionKey=1!4!cA--"));
         head.next_row_key = Some("a+b/c=&".into());
-        assert_eq!(next_page(&head).as_deref(), Some("?NextPartitionKey=1!4!cA--&NextRowKey=a%2Bb%2Fc%3D%26"));
+        assert_eq!(
+            next_page(&head).as_deref(),
+            Some("?NextPartitionKey=1!4!cA--&NextRowKey=a%2Bb%2Fc%3D%26")
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
-use tavola_core::{EntityKey, EntityOperation, NewEntity, Outcome, PartitionKey, Precondition, Properties, RowKey};
+use tavola_core::{
+    EntityKey, EntityOperation, NewEntity, Outcome, PartitionKey, Precondition, Properties, RowKey,
+};
 use tavola_store::MemoryStore;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -78,14 +80,21 @@ async fn connect(peer: &Peer, own: &LocalNode) -> Result<PeerClient, PeerError> 
 async fn forward(client: &PeerClient) -> String {
     let delete = EntityOperation::Delete(RowKey::new("r").unwrap(), Precondition::Exists);
     let transaction = EntityGroupTransaction::single(PartitionKey::new("p").unwrap(), delete);
-    format!("{:?}", client.commit("shop", TableId::new(300), &transaction, Timestamp::MIN, TIMEOUT).await)
+    format!(
+        "{:?}",
+        client.commit("shop", TableId::new(300), &transaction, Timestamp::MIN, TIMEOUT).await
+    )
 }
 
 #[tokio::test]
 async fn only_a_caller_with_a_proof_is_served() {
     let (peer, _stop) = server().await;
     let client = connect(&peer, &caller()).await.unwrap();
-    assert!(forward(&client).await.starts_with("Answered(Ok(Err(FailedOperation"), "{}", forward(&client).await);
+    assert!(
+        forward(&client).await.starts_with("Answered(Ok(Err(FailedOperation"),
+        "{}",
+        forward(&client).await
+    );
     let stranger = open(&peer).await;
     assert_eq!(forward(&stranger).await, "Declined(\"403 Forbidden\")");
     let (status, _) = stranger.ask("prove", &[0u8; 32]).await.unwrap();
@@ -95,7 +104,10 @@ async fn only_a_caller_with_a_proof_is_served() {
     assert_eq!(status, StatusCode::FORBIDDEN, "that was a guess");
     assert_eq!(forward(&stranger).await, "Declined(\"403 Forbidden\")");
     let again = stranger.hello(&caller(), [0; 32]).await;
-    assert!(matches!(again, Err(PeerError::Refused(StatusCode::CONFLICT))), "one handshake for each connection");
+    assert!(
+        matches!(again, Err(PeerError::Refused(StatusCode::CONFLICT))),
+        "one handshake for each connection"
+    );
 }
 
 #[tokio::test]
@@ -107,15 +119,18 @@ async fn a_wrong_peer_is_forwarded_nothing() {
     assert!(matches!(connect(&peer, &foreign).await, Err(PeerError::WrongSecret)));
 }
 
-/// Whoever gets a node to connect cannot pass what it says on to another node: the proof is for the address that the
-/// caller meant.
+/// Whoever gets a node to connect cannot pass what it says on to another node: the proof is for the
+/// address that the caller meant.
 #[tokio::test]
 async fn a_hello_for_another_address_is_refused() {
     let (peer, _stop) = server().await;
     let relayed = open(&peer).await;
     let meant = PeerClient { peer: Peer { address: "127.0.0.1:1".to_owned(), ..peer }, ..relayed };
     let refused = meant.hello(&caller(), [0; 32]).await;
-    assert!(matches!(refused, Err(PeerError::Refused(StatusCode::MISDIRECTED_REQUEST))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PeerError::Refused(StatusCode::MISDIRECTED_REQUEST))),
+        "{refused:?}"
+    );
 }
 
 /// No client can name a system table, and no peer may write one for it.
@@ -126,7 +141,8 @@ async fn system_tables_are_not_written_for_peers() {
     for table in [0, 1, 2, 3, 4, 255] {
         let delete = EntityOperation::Delete(RowKey::new("r").unwrap(), Precondition::None);
         let transaction = EntityGroupTransaction::single(PartitionKey::new("p").unwrap(), delete);
-        let outcome = client.commit("shop", TableId::new(table), &transaction, Timestamp::MIN, TIMEOUT).await;
+        let outcome =
+            client.commit("shop", TableId::new(table), &transaction, Timestamp::MIN, TIMEOUT).await;
         assert_eq!(format!("{outcome:?}"), "Declined(\"403 Forbidden\")", "table {table}");
     }
 }
@@ -160,7 +176,10 @@ async fn what_is_no_message_is_not_begun() {
     let client = connect(&peer, &caller()).await.unwrap();
     assert_eq!(client.ask("commit", &[7u8; 3]).await.unwrap().0, StatusCode::BAD_REQUEST);
     assert_eq!(client.ask("dance", &0u8).await.unwrap().0, StatusCode::NOT_FOUND);
-    assert_eq!(client.ask("hello", &vec![0u8; 2000]).await.unwrap().0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(
+        client.ask("hello", &vec![0u8; 2000]).await.unwrap().0,
+        StatusCode::PAYLOAD_TOO_LARGE
+    );
 }
 
 /// Keys of a node at an address where nothing listens yet, and the folder that holds them.
@@ -193,7 +212,8 @@ async fn a_caller_is_the_node_of_its_certificate() {
     let honest = LocalNode { peer: Peer { id: [2; 16], ..caller.peer.clone() }, ..caller };
     let client = connect(&peer, &honest).await.unwrap();
     assert!(forward(&client).await.starts_with("Answered"));
-    let liar = LocalNode { peer: Peer { id: [2; 16], address: "127.0.0.1:2".to_owned() }, ..honest };
+    let liar =
+        LocalNode { peer: Peer { id: [2; 16], address: "127.0.0.1:2".to_owned() }, ..honest };
     let refused = connect(&peer, &liar).await;
     assert!(matches!(refused, Err(PeerError::Refused(StatusCode::FORBIDDEN))), "{refused:?}");
 }
@@ -205,13 +225,21 @@ struct Recorder {
 }
 
 impl AsyncRead for Recorder {
-    fn poll_read(mut self: Pin<&mut Self>, ctx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        ctx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(ctx, into)
     }
 }
 
 impl AsyncWrite for Recorder {
-    fn poll_write(mut self: Pin<&mut Self>, ctx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        ctx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(ctx, bytes))?;
         self.written.lock().unwrap().extend_from_slice(&bytes[..written]);
         Poll::Ready(Ok(written))
@@ -254,7 +282,9 @@ async fn recorded_bytes_say_nothing_again() {
         let mut again = TcpStream::connect(&peer.address).await.unwrap();
         again.write_all(&recorded).await.unwrap();
         // The server hangs up, at the latest when nothing was proved in time.
-        let _broken = tokio::time::timeout(TIMEOUT, again.read_to_end(&mut Vec::new())).await.expect("it hangs up");
+        let _broken = tokio::time::timeout(TIMEOUT, again.read_to_end(&mut Vec::new()))
+            .await
+            .expect("it hangs up");
         assert_eq!(counters.received.load(Ordering::Relaxed), 1, "TLS: {is_tls}");
     }
 }

@@ -34,14 +34,21 @@ impl ClusterKeys {
 
     /// Replaces a node's files by those of the first step of a rotation.
     pub(crate) fn begin_rotation(&self, successor: &Self, node: SocketAddr) {
-        let trust = format!("{}{}", successor.authority.certificate(), self.authority.certificate());
+        let trust =
+            format!("{}{}", successor.authority.certificate(), self.authority.certificate());
         let bridge = self.authority.cross_sign(&successor.authority, DAYS).unwrap();
         issue(&successor.authority, node, &self.folder(node), &trust, &bridge);
     }
 
     /// And by those of the second.
     pub(crate) fn finish_rotation(&self, successor: &Self, node: SocketAddr) {
-        issue(&successor.authority, node, &self.folder(node), successor.authority.certificate(), "");
+        issue(
+            &successor.authority,
+            node,
+            &self.folder(node),
+            successor.authority.certificate(),
+            "",
+        );
     }
 }
 

@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use keys::{ClusterKeys, free_address};
 use tavola_core::{
-    DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
-    Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
+    DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
+    NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
 };
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
-use tavola_store::{MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_store::{
+    MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict,
+};
 use tokio::sync::Semaphore;
 
 pub(crate) const TABLE: TableId = TableId::new(300);
@@ -121,8 +123,12 @@ pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 pub(crate) fn upsert(partition: usize) -> EntityGroupTransaction {
-    let key = EntityKey::new(PartitionKey::new(partition.to_string()).unwrap(), RowKey::new("row").unwrap());
-    let properties = Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(1))]).unwrap();
+    let key = EntityKey::new(
+        PartitionKey::new(partition.to_string()).unwrap(),
+        RowKey::new("row").unwrap(),
+    );
+    let properties =
+        Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(1))]).unwrap();
     let (partition_key, new) = NewEntity::new(key, properties).unwrap();
     EntityGroupTransaction::single(partition_key, EntityOperation::Replace(new, Precondition::None))
 }

@@ -1,5 +1,6 @@
-//! Signatures for the admin port. They have a scheme of their own, so that one for a request to a table can never be used
-//! there, whatever the table is called; and they cover everything that says what is to be changed.
+//! Signatures for the admin port. They have a scheme of their own, so that one for a request to a
+//! table can never be used there, whatever the table is called; and they cover everything that says
+//! what is to be changed.
 //!
 //! ```text
 //! Authorization: TavolaAdmin ACCOUNT:BASE64(HMAC-SHA256(key, string to sign))
@@ -7,7 +8,8 @@
 //! string to sign:  TavolaAdmin \n METHOD \n PATH \n QUERY \n x-ms-date \n x-ms-client-request-id
 //! ```
 //!
-//! The last line may be empty. Two requests that are the same within a second need two ids, because a signature counts once.
+//! The last line may be empty. Two requests that are the same within a second need two ids, because
+//! a signature counts once.
 
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +44,9 @@ pub struct AdminSignature {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdminSignatureError {
     /// No header, or one of another scheme.
-    #[error("sign the request with a key of the account (Authorization: {ADMIN_SCHEME} ACCOUNT:SIGNATURE)")]
+    #[error(
+        "sign the request with a key of the account (Authorization: {ADMIN_SCHEME} ACCOUNT:SIGNATURE)"
+    )]
     Missing,
     /// The account is another one.
     #[error("the signature is another account's")]
@@ -81,7 +85,8 @@ pub fn check_admin_signature(
     let bytes = STANDARD.decode(signature).unwrap_or_default();
     let key = keys.verify(&string_to_sign(&parts.method, &parts.uri, &parts.headers), &bytes);
     let key = key.ok_or(AdminSignatureError::Mismatch)?;
-    let date = text_of(&parts.headers, &name::DATE).and_then(|text| httpdate::parse_http_date(text).ok());
+    let date =
+        text_of(&parts.headers, &name::DATE).and_then(|text| httpdate::parse_http_date(text).ok());
     let date = date.ok_or(AdminSignatureError::NoDate)?;
     let distance = now.duration_since(date).unwrap_or_else(|future| future.duration());
     if distance > ADMIN_CLOCK_SKEW_MAX {
@@ -90,11 +95,19 @@ pub fn check_admin_signature(
     Ok(AdminSignature { date, bytes, signer: Signer { key, kind: SignatureKind::Admin } })
 }
 
-/// Signs a request to the admin port that is otherwise complete: adds `x-ms-date` and `Authorization`.
-pub fn sign_admin_request<B>(request: &mut Request<B>, account: &AccountName, key: &AccountKey, now: SystemTime) {
+/// Signs a request to the admin port that is otherwise complete: adds `x-ms-date` and
+/// `Authorization`.
+pub fn sign_admin_request<B>(
+    request: &mut Request<B>,
+    account: &AccountName,
+    key: &AccountKey,
+    now: SystemTime,
+) {
     request.headers_mut().insert(name::DATE.clone(), text_value(http_date(now)));
     let signature = key.sign(&string_to_sign(request.method(), request.uri(), request.headers()));
-    request.headers_mut().insert(AUTHORIZATION, text_value(format!("{ADMIN_SCHEME} {account}:{signature}")));
+    request
+        .headers_mut()
+        .insert(AUTHORIZATION, text_value(format!("{ADMIN_SCHEME} {account}:{signature}")));
 }
 
 fn credentials(headers: &HeaderMap) -> Option<(&str, &str)> {
@@ -105,7 +118,8 @@ fn credentials(headers: &HeaderMap) -> Option<(&str, &str)> {
 fn string_to_sign(method: &Method, uri: &Uri, headers: &HeaderMap) -> String {
     let header = |name| text_of(headers, name).unwrap_or_default();
     let (date, id) = (header(&name::DATE), header(&name::CLIENT_REQUEST_ID));
-    [ADMIN_SCHEME, method.as_str(), uri.path(), uri.query().unwrap_or_default(), date, id].join("\n")
+    [ADMIN_SCHEME, method.as_str(), uri.path(), uri.query().unwrap_or_default(), date, id]
+        .join("\n")
 }
 
 #[cfg(test)]
@@ -126,11 +140,13 @@ mod tests {
     }
 
     fn check(parts: &Parts, now: SystemTime) -> Result<(), AdminSignatureError> {
-        check_admin_signature(parts, &shop(), &AccountKeys::parse(KEY, None).unwrap(), now).map(|_| ())
+        check_admin_signature(parts, &shop(), &AccountKeys::parse(KEY, None).unwrap(), now)
+            .map(|_| ())
     }
 
     fn signed(now: SystemTime) -> Parts {
-        let mut request = Request::post("/accounts/shop/rotate?key=1").header("x-ms-client-request-id", "one");
+        let mut request =
+            Request::post("/accounts/shop/rotate?key=1").header("x-ms-client-request-id", "one");
         request = request.header("content-type", "text/plain");
         let mut request = request.body(()).unwrap();
         sign_admin_request(&mut request, &shop(), &AccountKey::parse(KEY).unwrap(), now);
@@ -142,9 +158,12 @@ mod tests {
         let now = SystemTime::now();
         assert_eq!(check(&signed(now), now), Ok(()));
         let mismatch = Err(AdminSignatureError::Mismatch);
-        for target in
-            ["/accounts/shop/rotate?key=2", "/accounts/shop/rotate", "/accounts/shop/rotate?key=1&", "/reload"]
-        {
+        for target in [
+            "/accounts/shop/rotate?key=2",
+            "/accounts/shop/rotate",
+            "/accounts/shop/rotate?key=1&",
+            "/reload",
+        ] {
             let mut parts = signed(now);
             parts.uri = target.parse().unwrap();
             assert_eq!(check(&parts, now), mismatch, "{target}");
@@ -152,9 +171,11 @@ mod tests {
         let mut parts = signed(now);
         parts.method = http::Method::GET;
         assert_eq!(check(&parts, now), mismatch);
-        for (header, value) in
-            [("x-ms-client-request-id", "two"), ("x-ms-date", "Mon, 16 Nov 2026 00:05:27 GMT"), ("x-ms-date", "")]
-        {
+        for (header, value) in [
+            ("x-ms-client-request-id", "two"),
+            ("x-ms-date", "Mon, 16 Nov 2026 00:05:27 GMT"),
+            ("x-ms-date", ""),
+        ] {
             let mut parts = signed(now);
             parts.headers.insert(header, value.parse().unwrap());
             assert_eq!(check(&parts, now), mismatch, "{header}: {value}");
@@ -179,7 +200,10 @@ mod tests {
             sign_request(&mut request, scheme, &shop(), &AccountKey::parse(KEY).unwrap(), now);
             let (mut parts, ()) = request.into_parts();
             assert_eq!(check(&parts, now), Err(AdminSignatureError::Missing));
-            let authorization = parts.headers["authorization"].to_str().unwrap().replace(scheme.name(), "TavolaAdmin");
+            let authorization = parts.headers["authorization"]
+                .to_str()
+                .unwrap()
+                .replace(scheme.name(), "TavolaAdmin");
             parts.headers.insert("authorization", authorization.parse().unwrap());
             assert_eq!(check(&parts, now), Err(AdminSignatureError::Mismatch));
         }

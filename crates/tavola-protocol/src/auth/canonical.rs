@@ -1,16 +1,17 @@
 //! The strings that clients of the Blob and Queue services sign with an account key.
 //!
-//! A table request signs its date and its resource. These requests also sign every `x-ms-` header and every query
-//! parameter, in a canonical form. Clients disagree about the order of headers and about the path, so a server compares a
-//! signature with several [`candidates`]; a client signs the first of them.
+//! A table request signs its date and its resource. These requests also sign every `x-ms-` header
+//! and every query parameter, in a canonical form. Clients disagree about the order of headers and
+//! about the path, so a server compares a signature with several [`candidates`]; a client signs the
+//! first of them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE, DATE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_UNMODIFIED_SINCE, RANGE,
+    CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE, DATE, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
@@ -45,12 +46,18 @@ pub fn candidates(scheme: Scheme, request: CanonicalRequest<'_>) -> impl Iterato
     orders.dedup();
     let paths = path_candidates(request.parts.uri.path());
     orders.into_iter().flat_map(move |names| {
-        let strings: Vec<String> = paths.iter().map(|path| string_to_sign(scheme, request, &names, path)).collect();
+        let strings: Vec<String> =
+            paths.iter().map(|path| string_to_sign(scheme, request, &names, path)).collect();
         strings
     })
 }
 
-fn string_to_sign(scheme: Scheme, request: CanonicalRequest<'_>, names: &[&HeaderName], path: &str) -> String {
+fn string_to_sign(
+    scheme: Scheme,
+    request: CanonicalRequest<'_>,
+    names: &[&HeaderName],
+    path: &str,
+) -> String {
     let headers = &request.parts.headers;
     let mut text = String::with_capacity(512);
     let mut line = |value: &str| {
@@ -58,7 +65,9 @@ fn string_to_sign(scheme: Scheme, request: CanonicalRequest<'_>, names: &[&Heade
         text.push('\n');
     };
     line(request.parts.method.as_str());
-    let value = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = |name: &HeaderName| {
+        headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
     let date = if headers.contains_key(&name::DATE) { "" } else { value(&DATE) };
     match scheme {
         Scheme::SharedKey => {
@@ -70,7 +79,9 @@ fn string_to_sign(scheme: Scheme, request: CanonicalRequest<'_>, names: &[&Heade
             line(value(&CONTENT_MD5));
             line(value(&CONTENT_TYPE));
             line(date);
-            for name in [&IF_MODIFIED_SINCE, &IF_MATCH, &IF_NONE_MATCH, &IF_UNMODIFIED_SINCE, &RANGE] {
+            for name in
+                [&IF_MODIFIED_SINCE, &IF_MATCH, &IF_NONE_MATCH, &IF_UNMODIFIED_SINCE, &RANGE]
+            {
                 line(value(name));
             }
         }
@@ -100,7 +111,8 @@ fn sorted<'a>(names: &[&'a HeaderName], order: fn(&str, &str) -> Ordering) -> Ve
 
 /// `name:value`, the values of a repeated header joined.
 fn push_header(text: &mut String, headers: &HeaderMap, name: &HeaderName, version: Version) {
-    let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let values =
+        headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     let values: Vec<_> = values.map(|value| value.trim().to_owned()).collect();
     let value = values.join(",");
     if value.is_empty() && version < EMPTY_HEADERS {
@@ -149,7 +161,8 @@ fn decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// The path as it was sent; without the mark of the secondary, which some clients leave out; and as .NET writes it.
+/// The path as it was sent; without the mark of the secondary, which some clients leave out; and as
+/// .NET writes it.
 fn path_candidates(path: &str) -> Vec<Cow<'_, str>> {
     let path = if path.is_empty() { "/" } else { path };
     let mut candidates = vec![Cow::Borrowed(path)];
@@ -171,11 +184,14 @@ fn normalized(path: &str) -> String {
     while let Some(at) = rest.find('%') {
         text.push_str(&rest[..at]);
         let escape = rest.get(at..at + 3);
-        let digits =
-            escape.map(|escape| &escape[1..]).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let digits = escape
+            .map(|escape| &escape[1..])
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match (byte, escape) {
-            (Some(byte), _) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(char::from(byte)),
+            (Some(byte), _) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                text.push(char::from(byte))
+            }
             (Some(_), Some(escape)) => text.push_str(&escape.to_ascii_uppercase()),
             _ => {
                 text.push('%');
@@ -188,8 +204,8 @@ fn normalized(path: &str) -> String {
     text + rest
 }
 
-/// The order in which the service sorts header names: by weight, where punctuation precedes digits and digits precede
-/// letters, and hyphens and apostrophes weigh nothing unless all else is equal.
+/// The order in which the service sorts header names: by weight, where punctuation precedes digits
+/// and digits precede letters, and hyphens and apostrophes weigh nothing unless all else is equal.
 fn service_order(left: &str, right: &str) -> Ordering {
     let weights = |name: &str| name.bytes().filter_map(weight).collect::<Vec<_>>();
     weights(left).cmp(&weights(right)).then_with(|| by_light_characters(left, right))
@@ -201,7 +217,8 @@ fn weight(byte: u8) -> Option<usize> {
     WEIGHTED.iter().position(|weighted| *weighted == byte.to_ascii_lowercase())
 }
 
-/// The later the next hyphen or apostrophe, the earlier the name; at the same place an apostrophe precedes a hyphen.
+/// The later the next hyphen or apostrophe, the earlier the name; at the same place an apostrophe
+/// precedes a hyphen.
 fn by_light_characters(left: &str, right: &str) -> Ordering {
     let light = |name: &str| -> Vec<(usize, u8)> {
         name.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'-' | b'\'')).collect()
@@ -223,7 +240,8 @@ mod tests {
     use super::*;
     use crate::auth::shared_key::AccountKey;
 
-    const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    const KEY: &str =
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     const ACCOUNT: &str = "devstoreaccount1";
 
     /// `METHOD target`, then a header in each line.
@@ -236,7 +254,10 @@ mod tests {
             builder = builder.header(name, value.trim());
         }
         let (parts, ()) = builder.body(()).unwrap().into_parts();
-        let version = parts.headers.get("x-ms-version").map_or("2021-12-02", |version| version.to_str().unwrap());
+        let version = parts
+            .headers
+            .get("x-ms-version")
+            .map_or("2021-12-02", |version| version.to_str().unwrap());
         let version = Version::parse(version).unwrap();
         candidates(scheme, CanonicalRequest { parts: &parts, account: ACCOUNT, version }).collect()
     }
@@ -275,7 +296,9 @@ mod tests {
         ];
         let key = AccountKey::parse(KEY).unwrap();
         for (scheme, request, expected) in vectors {
-            let dated = format!("{request}\nx-ms-date: Mon, 16 Nov 2026 00:09:47 GMT\nx-ms-version: 2021-12-02");
+            let dated = format!(
+                "{request}\nx-ms-date: Mon, 16 Nov 2026 00:09:47 GMT\nx-ms-version: 2021-12-02"
+            );
             let strings = strings(scheme, &dated);
             assert_eq!(key.sign(&strings[0]), expected, "{}", strings[0]);
             assert_eq!(strings.len(), 1, "nothing is ambiguous here");
@@ -285,7 +308,8 @@ mod tests {
     #[test]
     fn a_date_is_signed_once() {
         let date = "Mon, 16 Nov 2026 00:09:47 GMT";
-        let lite = |headers: &str| strings(Scheme::SharedKeyLite, &format!("GET /q{headers}")).remove(0);
+        let lite =
+            |headers: &str| strings(Scheme::SharedKeyLite, &format!("GET /q{headers}")).remove(0);
         assert_eq!(lite(&format!("\ndate: {date}")), format!("GET\n\n\n{date}\n/{ACCOUNT}/q"));
         assert_eq!(
             lite(&format!("\ndate: x\nx-ms-date: {date}")),
@@ -296,19 +320,31 @@ mod tests {
     #[test]
     fn versions_differ_about_what_is_empty() {
         let put = |version: &str| {
-            let request = format!("PUT /b\ncontent-length: 0\nx-ms-meta-a:\nx-ms-version: {version}");
+            let request =
+                format!("PUT /b\ncontent-length: 0\nx-ms-meta-a:\nx-ms-version: {version}");
             strings(Scheme::SharedKey, &request).remove(0)
         };
         let resource = format!("/{ACCOUNT}/b");
         let ends = "\n\n\n\n\n\n\n\n\n";
-        assert_eq!(put("2014-02-14"), format!("PUT\n\n\n0{ends}x-ms-version:2014-02-14\n{resource}"));
-        assert_eq!(put("2015-02-21"), format!("PUT\n\n\n{ends}x-ms-version:2015-02-21\n{resource}"));
-        assert_eq!(put("2016-05-31"), format!("PUT\n\n\n{ends}x-ms-meta-a:\nx-ms-version:2016-05-31\n{resource}"));
+        assert_eq!(
+            put("2014-02-14"),
+            format!("PUT\n\n\n0{ends}x-ms-version:2014-02-14\n{resource}")
+        );
+        assert_eq!(
+            put("2015-02-21"),
+            format!("PUT\n\n\n{ends}x-ms-version:2015-02-21\n{resource}")
+        );
+        assert_eq!(
+            put("2016-05-31"),
+            format!("PUT\n\n\n{ends}x-ms-meta-a:\nx-ms-version:2016-05-31\n{resource}")
+        );
     }
 
     #[test]
     fn parameters_are_grouped_and_sorted() {
-        let string = strings(Scheme::SharedKey, "GET /c?Include=snapshots&b=%2b+&include=%6Detadata&a&=x").remove(0);
+        let string =
+            strings(Scheme::SharedKey, "GET /c?Include=snapshots&b=%2b+&include=%6Detadata&a&=x")
+                .remove(0);
         let (_, resource) = string.split_once(&format!("/{ACCOUNT}/c")).unwrap();
         assert_eq!(resource, "\n:x\na:\nb:++\ninclude:metadata,snapshots");
     }

@@ -1,7 +1,8 @@
 //! Who sends a request: from its credentials to a [`Grant`].
 //!
-//! Three kinds of credential: an account's key ([`shared_key`]), a signature in the URL that such a key made ([`sas`]),
-//! and a token of somebody whom the server trusts. What each may do is the core's to decide.
+//! Three kinds of credential: an account's key ([`shared_key`]), a signature in the URL that such a
+//! key made ([`sas`]), and a token of somebody whom the server trusts. What each may do is the
+//! core's to decide.
 
 pub mod admin;
 pub mod canonical;
@@ -30,7 +31,9 @@ use crate::version::Version;
 pub use admin::{AdminSignature, AdminSignatureError, check_admin_signature, sign_admin_request};
 pub use presented::{Presented, PresentedSas};
 pub use sas::{AccountSas, FieldsError, PolicySignature, SasFields, TableSas};
-pub use shared_key::{AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign};
+pub use shared_key::{
+    AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign,
+};
 pub use signer::{KeyNumber, SignatureKind, Signer};
 
 use shared_key::Credentials;
@@ -72,8 +75,8 @@ pub struct Gate<'a> {
 pub enum Precedence {
     /// The header, whether or not it holds: the service's rule.
     Header,
-    /// The header if it holds, else the signature in the URL: an emulator's rule, because scripts that were written for
-    /// Azurite send headers that never held.
+    /// The header if it holds, else the signature in the URL: an emulator's rule, because scripts
+    /// that were written for Azurite send headers that never held.
     WhicheverHolds,
 }
 
@@ -91,19 +94,27 @@ pub enum Credential<'a> {
 impl fmt::Debug for Credential<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Complete(grant, signer) => f.debug_tuple("Complete").field(grant).field(signer).finish(),
-            Self::NeedsPolicies(signature) => f.debug_tuple("NeedsPolicies").field(signature).finish(),
+            Self::Complete(grant, signer) => {
+                f.debug_tuple("Complete").field(grant).field(signer).finish()
+            }
+            Self::NeedsPolicies(signature) => {
+                f.debug_tuple("NeedsPolicies").field(signature).finish()
+            }
             Self::Token(_) => f.write_str("Token"),
         }
     }
 }
 
-/// Checks a request's credentials. A header counts more than a signature in the URL; whether it stands alone is
-/// [`Gate::precedence`].
+/// Checks a request's credentials. A header counts more than a signature in the URL; whether it
+/// stands alone is [`Gate::precedence`].
 ///
 /// # Errors
 /// What the service answers to missing, malformed or wrong credentials.
-pub fn authenticate<'a>(parts: &'a Parts, address: &Address, gate: &Gate<'_>) -> Result<Credential<'a>, Rejection> {
+pub fn authenticate<'a>(
+    parts: &'a Parts,
+    address: &Address,
+    gate: &Gate<'_>,
+) -> Result<Credential<'a>, Rejection> {
     // The version decides by which rules credentials are read, so it comes first.
     let version = Version::of(parts)?;
     let signed_query = || parts.uri.query().filter(|query| SasFields::are_in(Some(query)));
@@ -130,7 +141,11 @@ fn by_header<'a>(
     let authorization = authorization.to_str().map_err(|_| Rejection::InvalidAuthenticationInfo)?;
     if let Some(token) = bearer(authorization) {
         // Whoever listens on the way would be as good as the bearer.
-        return if gate.caller.https { Ok(Credential::Token(token)) } else { Err(token_needs_https()) };
+        return if gate.caller.https {
+            Ok(Credential::Token(token))
+        } else {
+            Err(token_needs_https())
+        };
     }
     let signer = check_shared_key(parts, &address.account, gate.keys, gate.now)?;
     Ok(Credential::Complete(Grant::owner(address.account.clone()), signer))
@@ -146,10 +161,13 @@ pub fn check_shared_key(
     keys: &AccountKeys,
     now: SystemTime,
 ) -> Result<Signer, Rejection> {
-    let authorization = text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
-    let credentials = Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
+    let authorization =
+        text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
+    let credentials =
+        Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
     if credentials.account != account.as_str() {
-        let detail = "The account of the Authorization header is not the account of the request's URL.";
+        let detail =
+            "The account of the Authorization header is not the account of the request's URL.";
         return Err(failed(DenyReason::OtherAccount, detail));
     }
     let key = check_signature(&credentials, parts, account, keys)?;
@@ -197,7 +215,8 @@ fn check_signature(
         method: parts.method.as_str(),
         content_md5: text_of(&parts.headers, &name::CONTENT_MD5).unwrap_or_default(),
         content_type: text_of(&parts.headers, &CONTENT_TYPE).unwrap_or_default(),
-        date: date_text(&parts.headers).ok_or_else(|| failed(DenyReason::Clock, "The request has no date."))?,
+        date: date_text(&parts.headers)
+            .ok_or_else(|| failed(DenyReason::Clock, "The request has no date."))?,
         account: account.as_str(),
         path: parts.uri.path(),
         comp: query.get(Parameter::Comp),
@@ -208,7 +227,8 @@ fn check_signature(
         return Ok(key);
     }
     if let Some(path) = path_before_rewriting(parts.uri.path(), account)
-        && let Some(key) = verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
+        && let Some(key) =
+            verifies(&string_to_sign(credentials.scheme, &SignedParts { path, ..signed }))
     {
         return Ok(key);
     }
@@ -221,11 +241,13 @@ fn check_signature(
     Err(failed(DenyReason::Signature, detail))
 }
 
-/// The Python library signs a request for the secondary first and then puts `/acct-secondary` before its path.
+/// The Python library signs a request for the secondary first and then puts `/acct-secondary`
+/// before its path.
 fn path_before_rewriting<'a>(path: &'a str, account: &AccountName) -> Option<&'a str> {
     let account = account.as_str();
     let rest = path.strip_prefix('/')?.strip_prefix(account)?.strip_prefix("-secondary")?;
-    let repeats_account = rest.strip_prefix('/')?.strip_prefix(account).is_some_and(|tail| matches!(tail, "" | "/"));
+    let repeats_account =
+        rest.strip_prefix('/')?.strip_prefix(account).is_some_and(|tail| matches!(tail, "" | "/"));
     repeats_account.then_some(rest)
 }
 

@@ -1,5 +1,5 @@
-//! What a request shows as its credential, whether or not it holds: for logs, which must tell credentials apart without
-//! holding one.
+//! What a request shows as its credential, whether or not it holds: for logs, which must tell
+//! credentials apart without holding one.
 
 use std::fmt::Write as _;
 
@@ -27,8 +27,8 @@ pub enum Presented {
 /// What is not secret about a shared access signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresentedSas {
-    /// SHA-256 of the text of `sig`, in hexadecimal: whoever has the signature can find its requests, and whoever reads
-    /// the log cannot use it.
+    /// SHA-256 of the text of `sig`, in hexadecimal: whoever has the signature can find its
+    /// requests, and whoever reads the log cannot use it.
     pub sha256: String,
     /// `si`, the access policy that it names.
     pub policy: Option<String>,
@@ -42,7 +42,8 @@ impl Presented {
     pub fn of(parts: &Parts) -> Self {
         match parts.headers.get(AUTHORIZATION) {
             Some(authorization) => authorization.to_str().map_or(Self::Unreadable, Self::of_header),
-            None => PresentedSas::of(parts.uri.query()).map_or(Self::Nothing, |sas| Self::Signature(sas.kind)),
+            None => PresentedSas::of(parts.uri.query())
+                .map_or(Self::Nothing, |sas| Self::Signature(sas.kind)),
         }
     }
 
@@ -51,7 +52,9 @@ impl Presented {
             return Self::Token;
         }
         let credentials = Credentials::parse(authorization);
-        credentials.map_or(Self::Unreadable, |credentials| Self::Signature(SignatureKind::Request(credentials.scheme)))
+        credentials.map_or(Self::Unreadable, |credentials| {
+            Self::Signature(SignatureKind::Request(credentials.scheme))
+        })
     }
 }
 
@@ -91,12 +94,23 @@ mod tests {
     fn every_kind() {
         assert_eq!(presented(None, "/a/t?$top=1"), Presented::Nothing);
         assert_eq!(presented(Some("Bearer abc"), "/a/t?sig=x"), Presented::Token);
-        for (scheme, text) in [(Scheme::SharedKey, "SharedKey a:c2ln"), (Scheme::SharedKeyLite, "SharedKeyLite a:c2ln")]
-        {
-            assert_eq!(presented(Some(text), "/a/t"), Presented::Signature(SignatureKind::Request(scheme)));
+        for (scheme, text) in [
+            (Scheme::SharedKey, "SharedKey a:c2ln"),
+            (Scheme::SharedKeyLite, "SharedKeyLite a:c2ln"),
+        ] {
+            assert_eq!(
+                presented(Some(text), "/a/t"),
+                Presented::Signature(SignatureKind::Request(scheme))
+            );
         }
-        assert_eq!(presented(None, "/a/t?sig=x&tn=t"), Presented::Signature(SignatureKind::TableSas));
-        assert_eq!(presented(None, "/a/t?sig=x&srt=o"), Presented::Signature(SignatureKind::AccountSas));
+        assert_eq!(
+            presented(None, "/a/t?sig=x&tn=t"),
+            Presented::Signature(SignatureKind::TableSas)
+        );
+        assert_eq!(
+            presented(None, "/a/t?sig=x&srt=o"),
+            Presented::Signature(SignatureKind::AccountSas)
+        );
         for odd in ["Basic abc", "SharedKey", "SharedKey a"] {
             assert_eq!(presented(Some(odd), "/a/t"), Presented::Unreadable, "{odd}");
         }
@@ -106,11 +120,18 @@ mod tests {
     fn a_signature_is_known_by_its_hash_alone() {
         // printf %s 'c2ln/+==' | sha256sum
         let sha256 = "d21ca9ab9b01810b76586167a3a82e9c3e86265e6386a6e847f35c384062d016".to_owned();
-        let expected = PresentedSas { sha256, policy: Some("readers".to_owned()), kind: SignatureKind::TableSas };
+        let expected = PresentedSas {
+            sha256,
+            policy: Some("readers".to_owned()),
+            kind: SignatureKind::TableSas,
+        };
         let shown = PresentedSas::of(Some("sv=2020-12-06&sig=c2ln%2F%2B%3D%3D&si=readers"));
         assert_eq!(shown, Some(expected.clone()));
         let shown = PresentedSas::of(Some("SIG=c2ln/%2b==&ss=t&srt=o"));
-        assert_eq!(shown, Some(PresentedSas { policy: None, kind: SignatureKind::AccountSas, ..expected }));
+        assert_eq!(
+            shown,
+            Some(PresentedSas { policy: None, kind: SignatureKind::AccountSas, ..expected })
+        );
         assert!(PresentedSas::of(Some("sig=%zz&sig=1")).is_some());
         assert_eq!(PresentedSas::of(Some("si=readers")), None);
     }

@@ -85,7 +85,9 @@ pub fn sign_request<B>(
     now: SystemTime,
 ) {
     let date = http_date(now);
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name: &str| {
+        request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
     let query = Query::parse(request.uri().query());
     let parts = SignedParts {
         method: request.method().as_str(),
@@ -195,14 +197,19 @@ impl AccountKeys {
     /// # Errors
     /// If one of them is not a key.
     pub fn parse(first: &str, second: Option<&str>) -> Result<Self, KeyTextError> {
-        Ok(Self { first: AccountKey::parse(first)?, second: second.map(AccountKey::parse).transpose()? })
+        Ok(Self {
+            first: AccountKey::parse(first)?,
+            second: second.map(AccountKey::parse).transpose()?,
+        })
     }
 
-    /// Which of the keys made `signature` of the text. Both are always tried, so that the time tells nothing.
+    /// Which of the keys made `signature` of the text. Both are always tried, so that the time
+    /// tells nothing.
     #[must_use]
     pub fn verify(&self, string_to_sign: &str, signature: &[u8]) -> Option<KeyNumber> {
         let first = self.first.verifies(string_to_sign, signature);
-        let second = self.second.as_ref().is_some_and(|key| key.verifies(string_to_sign, signature));
+        let second =
+            self.second.as_ref().is_some_and(|key| key.verifies(string_to_sign, signature));
         if first { Some(KeyNumber::First) } else { second.then_some(KeyNumber::Second) }
     }
 }
@@ -211,17 +218,31 @@ impl AccountKeys {
 mod tests {
     use super::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
 
-    const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    const KEY: &str =
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     const DATE: &str = "Mon, 16 Nov 2026 00:05:27 GMT";
 
-    fn signature(scheme: Scheme, method: &str, content_type: &str, date: &str, target: &str) -> String {
+    fn signature(
+        scheme: Scheme,
+        method: &str,
+        content_type: &str,
+        date: &str,
+        target: &str,
+    ) -> String {
         let (path, comp) = match target.split_once("?comp=") {
             Some((path, comp)) => (path, Some(comp)),
             None => (target, None),
         };
         let path = &format!("/devstoreaccount1{path}");
-        let parts =
-            SignedParts { method, content_md5: "", content_type, date, account: "devstoreaccount1", path, comp };
+        let parts = SignedParts {
+            method,
+            content_md5: "",
+            content_type,
+            date,
+            account: "devstoreaccount1",
+            path,
+            comp,
+        };
         AccountKey::parse(KEY).unwrap().sign(&string_to_sign(scheme, &parts))
     }
 
@@ -230,8 +251,18 @@ mod tests {
     fn vectors() {
         let batch = "multipart/mixed; boundary=batch_1e39cf1e-c55d-4e5c-8f3b-364d0896ef43";
         for (method, content_type, target, expected) in [
-            ("POST", "application/json;odata=nometadata", "/Tables", "I39+IkQVCh3qA1wSS2Ji0dErzzX7scG1ERpYa4iFCpg="),
-            ("GET", "", "/PyTab1(PartitionKey='p',RowKey='r1')", "jMVm2k+XY3w0XNaKHuTO/uV2jps9dNtdC6MIoFObAV0="),
+            (
+                "POST",
+                "application/json;odata=nometadata",
+                "/Tables",
+                "I39+IkQVCh3qA1wSS2Ji0dErzzX7scG1ERpYa4iFCpg=",
+            ),
+            (
+                "GET",
+                "",
+                "/PyTab1(PartitionKey='p',RowKey='r1')",
+                "jMVm2k+XY3w0XNaKHuTO/uV2jps9dNtdC6MIoFObAV0=",
+            ),
             (
                 "PATCH",
                 "application/json",
@@ -240,18 +271,40 @@ mod tests {
             ),
             ("GET", "", "/PyTab1()", "BA3TXGsFxNnIn7BKWTOxeVCzNGaGjzWpgjkH728yTdg="),
             ("GET", "", "/?comp=properties", "8BKb0whwf2bYP1Pu8txRYQ2UUMbSkfqd/+D5dW8Vh5c="),
-            ("PUT", "application/xml", "/PyTab1?comp=acl", "0g0/cbGZHoZXswownWaDi4geoW2RVQLo79E7/+ZeYkA="),
+            (
+                "PUT",
+                "application/xml",
+                "/PyTab1?comp=acl",
+                "0g0/cbGZHoZXswownWaDi4geoW2RVQLo79E7/+ZeYkA=",
+            ),
             ("POST", batch, "/$batch", "ttfEQB6IPTbVU98EuSnEHdEeL0ePtB/eHIwIFc1Rn1Q="),
-            ("DELETE", "", "/PyTab1(PartitionKey='p',RowKey='b2')", "PpudQFc3eHTrh84/1s8z1wHC+5uQy9IS2H50ofdVO6s="),
+            (
+                "DELETE",
+                "",
+                "/PyTab1(PartitionKey='p',RowKey='b2')",
+                "PpudQFc3eHTrh84/1s8z1wHC+5uQy9IS2H50ofdVO6s=",
+            ),
         ] {
-            assert_eq!(signature(Scheme::SharedKey, method, content_type, DATE, target), expected, "{method} {target}");
+            assert_eq!(
+                signature(Scheme::SharedKey, method, content_type, DATE, target),
+                expected,
+                "{method} {target}"
+            );
         }
         let later = "Mon, 16 Nov 2026 00:06:39 GMT";
         for (date, target, expected) in [
             (DATE, "/Tables", "YLvE0K4KEA72e1gt0Q2TNSOddoOodNuV5DaUIK+pTyI="),
-            (later, "/JsTab1(PartitionKey='p',RowKey='r''2%20%C3%A9')", "s5WbwXtAuCSnWRwis1OSu2iAdq54wLkRmqIRtX3tfrU="),
+            (
+                later,
+                "/JsTab1(PartitionKey='p',RowKey='r''2%20%C3%A9')",
+                "s5WbwXtAuCSnWRwis1OSu2iAdq54wLkRmqIRtX3tfrU=",
+            ),
         ] {
-            assert_eq!(signature(Scheme::SharedKeyLite, "GET", "ignored", date, target), expected, "{target}");
+            assert_eq!(
+                signature(Scheme::SharedKeyLite, "GET", "ignored", date, target),
+                expected,
+                "{target}"
+            );
         }
     }
 
@@ -272,7 +325,10 @@ mod tests {
     #[test]
     fn keys_show_nothing_of_themselves() {
         let keys = AccountKeys::parse(KEY, Some(KEY)).unwrap();
-        assert_eq!(format!("{keys:?}"), "AccountKeys { first: AccountKey, second: Some(AccountKey) }");
+        assert_eq!(
+            format!("{keys:?}"),
+            "AccountKeys { first: AccountKey, second: Some(AccountKey) }"
+        );
         for bad in ["", "not base64", "====", "abc"] {
             assert!(AccountKey::parse(bad).is_err(), "{bad}");
         }

@@ -13,7 +13,8 @@ use crate::address::{Address, AddressRules, locate};
 use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
 
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const SECOND_KEY: &str = "c2Vjb25kIGtleQ==";
 const DATE: &str = "Mon, 16 Nov 2026 00:05:27 GMT";
 /// `DATE`, in seconds since 1970.
@@ -24,7 +25,8 @@ fn at(seconds_later: i64) -> SystemTime {
 }
 
 fn parts(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {
-    let mut request = Request::builder().method(method).uri(target).header("host", "127.0.0.1:10002");
+    let mut request =
+        Request::builder().method(method).uri(target).header("host", "127.0.0.1:10002");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -50,7 +52,9 @@ fn check_with(parts: &Parts, now: SystemTime, precedence: Precedence) -> Result<
 fn failure(parts: &Parts, now: SystemTime) -> String {
     match check(parts, now) {
         Ok(()) => "granted".to_owned(),
-        Err(Rejection::AuthenticationFailed { detail, .. }) => detail.unwrap_or_else(|| "no detail".to_owned()),
+        Err(Rejection::AuthenticationFailed { detail, .. }) => {
+            detail.unwrap_or_else(|| "no detail".to_owned())
+        }
         Err(other) => status_code_text(&other).code.to_owned(),
     }
 }
@@ -73,7 +77,10 @@ fn each_failure_has_its_reason() {
         ("Basic d3Jvbmc=", DenyReason::Malformed),
         ("Bearer a.b.c", DenyReason::Protocol),
     ] {
-        assert_eq!(reason(&parts("GET", path, &[("authorization", authorization)]), at(0)), expected);
+        assert_eq!(
+            reason(&parts("GET", path, &[("authorization", authorization)]), at(0)),
+            expected
+        );
     }
 }
 
@@ -85,7 +92,8 @@ fn recorded(extra: &[(&str, &str)]) -> Parts {
     parts("GET", "/devstoreaccount1/PyTab1()?$select=a&$filter=b", &headers)
 }
 
-/// The Python library's request for stats as it came: signed for `/devstoreaccount1/`, then moved to the secondary.
+/// The Python library's request for stats as it came: signed for `/devstoreaccount1/`, then moved
+/// to the secondary.
 #[test]
 fn a_path_rewritten_after_signing_is_known() {
     let date = "Mon, 16 Nov 2026 06:50:51 GMT";
@@ -119,7 +127,11 @@ fn a_recorded_request_counts_for_fifteen_minutes() {
         [(0, true), (900, true), (-900, true), (901, false), (-901, false), (-99_999, false)]
     {
         let wrong = if seconds_later > 0 { "too old" } else { "too far in the future" };
-        let expected = if granted { "granted".to_owned() } else { format!("Request date header {wrong}: '{DATE}'") };
+        let expected = if granted {
+            "granted".to_owned()
+        } else {
+            format!("Request date header {wrong}: '{DATE}'")
+        };
         assert_eq!(failure(&recorded(&[]), at(seconds_later)), expected, "{seconds_later}");
     }
     let other_date = ("date", "Mon, 16 Nov 2026 12:00:00 GMT");
@@ -134,7 +146,10 @@ fn schemes_keys_and_dates() {
         for key in [KEY, SECOND_KEY] {
             assert_eq!(check(&signed(scheme, key, "GET", path, ("date", DATE)), at(0)), Ok(()));
             let secondary = "/devstoreaccount1-secondary/Tables";
-            assert_eq!(check(&signed(scheme, key, "GET", secondary, ("x-ms-date", DATE)), at(0)), Ok(()));
+            assert_eq!(
+                check(&signed(scheme, key, "GET", secondary, ("x-ms-date", DATE)), at(0)),
+                Ok(())
+            );
         }
         let strange = signed(scheme, "b3RoZXI=", "GET", path, ("date", DATE));
         assert!(failure(&strange, at(0)).starts_with("The MAC signature found"));
@@ -152,7 +167,11 @@ fn schemes_keys_and_dates() {
 #[test]
 fn a_wrong_signature_is_explained() {
     let authorization = "SharedKey devstoreaccount1:d3Jvbmc=";
-    let request = parts("GET", "/devstoreaccount1/T?comp=acl", &[("date", DATE), ("authorization", authorization)]);
+    let request = parts(
+        "GET",
+        "/devstoreaccount1/T?comp=acl",
+        &[("date", DATE), ("authorization", authorization)],
+    );
     assert_eq!(
         failure(&request, at(0)),
         format!(
@@ -176,7 +195,10 @@ fn other_credentials() {
         (vec![("authorization", "")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKey")], "InvalidAuthenticationInfo"),
         (vec![("authorization", "SharedKey devstoreaccount1")], "InvalidAuthenticationInfo"),
-        (vec![("authorization", "SharedKeyLitedevstoreaccount1:AAAA")], "InvalidAuthenticationInfo"),
+        (
+            vec![("authorization", "SharedKeyLitedevstoreaccount1:AAAA")],
+            "InvalidAuthenticationInfo",
+        ),
         (
             vec![("authorization", "SharedKey a:b"), ("date", DATE)],
             "The account of the Authorization header is not the account of the request's URL.",
@@ -188,7 +210,8 @@ fn other_credentials() {
     let not_base64 = [("authorization", "SharedKey devstoreaccount1:not base64!"), ("date", DATE)];
     assert!(failure(&parts("GET", path, &not_base64), at(0)).contains("'not ...' is not the same"));
     // A header counts more than a signature in the URL, whichever of them is good.
-    let both = parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[("authorization", "rubbish")]);
+    let both =
+        parts("GET", "/devstoreaccount1/T?sv=2019-02-02&sig=x", &[("authorization", "rubbish")]);
     assert_eq!(failure(&both, at(0)), "InvalidAuthenticationInfo");
     let mut good = recorded(&[]);
     good.uri = "/devstoreaccount1/PyTab1()?sv=2019-02-02&sig=x".parse().unwrap();
@@ -203,7 +226,11 @@ fn an_emulator_takes_whichever_holds() {
     let bad = signature.signed(&account, &AccountKey::parse("YQ==").unwrap());
     let undated = ("authorization", "SharedKey devstoreaccount1:AAAA");
     let granted = |query: &str, headers: &[(&str, &str)], precedence| {
-        check_with(&parts("GET", &format!("/devstoreaccount1/Tab()?{query}"), headers), at(0), precedence)
+        check_with(
+            &parts("GET", &format!("/devstoreaccount1/Tab()?{query}"), headers),
+            at(0),
+            precedence,
+        )
     };
     for precedence in [Precedence::Header, Precedence::WhicheverHolds] {
         assert_eq!(granted(&good, &[], precedence), Ok(()));

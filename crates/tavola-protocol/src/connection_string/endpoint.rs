@@ -7,7 +7,8 @@ use tavola_core::AccountName;
 
 use crate::address::SECONDARY;
 
-/// Scheme, host and, in path style, the account; never a slash at the end: `http://127.0.0.1:10002/devstoreaccount1`.
+/// Scheme, host and, in path style, the account; never a slash at the end:
+/// `http://127.0.0.1:10002/devstoreaccount1`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     text: String,
@@ -59,7 +60,8 @@ impl Endpoint {
         let start = scheme.len() + "://".len();
         let host = (start, start + authority.host().len());
         let path = start + authority.as_str().len();
-        let port_fits = authority.as_str().len() == authority.host().len() || authority.port_u16().is_some();
+        let port_fits =
+            authority.as_str().len() == authority.host().len() || authority.port_u16().is_some();
         if authority.host().is_empty() || !port_fits {
             return Err(EndpointError::NotAUrl);
         }
@@ -102,8 +104,8 @@ impl Endpoint {
         &self.text[self.path..]
     }
 
-    /// The account that it is of, as far as an address tells: the path's first segment, or without one the host's first
-    /// label.
+    /// The account that it is of, as far as an address tells: the path's first segment, or without
+    /// one the host's first label.
     #[must_use]
     pub fn account(&self) -> Option<AccountName> {
         let name = match self.path().trim_start_matches('/').split('/').next() {

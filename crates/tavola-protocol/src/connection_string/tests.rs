@@ -1,10 +1,14 @@
 use proptest::prelude::*;
 use tavola_core::AccountName;
 
-use super::{ConnectionString, ConnectionStringError as Error, DEVELOPMENT_KEY, Endpoint, EndpointError, Secret};
+use super::{
+    ConnectionString, ConnectionStringError as Error, DEVELOPMENT_KEY, Endpoint, EndpointError,
+    Secret,
+};
 
 const KEY: &str = "c2VjcmV0IGtleSBvZiBhIHNob3A=";
-const SAS: &str = "sv=2019-02-02&tn=employees&sp=r&se=2034-01-01T00%3A00%3A00Z&sig=c2lnbmF0dXJl%2Bx%3D";
+const SAS: &str =
+    "sv=2019-02-02&tn=employees&sp=r&se=2034-01-01T00%3A00%3A00Z&sig=c2lnbmF0dXJl%2Bx%3D";
 
 fn parse(text: &str) -> ConnectionString {
     ConnectionString::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -22,20 +26,42 @@ fn where_an_account_is() {
     let key = format!("AccountKey={KEY}");
     for (text, expected) in [
         (format!("AccountName=shop;{key}"), "shop https://shop.table.core.windows.net"),
-        (format!("DefaultEndpointsProtocol=http;AccountName=shop;{key}"), "shop http://shop.table.core.windows.net"),
-        (format!("AccountName=shop;{key};EndpointSuffix=core.test"), "shop https://shop.table.core.test"),
-        (format!("accountname=shop;ACCOUNTKEY={KEY};tableendpoint=HTTP://h:1/shop/;"), "shop http://h:1/shop"),
+        (
+            format!("DefaultEndpointsProtocol=http;AccountName=shop;{key}"),
+            "shop http://shop.table.core.windows.net",
+        ),
+        (
+            format!("AccountName=shop;{key};EndpointSuffix=core.test"),
+            "shop https://shop.table.core.test",
+        ),
+        (
+            format!("accountname=shop;ACCOUNTKEY={KEY};tableendpoint=HTTP://h:1/shop/;"),
+            "shop http://h:1/shop",
+        ),
         (format!(" AccountName = shop ; {key} ;\n"), "shop https://shop.table.core.windows.net"),
-        (format!("TableEndpoint=https://shop.table.test/;SharedAccessSignature={SAS}"), "shop https://shop.table.test"),
+        (
+            format!("TableEndpoint=https://shop.table.test/;SharedAccessSignature={SAS}"),
+            "shop https://shop.table.test",
+        ),
         (
             format!("TableEndpoint=http://127.0.0.1:10002/shop;SharedAccessSignature=?{SAS}"),
             "shop http://127.0.0.1:10002/shop",
         ),
-        (format!("AccountName=a;TableEndpoint=http://h/b;SharedAccessSignature={SAS}"), "a http://h/b"),
-        (format!("TableEndpoint=http://localhost;SharedAccessSignature={SAS}"), "- http://localhost"),
-        ("UseDevelopmentStorage=true".to_owned(), "devstoreaccount1 http://127.0.0.1:10002/devstoreaccount1"),
         (
-            "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://emulator:8080/x".to_owned(),
+            format!("AccountName=a;TableEndpoint=http://h/b;SharedAccessSignature={SAS}"),
+            "a http://h/b",
+        ),
+        (
+            format!("TableEndpoint=http://localhost;SharedAccessSignature={SAS}"),
+            "- http://localhost",
+        ),
+        (
+            "UseDevelopmentStorage=true".to_owned(),
+            "devstoreaccount1 http://127.0.0.1:10002/devstoreaccount1",
+        ),
+        (
+            "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://emulator:8080/x"
+                .to_owned(),
             "devstoreaccount1 http://emulator:10002/devstoreaccount1",
         ),
     ] {
@@ -48,7 +74,9 @@ fn what_opens_it() {
     let secret = |text: &str| parse(text).secret().clone();
     let Secret::Key(key) = secret("UseDevelopmentStorage=true") else { panic!("a key") };
     assert_eq!(*key, DEVELOPMENT_KEY);
-    let Secret::Key(key) = secret(&format!("AccountName=shop;AccountKey={KEY}")) else { panic!("a key") };
+    let Secret::Key(key) = secret(&format!("AccountName=shop;AccountKey={KEY}")) else {
+        panic!("a key")
+    };
     assert_eq!(*key, KEY);
     for mark in ["", "?"] {
         let text = format!("TableEndpoint=http://h/shop;SharedAccessSignature={mark}{SAS}");
@@ -107,8 +135,10 @@ fn fields_of_others_are_kept() {
 
 #[test]
 fn nothing_secret_is_shown() {
-    for text in [format!("AccountName=shop;AccountKey={KEY}"), format!("AccountName=shop;SharedAccessSignature={SAS}")]
-    {
+    for text in [
+        format!("AccountName=shop;AccountKey={KEY}"),
+        format!("AccountName=shop;SharedAccessSignature={SAS}"),
+    ] {
         let shown = format!("{:?}", parse(&text));
         assert!(shown.contains("shop") && !shown.contains("c2"), "{shown}");
     }
@@ -123,9 +153,14 @@ fn endpoints() {
         ("http://[::1]", "[::1]", 80, ""),
     ] {
         let endpoint = Endpoint::parse(text).unwrap();
-        assert_eq!((endpoint.host(), endpoint.port(), endpoint.path()), (host, port, path), "{text}");
+        assert_eq!(
+            (endpoint.host(), endpoint.port(), endpoint.path()),
+            (host, port, path),
+            "{text}"
+        );
     }
-    let account = |text: &str| Endpoint::parse(text).unwrap().account().map(|name| name.as_str().to_owned());
+    let account =
+        |text: &str| Endpoint::parse(text).unwrap().account().map(|name| name.as_str().to_owned());
     assert_eq!(account("http://127.0.0.1/shop-secondary").as_deref(), Some("shop"));
     assert_eq!(account("https://shop-secondary.table.test").as_deref(), Some("shop"));
     assert_eq!(account("http://localhost:1"), None);

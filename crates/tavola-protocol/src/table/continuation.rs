@@ -1,7 +1,9 @@
-//! Continuation tokens: `1!{length}!{text}`, where the text is the base64 of a key or name in UTF-8.
+//! Continuation tokens: `1!{length}!{text}`, where the text is the base64 of a key or name in
+//! UTF-8.
 //!
-//! Keys may hold any character, headers and query strings may not: `=`, `+` and `/` become `-`, `*` and `_`, which need
-//! no escaping in either place. A token is complete in itself; nothing is remembered for it.
+//! Keys may hold any character, headers and query strings may not: `=`, `+` and `/` become `-`, `*`
+//! and `_`, which need no escaping in either place. A token is complete in itself; nothing is
+//! remembered for it.
 
 use base64::Engine as _;
 use base64::alphabet::{Alphabet, Symbol};
@@ -64,9 +66,10 @@ mod tests {
 
     #[test]
     fn whatever_else() {
-        for bad in
-            ["", "1", "1!", "1!!", "2!4!MQ--", "1!3!MQ--", "1!4!MQ==", "1!2!MQ", "1!4!M Q-", "1!4!gA--", "1!x!", "é!0!"]
-        {
+        for bad in [
+            "", "1", "1!", "1!!", "2!4!MQ--", "1!3!MQ--", "1!4!MQ==", "1!2!MQ", "1!4!M Q-",
+            "1!4!gA--", "1!x!", "é!0!",
+        ] {
             assert_eq!(decode(bad), None, "{bad}");
         }
     }

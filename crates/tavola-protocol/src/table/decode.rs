@@ -65,7 +65,10 @@ pub struct ServiceError {
 ///
 /// # Errors
 /// If the service refused, or the answer makes no sense.
-pub fn decode_reply(request: &TableRequest, response: &Response<Bytes>) -> Result<Decoded, DecodeError> {
+pub fn decode_reply(
+    request: &TableRequest,
+    response: &Response<Bytes>,
+) -> Result<Decoded, DecodeError> {
     if !response.status().is_success() {
         return Err(DecodeError::Service(service_error(response)));
     }
@@ -78,22 +81,32 @@ pub fn decode_reply(request: &TableRequest, response: &Response<Bytes>) -> Resul
         | TableRequest::Write(..)
         | TableRequest::SetServiceProperties(_)
         | TableRequest::Misaddressed(..) => Decoded::Done(etag(headers)),
-        TableRequest::QueryTables(_) => Decoded::Tables(json(decode_table_set(body))?, next_page(headers)),
+        TableRequest::QueryTables(_) => {
+            Decoded::Tables(json(decode_table_set(body))?, next_page(headers))
+        }
         TableRequest::GetTable(_) => Decoded::Table(json(read_table_name(body))?),
-        TableRequest::GetPolicies(_) => Decoded::Policies(read_policies(body).map_err(|_| DecodeError::Malformed)?),
+        TableRequest::GetPolicies(_) => {
+            Decoded::Policies(read_policies(body).map_err(|_| DecodeError::Malformed)?)
+        }
         TableRequest::GetEntity(..) => {
             let entity = json(decode_entity(body))?;
             // Without metadata the version stands in the headers only.
             let etag = etag(headers).or(entity.etag);
             Decoded::Entity(DecodedEntity { etag, ..entity })
         }
-        TableRequest::QueryEntities(..) => Decoded::Entities(json(decode_entity_set(body))?, next_page(headers)),
-        TableRequest::Transaction(_, group) => transaction(group.operations().len(), headers, body)?,
+        TableRequest::QueryEntities(..) => {
+            Decoded::Entities(json(decode_entity_set(body))?, next_page(headers))
+        }
+        TableRequest::Transaction(_, group) => {
+            transaction(group.operations().len(), headers, body)?
+        }
         TableRequest::GetServiceProperties => {
             let groups = read_service_properties(body).map_err(|_| DecodeError::Malformed)?;
             Decoded::ServiceProperties(ServiceProperties::default().changed(groups))
         }
-        TableRequest::GetServiceStats | TableRequest::GetMetadata => Decoded::Document(body.clone()),
+        TableRequest::GetServiceStats | TableRequest::GetMetadata => {
+            Decoded::Document(body.clone())
+        }
     })
 }
 
@@ -119,8 +132,13 @@ fn next_page(headers: &HeaderMap) -> Option<NextPage> {
     (page != NextPage::default()).then_some(page)
 }
 
-fn transaction(operations: usize, headers: &HeaderMap, body: &Bytes) -> Result<Decoded, DecodeError> {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn transaction(
+    operations: usize,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Decoded, DecodeError> {
+    let content_type =
+        headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let parts = decode_batch_response(content_type, body).map_err(|_| DecodeError::Malformed)?;
     if let Some(failed) = parts.iter().find(|part| !part.status().is_success()) {
         return Err(DecodeError::Service(failed_operation(service_error(failed))));

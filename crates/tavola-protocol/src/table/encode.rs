@@ -1,5 +1,5 @@
-//! From what is asked to HTTP: the client's half of [`super::request`]. What is encoded here parses there to the same
-//! request.
+//! From what is asked to HTTP: the client's half of [`super::request`]. What is encoded here parses
+//! there to the same request.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
@@ -9,8 +9,8 @@ use tavola_core::filter::Filter;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::request::{Misaddressed, Select};
 use tavola_core::{
-    EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey, Precondition, RowKey, ServiceProperties,
-    TableName, TableRequest,
+    EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey, Precondition, RowKey,
+    ServiceProperties, TableName, TableRequest,
 };
 
 use super::batch::encode_batch;
@@ -34,7 +34,8 @@ pub struct Style<'a> {
     pub base: &'a str,
     /// How answers are to be written.
     pub wish: &'a Wish,
-    /// The page to ask for, as the service named it. Instead of the request's own place, because such names are opaque.
+    /// The page to ask for, as the service named it. Instead of the request's own place, because
+    /// such names are opaque.
     pub page: Option<&'a NextPage>,
     /// GUIDs for the boundaries of a batch.
     pub boundary_ids: [&'a str; 2],
@@ -67,7 +68,10 @@ pub enum EncodeError {
 ///
 /// # Errors
 /// If its URL or its entity tag cannot be written.
-pub fn encode_request(request: &TableRequest, style: &Style<'_>) -> Result<Request<Bytes>, EncodeError> {
+pub fn encode_request(
+    request: &TableRequest,
+    style: &Style<'_>,
+) -> Result<Request<Bytes>, EncodeError> {
     let draft = match request {
         TableRequest::CreateTable(name) => {
             Draft::new(Method::POST, "Tables").json(encode_table_body(name)).prefer(style.wish)
@@ -75,22 +79,32 @@ pub fn encode_request(request: &TableRequest, style: &Style<'_>) -> Result<Reque
         TableRequest::QueryTables(query) => {
             let from = query.from.as_ref().map(|name| continuation::encode(name.as_str()));
             let page = NextPage { table_name: from, ..NextPage::default() };
-            Draft::new(Method::GET, "Tables").page_of(query.filter.as_ref(), query.top, style.page.unwrap_or(&page))
+            Draft::new(Method::GET, "Tables").page_of(
+                query.filter.as_ref(),
+                query.top,
+                style.page.unwrap_or(&page),
+            )
         }
         TableRequest::GetTable(name) => Draft::new(Method::GET, table_path(name)),
         TableRequest::DeleteTable(name) => Draft::new(Method::DELETE, table_path(name)),
-        TableRequest::GetPolicies(table) => Draft::new(Method::GET, table.as_str()).xml_operation("acl", Vec::new()),
+        TableRequest::GetPolicies(table) => {
+            Draft::new(Method::GET, table.as_str()).xml_operation("acl", Vec::new())
+        }
         TableRequest::SetPolicies(table, policies) => {
             Draft::new(Method::PUT, table.as_str()).xml_operation("acl", write_policies(policies))
         }
         TableRequest::GetEntity(table, key) => {
-            let path = entity_url_path(table.as_str(), key.partition_key.as_str(), key.row_key.as_str());
+            let path =
+                entity_url_path(table.as_str(), key.partition_key.as_str(), key.row_key.as_str());
             Draft::new(Method::GET, path).select(&style.wish.select)
         }
         TableRequest::QueryEntities(table, query) => {
             let own = query.from.as_ref().map_or_else(NextPage::default, |from| NextPage {
                 partition_key: Some(continuation::encode(from.partition_key.as_str())),
-                row_key: from.row_key.as_ref().map(|row_key| continuation::encode(row_key.as_str())),
+                row_key: from
+                    .row_key
+                    .as_ref()
+                    .map(|row_key| continuation::encode(row_key.as_str())),
                 table_name: None,
             });
             Draft::new(Method::GET, format!("{table}()")).select(&style.wish.select).page_of(
@@ -99,10 +113,14 @@ pub fn encode_request(request: &TableRequest, style: &Style<'_>) -> Result<Reque
                 style.page.unwrap_or(&own),
             )
         }
-        TableRequest::Write(table, partition_key, operation) => write(table, partition_key, operation, style)?,
+        TableRequest::Write(table, partition_key, operation) => {
+            write(table, partition_key, operation, style)?
+        }
         TableRequest::Transaction(table, group) => transaction(table, group, style)?,
         TableRequest::GetServiceProperties => service(Method::GET, "properties", Vec::new()),
-        TableRequest::SetServiceProperties(change) => service(Method::PUT, "properties", properties_body(change)),
+        TableRequest::SetServiceProperties(change) => {
+            service(Method::PUT, "properties", properties_body(change))
+        }
         TableRequest::GetServiceStats => service(Method::GET, "stats", Vec::new()),
         TableRequest::GetMetadata => Draft::new(Method::GET, "$metadata"),
         TableRequest::Misaddressed(table, Misaddressed::CreateTable) => {
@@ -129,12 +147,21 @@ fn write(
     operation: &EntityOperation,
     style: &Style<'_>,
 ) -> Result<Draft, EncodeError> {
-    let path = |row_key: &RowKey| entity_url_path(table.as_str(), partition_key.as_str(), row_key.as_str());
+    let path = |row_key: &RowKey| {
+        entity_url_path(table.as_str(), partition_key.as_str(), row_key.as_str())
+    };
     let (method, path, new, wanted) = match operation {
-        EntityOperation::Insert(new) => (Method::POST, table.to_string(), Some(new), &Precondition::None),
-        EntityOperation::Replace(new, wanted) => (Method::PUT, path(new.row_key()), Some(new), wanted),
-        EntityOperation::Merge(new, wanted) => (Method::PATCH, path(new.row_key()), Some(new), wanted),
-        // A delete without a condition cannot be said; with the entity's existence as one it means the same.
+        EntityOperation::Insert(new) => {
+            (Method::POST, table.to_string(), Some(new), &Precondition::None)
+        }
+        EntityOperation::Replace(new, wanted) => {
+            (Method::PUT, path(new.row_key()), Some(new), wanted)
+        }
+        EntityOperation::Merge(new, wanted) => {
+            (Method::PATCH, path(new.row_key()), Some(new), wanted)
+        }
+        // A delete without a condition cannot be said; with the entity's existence as one it means
+        // the same.
         EntityOperation::Delete(row_key, Precondition::None) => {
             (Method::DELETE, path(row_key), None, &Precondition::Exists)
         }
@@ -149,7 +176,11 @@ fn write(
     Ok(if inserts { draft.prefer(style.wish) } else { draft })
 }
 
-fn transaction(table: &TableName, group: &EntityGroupTransaction, style: &Style<'_>) -> Result<Draft, EncodeError> {
+fn transaction(
+    table: &TableName,
+    group: &EntityGroupTransaction,
+    style: &Style<'_>,
+) -> Result<Draft, EncodeError> {
     let inner = |operation| write(table, group.partition_key(), operation, style)?.finish(style);
     let requests = group.operations().iter().map(inner).collect::<Result<Vec<_>, _>>()?;
     let (content_type, body) = encode_batch(&requests, style.boundary_ids);
@@ -159,8 +190,9 @@ fn transaction(table: &TableName, group: &EntityGroupTransaction, style: &Style<
     Ok(draft)
 }
 
-/// The whole document without the groups that the change leaves alone. Their text is that of the defaults, and what
-/// stands in the others is escaped, so a group's tag is found only where the group is.
+/// The whole document without the groups that the change leaves alone. Their text is that of the
+/// defaults, and what stands in the others is escaped, so a group's tag is found only where the
+/// group is.
 fn properties_body(change: &ServicePropertiesChange) -> Vec<u8> {
     let whole = write_service_properties(&ServiceProperties::default().changed(change.clone()));
     let mut document = String::from_utf8_lossy(&whole).into_owned();
@@ -194,7 +226,14 @@ struct Draft {
 
 impl Draft {
     fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), query: String::new(), headers: Vec::new(), body: Bytes::new(), is_xml: false }
+        Self {
+            method,
+            path: path.into(),
+            query: String::new(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            is_xml: false,
+        }
     }
 
     fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -228,12 +267,14 @@ impl Draft {
         if body.is_empty() {
             return draft;
         }
-        Self { body: body.into(), ..draft }.header(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
+        Self { body: body.into(), ..draft }
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
     }
 
     fn prefer(self, wish: &Wish) -> Self {
         match wish.prefer {
-            Some(prefer) => self.header(HeaderName::from_static("prefer"), HeaderValue::from_static(prefer.name())),
+            Some(prefer) => self
+                .header(HeaderName::from_static("prefer"), HeaderValue::from_static(prefer.name())),
             None => self,
         }
     }
@@ -274,7 +315,10 @@ impl Draft {
         let accept = if self.is_xml { "application/xml" } else { accept(style.wish.level) };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         if !self.is_xml {
-            headers.insert(HeaderName::from_static("dataserviceversion"), HeaderValue::from_static("3.0"));
+            headers.insert(
+                HeaderName::from_static("dataserviceversion"),
+                HeaderValue::from_static("3.0"),
+            );
         }
         Ok(request)
     }

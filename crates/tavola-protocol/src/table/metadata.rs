@@ -1,7 +1,7 @@
 //! The schema document of `$metadata`: what OData tools read before they ask for anything else.
 //!
-//! A table has no schema, so each has an entity type with only the properties that every entity has. The namespace is
-//! the account, as in the `odata.type` of an entity.
+//! A table has no schema, so each has an entity type with only the properties that every entity
+//! has. The namespace is the account, as in the `odata.type` of an entity.
 
 use std::fmt::Write as _;
 
@@ -31,10 +31,14 @@ pub fn write_metadata(names: &[TableName], account: &str) -> Vec<u8> {
     let account = escape(account);
     let tables = std::iter::once(("Tables", "", TABLE_PROPERTIES));
     // Open: its entities have more properties than the type says.
-    let types = tables.chain(names.iter().map(|name| (name.as_str(), r#" OpenType="true""#, ENTITY_PROPERTIES)));
+    let types = tables
+        .chain(names.iter().map(|name| (name.as_str(), r#" OpenType="true""#, ENTITY_PROPERTIES)));
     let mut schema = String::from(HEAD);
     let mut sets = String::new();
-    let _ = write!(schema, r#"<Schema Namespace="{account}" xmlns="http://schemas.microsoft.com/ado/2009/11/edm">"#);
+    let _ = write!(
+        schema,
+        r#"<Schema Namespace="{account}" xmlns="http://schemas.microsoft.com/ado/2009/11/edm">"#
+    );
     for (name, open, properties) in types {
         let _ = write!(schema, r#"<EntityType Name="{name}"{open}>{properties}</EntityType>"#);
         let _ = write!(sets, r#"<EntitySet Name="{name}" EntityType="{account}.{name}" />"#);
@@ -57,7 +61,10 @@ mod tests {
     fn each_table_is_a_type_and_a_set() {
         let names = ["alpha", "Beta"].map(|name| TableName::parse(name).unwrap());
         let document = String::from_utf8(write_metadata(&names, "acct")).unwrap();
-        assert!(document.starts_with(r#"<?xml version="1.0" encoding="utf-8"?><edmx:Edmx Version="1.0""#));
+        assert!(
+            document
+                .starts_with(r#"<?xml version="1.0" encoding="utf-8"?><edmx:Edmx Version="1.0""#)
+        );
         let beta = concat!(
             r#"<EntityType Name="Beta" OpenType="true"><Key><PropertyRef Name="PartitionKey" /><PropertyRef Name="RowKey" /></Key>"#,
             r#"<Property Name="PartitionKey" Type="Edm.String" Nullable="false" /><Property Name="RowKey" Type="Edm.String" Nullable="false" />"#,

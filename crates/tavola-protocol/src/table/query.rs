@@ -59,8 +59,8 @@ impl Parameter {
     }
 }
 
-/// A query string taken apart. Reading never fails, because the answer to a bad request needs some of it too; what is
-/// wrong is kept for [`Query::check`].
+/// A query string taken apart. Reading never fails, because the answer to a bad request needs some
+/// of it too; what is wrong is kept for [`Query::check`].
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     values: [Option<Cow<'a, str>>; Parameter::ALL.len()],
@@ -83,7 +83,8 @@ impl<'a> Query<'a> {
         let Some(name) = decode_form(name) else {
             return Err(Rejection::UrlUnparsable);
         };
-        let Some(parameter) = Parameter::ALL.into_iter().find(|parameter| parameter.name() == name) else {
+        let Some(parameter) = Parameter::ALL.into_iter().find(|parameter| parameter.name() == name)
+        else {
             // `$orderby` and its like; a parameter without a dollar that we do not know is ignored.
             return if name.starts_with('$') { Err(Rejection::NotImplemented) } else { Ok(()) };
         };
@@ -93,7 +94,10 @@ impl<'a> Query<'a> {
                 *slot = Some(decoded);
                 Ok(())
             }
-            _ => Err(Rejection::InvalidQueryParameter { name: parameter.name(), value: value.to_owned() }),
+            _ => Err(Rejection::InvalidQueryParameter {
+                name: parameter.name(),
+                value: value.to_owned(),
+            }),
         }
     }
 
@@ -149,7 +153,10 @@ impl<'a> Query<'a> {
     pub(crate) fn tables_query(&self) -> Result<TablesQuery, Rejection> {
         let from = self.get(Parameter::NextTableName).map(decode_token).transpose()?;
         // A token is text of the client's: only a legal name may become a key of the catalogue.
-        let from = from.map(|name| TableName::parse(&name)).transpose().map_err(|_| Rejection::InvalidInput)?;
+        let from = from
+            .map(|name| TableName::parse(&name))
+            .transpose()
+            .map_err(|_| Rejection::InvalidInput)?;
         Ok(TablesQuery { filter: self.filter()?, top: self.top()?, from })
     }
 
@@ -174,7 +181,8 @@ impl<'a> Query<'a> {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Rejection::InvalidInput),
             (Some(partition_key), row_key) => {
-                let partition_key = PartitionKey::new(partition_key).map_err(|_| Rejection::InvalidInput)?;
+                let partition_key =
+                    PartitionKey::new(partition_key).map_err(|_| Rejection::InvalidInput)?;
                 Ok(Some(Continuation { partition_key, row_key }))
             }
         }
@@ -215,7 +223,8 @@ mod tests {
 
     #[test]
     fn faults() {
-        let invalid = |name, value: &str| Rejection::InvalidQueryParameter { name, value: value.to_owned() };
+        let invalid =
+            |name, value: &str| Rejection::InvalidQueryParameter { name, value: value.to_owned() };
         for (query, fault) in [
             ("$orderby=a", Rejection::NotImplemented),
             ("$skip=1", Rejection::NotImplemented),
@@ -241,7 +250,8 @@ mod tests {
 
     #[test]
     fn select() {
-        let names = |names: &[&str]| Select::Names(names.iter().map(|&name| name.to_owned()).collect());
+        let names =
+            |names: &[&str]| Select::Names(names.iter().map(|&name| name.to_owned()).collect());
         let select = |text: &str| Query::parse(Some(text)).select();
         assert_eq!(select(""), Ok(Select::All));
         assert_eq!(select("$select="), Ok(Select::All));
@@ -284,7 +294,8 @@ mod tests {
         }
     }
 
-    /// A token whose content was no name became a key of the catalogue, which it cannot be: a panic from a socket.
+    /// A token whose content was no name became a key of the catalogue, which it cannot be: a panic
+    /// from a socket.
     #[test]
     fn continuations_of_tables() {
         let from = |text: &str| {
@@ -292,9 +303,16 @@ mod tests {
             Query::parse(Some(&target)).tables_query().map(|query| query.from)
         };
         assert_eq!(from("abc"), Ok(Some(TableName::parse("ABC").unwrap())));
-        for bad in
-            ["/", "", "ab", "a b c", "mytable2\u{1}01d7ae8288064e13", "Tables", &"a".repeat(64), &"a".repeat(1025)]
-        {
+        for bad in [
+            "/",
+            "",
+            "ab",
+            "a b c",
+            "mytable2\u{1}01d7ae8288064e13",
+            "Tables",
+            &"a".repeat(64),
+            &"a".repeat(1025),
+        ] {
             assert_eq!(from(bad), Err(Rejection::InvalidInput), "{bad}");
         }
     }

@@ -16,7 +16,9 @@ use super::continuation;
 use super::entity_json::{Links, MetadataLevel, entity_url, write_entity, write_entity_set};
 use super::metadata::write_metadata;
 use super::tables_json::{write_table, write_table_set};
-use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish, json_content_type, text_value};
+use crate::headers::{
+    Envelope, Exchange, Prefer, Presentation, Wish, json_content_type, text_value,
+};
 use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
@@ -48,11 +50,14 @@ pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Byt
         (reply, Envelope::BatchedQuery) => {
             batch_response(false, exchange, |parts| answer(reply, presentation).write_part(parts))
         }
-        (reply, Envelope::Plain | Envelope::Changeset(_)) => answer(reply, presentation).into_response(exchange),
+        (reply, Envelope::Plain | Envelope::Changeset(_)) => {
+            answer(reply, presentation).into_response(exchange)
+        }
     }
 }
 
-/// Writes the answer to a request that was not carried out. What is wrong inside a batch stands in the batch's answer.
+/// Writes the answer to a request that was not carried out. What is wrong inside a batch stands in
+/// the batch's answer.
 #[must_use]
 pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Response<Bytes> {
     let part = |rejection: &Rejection, index: Option<usize>| {
@@ -68,7 +73,9 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
             batch_response(true, exchange, |parts| part(rejection, Some(*index)).write_part(parts))
         }
         // A refusal of the batch as a whole, a missing table for example, is the first operation's.
-        (Envelope::Changeset(_), Rejection::Refused(refusal)) if *refusal != Refusal::WritesNotAllowed => {
+        (Envelope::Changeset(_), Rejection::Refused(refusal))
+            if *refusal != Refusal::WritesNotAllowed =>
+        {
             let rejection = rejection.clone().in_operation(0);
             batch_response(true, exchange, |parts| part(&rejection, Some(0)).write_part(parts))
         }
@@ -86,7 +93,8 @@ pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Respo
     }
 }
 
-/// The name of a header as the service spells it, which counts in the parts of a batch, and ready for a response.
+/// The name of a header as the service spells it, which counts in the parts of a batch, and ready
+/// for a response.
 struct Name {
     spelled: &'static str,
     name: HeaderName,
@@ -101,22 +109,30 @@ impl Name {
 static CACHE_CONTROL: Name = Name::new("Cache-Control", header::CACHE_CONTROL);
 static CONTENT_TYPE: Name = Name::new("Content-Type", header::CONTENT_TYPE);
 static DATA_SERVICE_ID: Name = Name::new("DataServiceId", HeaderName::from_static("dataserviceid"));
-static DATA_SERVICE_VERSION: Name = Name::new("DataServiceVersion", HeaderName::from_static("dataserviceversion"));
+static DATA_SERVICE_VERSION: Name =
+    Name::new("DataServiceVersion", HeaderName::from_static("dataserviceversion"));
 static ENTITY_TAG: Name = Name::new("ETag", header::ETAG);
 /// Names the code of an error, which clients of other languages read rather than the body.
 static ERROR_CODE: Name = Name::new("x-ms-error-code", HeaderName::from_static("x-ms-error-code"));
 static LOCATION: Name = Name::new("Location", header::LOCATION);
-static NEXT_PARTITION_KEY: Name =
-    Name::new("x-ms-continuation-NextPartitionKey", HeaderName::from_static("x-ms-continuation-nextpartitionkey"));
-static NEXT_ROW_KEY: Name =
-    Name::new("x-ms-continuation-NextRowKey", HeaderName::from_static("x-ms-continuation-nextrowkey"));
-static NEXT_TABLE_NAME: Name =
-    Name::new("x-ms-continuation-NextTableName", HeaderName::from_static("x-ms-continuation-nexttablename"));
+static NEXT_PARTITION_KEY: Name = Name::new(
+    "x-ms-continuation-NextPartitionKey",
+    HeaderName::from_static("x-ms-continuation-nextpartitionkey"),
+);
+static NEXT_ROW_KEY: Name = Name::new(
+    "x-ms-continuation-NextRowKey",
+    HeaderName::from_static("x-ms-continuation-nextrowkey"),
+);
+static NEXT_TABLE_NAME: Name = Name::new(
+    "x-ms-continuation-NextTableName",
+    HeaderName::from_static("x-ms-continuation-nexttablename"),
+);
 static NO_SNIFF: Name = Name::new("X-Content-Type-Options", header::X_CONTENT_TYPE_OPTIONS);
-static PREFERENCE_APPLIED: Name = Name::new("Preference-Applied", HeaderName::from_static("preference-applied"));
+static PREFERENCE_APPLIED: Name =
+    Name::new("Preference-Applied", HeaderName::from_static("preference-applied"));
 
-/// An answer before it becomes a response or a part of one. Names are spelled as the service spells them, which counts
-/// in the parts of a batch; their order is the service's too.
+/// An answer before it becomes a response or a part of one. Names are spelled as the service spells
+/// them, which counts in the parts of a batch; their order is the service's too.
 struct Answer {
     status: StatusCode,
     headers: Vec<(&'static Name, Cow<'static, str>)>,
@@ -148,7 +164,11 @@ impl Answer {
         self
     }
 
-    fn maybe_header(self, name: &'static Name, value: Option<impl Into<Cow<'static, str>>>) -> Self {
+    fn maybe_header(
+        self,
+        name: &'static Name,
+        value: Option<impl Into<Cow<'static, str>>>,
+    ) -> Self {
         match value {
             Some(value) => self.header(name, value),
             None => self,
@@ -165,8 +185,9 @@ impl Answer {
 
     /// Writes the answer as a part of a batch's.
     fn write_part(mut self, parts: &mut PartsWriter<'_>) {
-        let before =
-            |name: &Name| [&NO_SNIFF, &CACHE_CONTROL, &PREFERENCE_APPLIED].iter().any(|one| ptr::eq(*one, name));
+        let before = |name: &Name| {
+            [&NO_SNIFF, &CACHE_CONTROL, &PREFERENCE_APPLIED].iter().any(|one| ptr::eq(*one, name))
+        };
         let at = self.headers.iter().take_while(|(name, _)| before(name)).count();
         self.headers.insert(at, (&DATA_SERVICE_VERSION, self.version.into()));
         let spelled = self.headers.iter().map(|(name, value)| (name.spelled, value.as_ref()));
@@ -193,27 +214,41 @@ fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
     let ok = || Answer::odata(StatusCode::OK);
     match reply {
         TableReply::TableCreated(name) => table_created(name, *prefer, level, presentation),
-        TableReply::Table(name) => ok().json(level, |out| write_table(out, name, level, &links("Tables"))),
+        TableReply::Table(name) => {
+            ok().json(level, |out| write_table(out, name, level, &links("Tables")))
+        }
         TableReply::Tables { names, next } => ok()
             .maybe_header(&NEXT_TABLE_NAME, next.as_deref().map(continuation::encode))
             .json(level, |out| write_table_set(out, names, level, &links("Tables"))),
         TableReply::TableDeleted => Answer::odata(StatusCode::NO_CONTENT),
-        TableReply::Policies(policies) => Answer::xml(StatusCode::OK, xml::write_policies(policies)),
+        TableReply::Policies(policies) => {
+            Answer::xml(StatusCode::OK, xml::write_policies(policies))
+        }
         TableReply::PoliciesSet => Answer::bare(StatusCode::NO_CONTENT),
-        TableReply::Entity(table, entity) => ok()
-            .header(&ENTITY_TAG, etag(entity.timestamp()))
-            .json(level, |out| write_entity(out, entity.as_ref(), level, select, &links(table.as_str()))),
+        TableReply::Entity(table, entity) => {
+            ok().header(&ENTITY_TAG, etag(entity.timestamp())).json(level, |out| {
+                write_entity(out, entity.as_ref(), level, select, &links(table.as_str()))
+            })
+        }
         TableReply::Entities { table, entities, next } => with_continuation(ok(), next.as_ref())
-            .json(level, |out| write_entity_set(out, entities, level, select, &links(table.as_str()))),
-        TableReply::Written(table, operation) => operation_answer(table, operation, &presentation.wish, presentation),
+            .json(level, |out| {
+                write_entity_set(out, entities, level, select, &links(table.as_str()))
+            }),
+        TableReply::Written(table, operation) => {
+            operation_answer(table, operation, &presentation.wish, presentation)
+        }
         // Rendered part by part; a caller that comes here all the same gets an answer without them.
         TableReply::TransactionDone(..) => Answer::odata(StatusCode::ACCEPTED),
         TableReply::ServiceProperties(properties) => {
             Answer::xml(StatusCode::OK, xml::write_service_properties(properties))
         }
         TableReply::ServicePropertiesSet => Answer::bare(StatusCode::ACCEPTED),
-        TableReply::ServiceStats(last_sync) => Answer::xml(StatusCode::OK, xml::write_stats(*last_sync)),
-        TableReply::Metadata(names) => Answer::xml(StatusCode::OK, write_metadata(names, &presentation.account)),
+        TableReply::ServiceStats(last_sync) => {
+            Answer::xml(StatusCode::OK, xml::write_stats(*last_sync))
+        }
+        TableReply::Metadata(names) => {
+            Answer::xml(StatusCode::OK, write_metadata(names, &presentation.account))
+        }
     }
 }
 
@@ -235,11 +270,17 @@ fn table_created(
 ) -> Answer {
     let url = format!("{}/Tables('{name}')", presentation.base);
     let links = Links { base: &presentation.base, account: &presentation.account, table: "Tables" };
-    created(url, prefer, None).unwrap_or_else(|answer| answer.json(level, |out| write_table(out, name, level, &links)))
+    created(url, prefer, None)
+        .unwrap_or_else(|answer| answer.json(level, |out| write_table(out, name, level, &links)))
 }
 
-/// What creating a table or an entity answers: whole if nothing is to be echoed, else in `Err` for want of its body.
-fn created(url: String, prefer: Option<Prefer>, timestamp: Option<Timestamp>) -> Result<Answer, Answer> {
+/// What creating a table or an entity answers: whole if nothing is to be echoed, else in `Err` for
+/// want of its body.
+fn created(
+    url: String,
+    prefer: Option<Prefer>,
+    timestamp: Option<Timestamp>,
+) -> Result<Answer, Answer> {
     let echoed = prefer != Some(Prefer::ReturnNoContent);
     let status = if echoed { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let service_id = (!echoed).then(|| url.clone());
@@ -251,7 +292,12 @@ fn created(url: String, prefer: Option<Prefer>, timestamp: Option<Timestamp>) ->
     if echoed { Err(answer) } else { Ok(answer) }
 }
 
-fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, presentation: &Presentation) -> Answer {
+fn operation_answer(
+    table: &TableName,
+    operation: &OperationReply,
+    wish: &Wish,
+    presentation: &Presentation,
+) -> Answer {
     let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
     match operation {
         OperationReply::Inserted(entity) => {
@@ -261,8 +307,13 @@ fn operation_answer(table: &TableName, operation: &OperationReply, wish: &Wish, 
                 entity.key.partition_key.as_str(),
                 entity.key.row_key.as_str(),
             );
-            let links = Links { base: &presentation.base, account: &presentation.account, table: table.as_str() };
-            let write = |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
+            let links = Links {
+                base: &presentation.base,
+                account: &presentation.account,
+                table: table.as_str(),
+            };
+            let write =
+                |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
             let created = created(url, wish.prefer, Some(entity.timestamp));
             created.unwrap_or_else(|answer| answer.json(wish.level, write))
         }
@@ -276,7 +327,11 @@ fn etag(timestamp: Timestamp) -> String {
 }
 
 /// Without the header that names the code: the parts of a batch have none.
-fn rejection_answer(rejection: &Rejection, prefer: Option<Prefer>, exchange: &Exchange<'_>) -> Answer {
+fn rejection_answer(
+    rejection: &Rejection,
+    prefer: Option<Prefer>,
+    exchange: &Exchange<'_>,
+) -> Answer {
     let error = status_code_text(rejection);
     // The challenge comes from before the service knows what was asked, and is always XML.
     let is_challenge = matches!(rejection, Rejection::CredentialsMissing { .. });
@@ -325,7 +380,8 @@ fn batch_response(
     Answer { body: Some(body.into()), ..answer }.into_response(exchange)
 }
 
-/// A GUID that differs per request, so that no content can be made to contain the boundary in advance.
+/// A GUID that differs per request, so that no content can be made to contain the boundary in
+/// advance.
 fn boundary_id(name: &str, request_id: &str) -> String {
     let digest = Sha256::new().chain_update(name).chain_update(request_id).finalize();
     let mut bytes = [0; 16];

@@ -7,8 +7,8 @@ use http::request::Parts;
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::request::Misaddressed;
 use tavola_core::{
-    ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition, Refusal,
-    TableName, TableRequest,
+    ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Precondition, Refusal, TableName, TableRequest,
 };
 
 use super::batch::{BatchRequest, BatchedRequest, read_batch};
@@ -37,10 +37,13 @@ pub fn parse_request(
     let query = Query::parse(parts.uri.query());
     query.check()?;
     presentation.timeout = query.timeout()?;
-    let operation = Operation { method: &parts.method, fields: Fields::Whole(&parts.headers), query, body };
+    let operation =
+        Operation { method: &parts.method, fields: Fields::Whole(&parts.headers), query, body };
     match Resource::parse(&address.resource_path)? {
         Resource::Batch => parse_batch(&operation, body, address, presentation),
-        resource if operation.query.is_xml_operation() => operation.parse_xml(resource, address.secondary),
+        resource if operation.query.is_xml_operation() => {
+            operation.parse_xml(resource, address.secondary)
+        }
         resource => {
             presentation.check_wish()?;
             operation.parse(resource)
@@ -74,7 +77,9 @@ impl Operation<'_> {
             return Err(self.query.invalid(Parameter::Comp));
         }
         match (resource, self.verb()?) {
-            (Resource::Tables, Verb::Get) => Ok(TableRequest::QueryTables(self.query.tables_query()?)),
+            (Resource::Tables, Verb::Get) => {
+                Ok(TableRequest::QueryTables(self.query.tables_query()?))
+            }
             (Resource::Tables, Verb::Post) => Ok(TableRequest::CreateTable(self.new_table()?)),
             (Resource::Tables, _) => Err(allowed("GET, HEAD, POST")),
             (Resource::Table(table), Verb::Get) => Ok(TableRequest::GetTable(table)),
@@ -97,9 +102,14 @@ impl Operation<'_> {
         }
     }
 
-    /// A path with a segment behind the table's, as clients make it whose endpoint names the table already. The service
-    /// goes by the table and takes the rest for part of an entity's address.
-    fn below_table(&self, table: TableName, below: Below, verb: Verb) -> Result<TableRequest, Rejection> {
+    /// A path with a segment behind the table's, as clients make it whose endpoint names the table
+    /// already. The service goes by the table and takes the rest for part of an entity's address.
+    fn below_table(
+        &self,
+        table: TableName,
+        below: Below,
+        verb: Verb,
+    ) -> Result<TableRequest, Rejection> {
         match (below, verb) {
             (Below::Itself, Verb::Post) => self.insert(table),
             (Below::Tables, Verb::Post) => match self.insert(table.clone()) {
@@ -108,7 +118,9 @@ impl Operation<'_> {
                 }
                 inserted => inserted,
             },
-            (Below::Table, Verb::Delete) => Ok(TableRequest::Misaddressed(table, Misaddressed::DeleteTable)),
+            (Below::Table, Verb::Delete) => {
+                Ok(TableRequest::Misaddressed(table, Misaddressed::DeleteTable))
+            }
             // An insert whose body is not JSON.
             (Below::Batch, Verb::Post) => Err(Rejection::MediaTypeNotSupported),
             _ => Err(Rejection::InvalidUri),
@@ -129,8 +141,12 @@ impl Operation<'_> {
             (Resource::Service, "properties", Verb::Put) => {
                 Ok(TableRequest::SetServiceProperties(read_service_properties(self.body)?))
             }
-            (Resource::EntitySet(_), "acl", _) | (Resource::Service, "properties", _) => Err(allowed("GET, HEAD, PUT")),
-            (Resource::Service, "stats", Verb::Get) if secondary => Ok(TableRequest::GetServiceStats),
+            (Resource::EntitySet(_), "acl", _) | (Resource::Service, "properties", _) => {
+                Err(allowed("GET, HEAD, PUT"))
+            }
+            (Resource::Service, "stats", Verb::Get) if secondary => {
+                Ok(TableRequest::GetServiceStats)
+            }
             (Resource::Service, "stats", _) if secondary => Err(allowed("GET, HEAD")),
             // Stats on the primary too: only the secondary knows how far it has come.
             _ => Err(self.query.invalid(Parameter::Comp)),
@@ -162,7 +178,8 @@ impl Operation<'_> {
         let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
             return Err(Refusal::PropertiesNeedValue.into());
         };
-        let (partition_key, new) = NewEntity::new(EntityKey::new(partition_key, row_key), entity.properties)?;
+        let (partition_key, new) =
+            NewEntity::new(EntityKey::new(partition_key, row_key), entity.properties)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Insert(new)))
     }
 
@@ -181,7 +198,11 @@ impl Operation<'_> {
     fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
         match self.precondition("DELETE")? {
             Precondition::None => Err(Rejection::MissingRequiredHeader("If-Match")),
-            wanted => Ok(TableRequest::Write(table, key.partition_key, EntityOperation::Delete(key.row_key, wanted))),
+            wanted => Ok(TableRequest::Write(
+                table,
+                key.partition_key,
+                EntityOperation::Delete(key.row_key, wanted),
+            )),
         }
     }
 
@@ -195,7 +216,11 @@ impl Operation<'_> {
         let mut tags = self.fields.all(&IF_MATCH);
         let (tag, more) = (tags.next(), tags.next());
         if self.fields.has(&IF_NONE_MATCH) {
-            return Err(if tag.is_some() { Rejection::BothConditions } else { Rejection::IfNoneMatch(verb) });
+            return Err(if tag.is_some() {
+                Rejection::BothConditions
+            } else {
+                Rejection::IfNoneMatch(verb)
+            });
         }
         let Some(tag) = tag else {
             return Ok(Precondition::None);
@@ -212,7 +237,11 @@ impl Operation<'_> {
     fn check_body_is_not_atom(&self) -> Result<(), Rejection> {
         let content_type = self.fields.text(&CONTENT_TYPE).unwrap_or_default();
         let media_type = content_type.trim_start().get(..ATOM.len()).unwrap_or_default();
-        if media_type.eq_ignore_ascii_case(ATOM) { Err(Rejection::AtomFormatNotSupported) } else { Ok(()) }
+        if media_type.eq_ignore_ascii_case(ATOM) {
+            Err(Rejection::AtomFormatNotSupported)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -255,14 +284,17 @@ fn parse_batch(
             let (wish, refused) = Wish::read(query.fields, &query.query);
             presentation.wish = wish;
             match parse_inner(&query, refused, request.uri.path(), account)? {
-                query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => Ok(query),
+                query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => {
+                    Ok(query)
+                }
                 _ => Err(Rejection::InvalidInput),
             }
         }
     }
 }
 
-/// Fills `wishes` as far as it comes, so that the one part of a failed batch is written as its operation wished.
+/// Fills `wishes` as far as it comes, so that the one part of a failed batch is written as its
+/// operation wished.
 fn parse_changeset(
     requests: &[BatchedRequest<'_>],
     account: &str,
@@ -278,8 +310,9 @@ fn parse_changeset(
         let inner = inner_operation(request);
         let (wish, refused) = Wish::read(inner.fields, &inner.query);
         wishes.push(wish);
-        let (table, partition_key, operation) = parse_write(&inner, refused, request.uri.path(), account)
-            .map_err(|rejection| rejection.in_operation(index))?;
+        let (table, partition_key, operation) =
+            parse_write(&inner, refused, request.uri.path(), account)
+                .map_err(|rejection| rejection.in_operation(index))?;
         if common_table.get_or_insert_with(|| table.clone()) != &table {
             return Err(Rejection::from(Refusal::DifferentPartitions).in_operation(index));
         }
@@ -318,7 +351,9 @@ fn parse_write(
     account: &str,
 ) -> Result<(TableName, PartitionKey, EntityOperation), Rejection> {
     match parse_inner(operation, refused, path, account)? {
-        TableRequest::Write(table, partition_key, operation) => Ok((table, partition_key, operation)),
+        TableRequest::Write(table, partition_key, operation) => {
+            Ok((table, partition_key, operation))
+        }
         _ => Err(Rejection::InvalidInput),
     }
 }

@@ -28,7 +28,12 @@ pub fn write_table(out: &mut Vec<u8>, name: &TableName, level: MetadataLevel, li
 }
 
 /// Writes a page of tables.
-pub fn write_table_set(out: &mut Vec<u8>, names: &[TableName], level: MetadataLevel, links: &Links<'_>) {
+pub fn write_table_set(
+    out: &mut Vec<u8>,
+    names: &[TableName],
+    level: MetadataLevel,
+    links: &Links<'_>,
+) {
     out.push(b'{');
     push_metadata(out, level, links, "");
     out.extend_from_slice(b"\"value\":[");
@@ -62,7 +67,11 @@ pub fn decode_table_set(body: &[u8]) -> Result<Vec<String>, BodyError> {
 
 fn push_metadata(out: &mut Vec<u8>, level: MetadataLevel, links: &Links<'_>, element: &str) {
     if level != MetadataLevel::None {
-        push_text_member(out, "odata.metadata", &format!("{}/$metadata#Tables{element}", links.base));
+        push_text_member(
+            out,
+            "odata.metadata",
+            &format!("{}/$metadata#Tables{element}", links.base),
+        );
     }
 }
 
@@ -81,11 +90,16 @@ mod tests {
     use proptest::prelude::*;
     use tavola_core::TableName;
 
-    use super::{decode_table_set, encode_table_body, read_table_name, write_table, write_table_set};
+    use super::{
+        decode_table_set, encode_table_body, read_table_name, write_table, write_table_set,
+    };
     use crate::table::entity_json::{BodyError, Links, MetadataLevel};
 
-    const LINKS: Links<'_> =
-        Links { base: "http://127.0.0.1:10002/devstoreaccount1", account: "devstoreaccount1", table: "" };
+    const LINKS: Links<'_> = Links {
+        base: "http://127.0.0.1:10002/devstoreaccount1",
+        account: "devstoreaccount1",
+        table: "",
+    };
 
     fn table(name: &str) -> TableName {
         TableName::parse(name).unwrap()
@@ -148,7 +162,10 @@ mod tests {
             r#"{"TableName":"a","TableName":"a"}"#,
             r#"{"TableName":"a"}x"#,
         ] {
-            assert!(matches!(read_table_name(body.as_bytes()), Err(BodyError::Malformed(_))), "{body}");
+            assert!(
+                matches!(read_table_name(body.as_bytes()), Err(BodyError::Malformed(_))),
+                "{body}"
+            );
         }
         assert_eq!(read_table_name(&encode_table_body(&table("abc"))), Ok("abc".to_owned()));
     }

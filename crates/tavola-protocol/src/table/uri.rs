@@ -53,7 +53,8 @@ impl Resource {
         if let Some((table, below)) = split_table(path)? {
             return Self::below_table(&table, below);
         }
-        // Decoded once and whole: a quote may be raw or escaped, `+` is a plus, and an escaped slash is one of a name.
+        // Decoded once and whole: a quote may be raw or escaped, `+` is a plus, and an escaped
+        // slash is one of a name.
         let path = decode(path).ok_or(Rejection::UrlUnparsable)?;
         let (name, predicate) = path.split_at(path.find('(').unwrap_or(path.len()));
         match (name, predicate) {
@@ -62,7 +63,8 @@ impl Resource {
             ("$metadata", "") => Ok(Self::Metadata),
             ("Tables", "" | "()") => Ok(Self::Tables),
             ("Tables", predicate) => {
-                let name = Reader { rest: predicate }.unnamed_key().ok_or(Rejection::KeyPredicate)?;
+                let name =
+                    Reader { rest: predicate }.unnamed_key().ok_or(Rejection::KeyPredicate)?;
                 Ok(Self::Table(TableName::parse(&name)?))
             }
             ("", _) => Err(Rejection::InvalidUri),
@@ -82,7 +84,9 @@ impl Resource {
         let below = match below.split_at(below.find('(').unwrap_or(below.len())) {
             ("$batch", "") => Below::Batch,
             ("Tables", "" | "()") => Below::Tables,
-            ("Tables", predicate) if (Reader { rest: predicate }).unnamed_key().is_some() => Below::Table,
+            ("Tables", predicate) if (Reader { rest: predicate }).unnamed_key().is_some() => {
+                Below::Table
+            }
             (name, "" | "()") if name.eq_ignore_ascii_case(table.as_str()) => Below::Itself,
             _ => return Err(Rejection::InvalidUri),
         };
@@ -95,7 +99,8 @@ fn without_slash_at_end(path: &str) -> &str {
     path.strip_suffix('/').filter(|rest| !rest.is_empty() && !rest.ends_with('/')).unwrap_or(path)
 }
 
-/// A name, decoded, and what follows the slash behind it; `None` if no slash comes before a predicate.
+/// A name, decoded, and what follows the slash behind it; `None` if no slash comes before a
+/// predicate.
 fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, Rejection> {
     let Some((name, below)) = path.split_once('/') else { return Ok(None) };
     let name = decode(name).ok_or(Rejection::UrlUnparsable)?;
@@ -109,8 +114,7 @@ pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
         return Some(Cow::Borrowed(text));
     }
     let mut after_percent = text.split('%').skip(1);
-    let is_escape =
-        |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
+    let is_escape = |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
     if !after_percent.all(is_escape) {
         return None;
     }
@@ -146,7 +150,8 @@ impl<'a> Reader<'a> {
         self.rest.is_empty().then_some(value)
     }
 
-    /// The PartitionKey and RowKey of a predicate with both, each once, in either order, and nothing behind.
+    /// The PartitionKey and RowKey of a predicate with both, each once, in either order, and
+    /// nothing behind.
     fn named_keys(mut self) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
         self.expect('(')?;
         let (first, first_value) = self.named_key()?;
@@ -204,7 +209,10 @@ mod tests {
     use crate::rejection::Rejection;
 
     fn entity(partition_key: &str, row_key: &str) -> Result<Resource, Rejection> {
-        let key = EntityKey::new(PartitionKey::new(partition_key).unwrap(), RowKey::new(row_key).unwrap());
+        let key = EntityKey::new(
+            PartitionKey::new(partition_key).unwrap(),
+            RowKey::new(row_key).unwrap(),
+        );
         Ok(Resource::Entity(TableName::parse("Tab").unwrap(), key))
     }
 
@@ -258,7 +266,11 @@ mod tests {
             ("(PartitionKey='%2541',RowKey='%F0%9F%98%80')", "%41", "😀"),
             ("(PartitionKey='),(',RowKey=' a ')", "),(", " a "),
         ] {
-            assert_eq!(Resource::parse(&format!("/Tab{predicate}")), entity(partition_key, row_key), "{predicate}");
+            assert_eq!(
+                Resource::parse(&format!("/Tab{predicate}")),
+                entity(partition_key, row_key),
+                "{predicate}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Small documents as trees of elements, read with bounds on depth and number, and written straight.
+//! Small documents as trees of elements, read with bounds on depth and number, and written
+//! straight.
 
 use quick_xml::Reader;
 use quick_xml::escape::{partial_escape, resolve_xml_entity};
@@ -49,7 +50,8 @@ impl Element {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The one child of that name. Two of them are an error: which one counts would be anybody's guess.
+    /// The one child of that name. Two of them are an error: which one counts would be anybody's
+    /// guess.
     pub(super) fn child(&self, name: &str) -> Result<Option<&Self>, XmlError> {
         let mut children = self.children(name);
         let first = children.next();
@@ -93,7 +95,8 @@ impl Tree {
         if self.elements > ELEMENTS_MAX || self.open.len() > DEPTH_MAX {
             return Err(XmlError);
         }
-        self.open.push(Element { name: tag.local_name().into_inner().to_owned(), ..Element::default() });
+        self.open
+            .push(Element { name: tag.local_name().into_inner().to_owned(), ..Element::default() });
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! The XML bodies: access policies, service properties, stats.
 //!
-//! Output is what the service sends, without its byte order mark. Input is taken with or without declaration and byte
-//! order mark, with elements in any order; unknown elements are ignored, a document type is refused.
+//! Output is what the service sends, without its byte order mark. Input is taken with or without
+//! declaration and byte order mark, with elements in any order; unknown elements are ignored, a
+//! document type is refused.
 
 mod element;
 mod service_properties;
@@ -45,13 +46,16 @@ fn policy(element: &Element) -> Result<AccessPolicy, XmlError> {
         let found = terms.map_or(Ok(None), |terms| terms.child(name))?;
         Ok(found.map(|element| element.text().trim()).filter(|text| !text.is_empty()))
     };
-    let time = |name: &str| term(name)?.map(|text| DateTime::parse(text).map_err(|_| XmlError)).transpose();
+    let time = |name: &str| {
+        term(name)?.map(|text| DateTime::parse(text).map_err(|_| XmlError)).transpose()
+    };
     let permission = term("Permission")?.map(str::to_owned);
     let policy = AccessPolicy { start: time("Start")?, expiry: time("Expiry")?, permission, id };
     if policy.id.is_empty() || !policy.is_legal() { Err(XmlError) } else { Ok(policy) }
 }
 
-/// Writes the access policies of a table. A policy without terms has no `AccessPolicy`, as the service leaves it out.
+/// Writes the access policies of a table. A policy without terms has no `AccessPolicy`, as the
+/// service leaves it out.
 #[must_use]
 pub fn write_policies(policies: &[AccessPolicy]) -> Vec<u8> {
     let mut writer = Writer::new();
@@ -101,7 +105,12 @@ mod tests {
 
     use super::{XmlError, read_policies, write_policies, write_stats};
 
-    fn policy(id: &str, start: Option<&str>, expiry: Option<&str>, permission: Option<&str>) -> AccessPolicy {
+    fn policy(
+        id: &str,
+        start: Option<&str>,
+        expiry: Option<&str>,
+        permission: Option<&str>,
+    ) -> AccessPolicy {
         let time = |text: &str| DateTime::parse(text).unwrap();
         AccessPolicy {
             id: id.to_owned(),
@@ -119,14 +128,14 @@ mod tests {
 
     #[test]
     fn policies_to_the_byte() {
-        let full = policy("testid", Some("2021-06-08T02:05:09Z"), Some("2021-06-08T03:10:09Z"), Some("r"));
+        let full =
+            policy("testid", Some("2021-06-08T02:05:09Z"), Some("2021-06-08T03:10:09Z"), Some("r"));
         let expected = "<SignedIdentifiers><SignedIdentifier><Id>testid</Id><AccessPolicy><Start>2021-06-08T02:05:09.0000000Z</Start><Expiry>2021-06-08T03:10:09.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
         assert_eq!(written(std::slice::from_ref(&full)), format!("{HEAD}{expected}"));
         assert_eq!(read_policies(expected.as_bytes()), Ok(vec![full]));
         assert_eq!(written(&[]), format!("{HEAD}<SignedIdentifiers />"));
         let null = policy("<null>", None, None, None);
-        let expected =
-            "<SignedIdentifiers><SignedIdentifier><Id>&lt;null&gt;</Id></SignedIdentifier></SignedIdentifiers>";
+        let expected = "<SignedIdentifiers><SignedIdentifier><Id>&lt;null&gt;</Id></SignedIdentifier></SignedIdentifiers>";
         assert_eq!(written(&[null]), format!("{HEAD}{expected}"));
     }
 
@@ -165,7 +174,9 @@ mod tests {
             ),
             ("<Id>&amp;&#x41;<![CDATA[<b>]]>&#66; c</Id>", policy("&A<b>B c", None, None, None)),
         ] {
-            let body = format!("<SignedIdentifiers><SignedIdentifier>{inner}</SignedIdentifier></SignedIdentifiers>");
+            let body = format!(
+                "<SignedIdentifiers><SignedIdentifier>{inner}</SignedIdentifier></SignedIdentifiers>"
+            );
             assert_eq!(read_policies(body.as_bytes()), Ok(vec![expected]), "{inner}");
         }
     }
@@ -189,12 +200,17 @@ mod tests {
             "<Id>a</id>",
             "<Id>a",
         ] {
-            let body = format!("<SignedIdentifiers><SignedIdentifier>{inner}</SignedIdentifier></SignedIdentifiers>");
+            let body = format!(
+                "<SignedIdentifiers><SignedIdentifier>{inner}</SignedIdentifier></SignedIdentifiers>"
+            );
             assert_eq!(read_policies(body.as_bytes()), Err(XmlError), "{inner}");
         }
         let list = |count: usize| {
             let one = |n| format!("<SignedIdentifier><Id>{n}</Id></SignedIdentifier>");
-            format!("<SignedIdentifiers>{}</SignedIdentifiers>", (0..count).map(one).collect::<String>())
+            format!(
+                "<SignedIdentifiers>{}</SignedIdentifiers>",
+                (0..count).map(one).collect::<String>()
+            )
         };
         assert_eq!(read_policies(list(5).as_bytes()).map(|policies| policies.len()), Ok(5));
         let deep = "<SignedIdentifiers>".repeat(100_000);
@@ -227,7 +243,10 @@ mod tests {
         let expected = "<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>Wed, 13 Apr 2022 19:22:46 GMT</LastSyncTime></GeoReplication></StorageServiceStats>";
         assert_eq!(String::from_utf8(write_stats(at)).unwrap(), format!("{HEAD}{expected}"));
         for at in [DateTime::MIN, DateTime::MAX] {
-            assert!(write_stats(at).ends_with(b" GMT</LastSyncTime></GeoReplication></StorageServiceStats>"));
+            assert!(
+                write_stats(at)
+                    .ends_with(b" GMT</LastSyncTime></GeoReplication></StorageServiceStats>")
+            );
         }
     }
 

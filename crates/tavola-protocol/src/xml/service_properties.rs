@@ -41,7 +41,12 @@ fn metrics(element: &Element) -> Result<Metrics, XmlError> {
     let enabled = boolean(element, "Enabled")?;
     // Some clients send it while metrics are off, where it says nothing.
     let include_apis = if enabled { Some(boolean(element, "IncludeAPIs")?) } else { None };
-    Ok(Metrics { version: version(element)?, enabled, include_apis, retention: retention(element)? })
+    Ok(Metrics {
+        version: version(element)?,
+        enabled,
+        include_apis,
+        retention: retention(element)?,
+    })
 }
 
 fn version(element: &Element) -> Result<String, XmlError> {
@@ -82,7 +87,12 @@ fn cors(element: &Element) -> Result<Vec<CorsRule>, XmlError> {
             allowed_methods: list("AllowedMethods")?,
             allowed_headers: list("AllowedHeaders")?,
             exposed_headers: list("ExposedHeaders")?,
-            max_age_seconds: rule.required("MaxAgeInSeconds")?.text().trim().parse().map_err(|_| XmlError)?,
+            max_age_seconds: rule
+                .required("MaxAgeInSeconds")?
+                .text()
+                .trim()
+                .parse()
+                .map_err(|_| XmlError)?,
         };
         if !rule.is_legal() || bytes > CORS_BYTES_MAX {
             return Err(XmlError);
@@ -92,7 +102,8 @@ fn cors(element: &Element) -> Result<Vec<CorsRule>, XmlError> {
     if rules.len() > CORS_RULES_MAX { Err(XmlError) } else { Ok(rules) }
 }
 
-/// Writes a service's properties. All four groups, always: some clients break on one that is missing.
+/// Writes a service's properties. All four groups, always: some clients break on one that is
+/// missing.
 #[must_use]
 pub fn write_service_properties(properties: &ServiceProperties) -> Vec<u8> {
     let mut writer = Writer::new();
@@ -160,7 +171,9 @@ mod tests {
     use super::{read_service_properties, write_service_properties};
 
     fn read(groups: &str) -> Result<ServicePropertiesChange, XmlError> {
-        read_service_properties(format!("<StorageServiceProperties>{groups}</StorageServiceProperties>").as_bytes())
+        read_service_properties(
+            format!("<StorageServiceProperties>{groups}</StorageServiceProperties>").as_bytes(),
+        )
     }
 
     #[test]
@@ -181,7 +194,8 @@ mod tests {
         assert_eq!(read(""), Ok(ServicePropertiesChange::default()));
         assert_eq!(read("<Cors />").map(|change| change.cors), Ok(Some(vec![])));
         assert_eq!(
-            read("<Cors></Cors><DefaultServiceVersion>x</DefaultServiceVersion>").map(|change| change.logging),
+            read("<Cors></Cors><DefaultServiceVersion>x</DefaultServiceVersion>")
+                .map(|change| change.logging),
             Ok(None)
         );
         let metrics = read(
@@ -190,7 +204,10 @@ mod tests {
         let off = Metrics { version: "1.0".to_owned(), ..Metrics::default() };
         assert_eq!(
             metrics,
-            Ok(ServicePropertiesChange { minute_metrics: Some(off), ..ServicePropertiesChange::default() })
+            Ok(ServicePropertiesChange {
+                minute_metrics: Some(off),
+                ..ServicePropertiesChange::default()
+            })
         );
     }
 
@@ -208,13 +225,25 @@ mod tests {
         for (group, elements) in [
             (&logging[..], &["Version", "Delete", "Read", "Write", "RetentionPolicy"][..]),
             (&metrics, &["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"]),
-            (cors, &["AllowedOrigins", "AllowedMethods", "MaxAgeInSeconds", "ExposedHeaders", "AllowedHeaders"]),
+            (
+                cors,
+                &[
+                    "AllowedOrigins",
+                    "AllowedMethods",
+                    "MaxAgeInSeconds",
+                    "ExposedHeaders",
+                    "AllowedHeaders",
+                ],
+            ),
         ] {
             assert!(read(group).is_ok(), "{group}");
             assert_eq!(read(&format!("{group}{group}")), Err(XmlError), "twice: {group}");
             for element in elements {
-                let incomplete =
-                    group.replacen(&format!("<{element}"), "<Other", 1).replacen(&format!("</{element}"), "</Other", 1);
+                let incomplete = group.replacen(&format!("<{element}"), "<Other", 1).replacen(
+                    &format!("</{element}"),
+                    "</Other",
+                    1,
+                );
                 assert_eq!(read(&incomplete), Err(XmlError), "{incomplete}");
             }
         }
@@ -223,7 +252,8 @@ mod tests {
     #[test]
     fn limits() {
         let days = |days: &str| {
-            let retention = format!("<RetentionPolicy><Enabled>true</Enabled>{days}</RetentionPolicy>");
+            let retention =
+                format!("<RetentionPolicy><Enabled>true</Enabled>{days}</RetentionPolicy>");
             read(&format!("<MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled>{retention}</MinuteMetrics>"))
                 .is_ok()
         };
@@ -273,8 +303,12 @@ mod tests {
             assert_eq!(read_service_properties(body.as_bytes()), Err(XmlError), "{body}");
         }
         for group in [
-            format!("<HourMetrics><Version>2.0</Version><Enabled>false</Enabled>{RETENTION}</HourMetrics>"),
-            format!("<HourMetrics><Version>1.0</Version><Enabled>maybe</Enabled>{RETENTION}</HourMetrics>"),
+            format!(
+                "<HourMetrics><Version>2.0</Version><Enabled>false</Enabled>{RETENTION}</HourMetrics>"
+            ),
+            format!(
+                "<HourMetrics><Version>1.0</Version><Enabled>maybe</Enabled>{RETENTION}</HourMetrics>"
+            ),
             format!("<HourMetrics><Version>1.0</Version><Enabled />{RETENTION}</HourMetrics>"),
         ] {
             assert_eq!(read(&group), Err(XmlError), "{group}");

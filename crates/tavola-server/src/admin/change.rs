@@ -1,5 +1,5 @@
-//! What changes something: reading the configuration again, and rotating an account's key. Asked for with POST, from
-//! this machine, with a key of the account or a token of an administrator.
+//! What changes something: reading the configuration again, and rotating an account's key. Asked
+//! for with POST, from this machine, with a key of the account or a token of an administrator.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, WWW_AUTHENTICATE};
@@ -32,7 +32,10 @@ impl Change {
             return Some(Self::Reload);
         }
         let name = path.strip_prefix("/accounts/")?.strip_suffix("/rotate")?;
-        let number = query?.split('&').find_map(|pair| pair.strip_prefix("key=")).and_then(KeyNumber::parse)?;
+        let number = query?
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("key="))
+            .and_then(KeyNumber::parse)?;
         Some(Self::Rotate(AccountName::parse(name)?, number))
     }
 
@@ -67,7 +70,10 @@ pub(super) async fn carry_out(
 ) -> Response<Bytes> {
     let authorized = match caller.peer.to_canonical().is_loopback() {
         true => authorize(port, caller, parts, change).await.map_err(unauthorized),
-        false => Err(text(StatusCode::FORBIDDEN, "changes are made from the server's own machine\n".to_owned())),
+        false => Err(text(
+            StatusCode::FORBIDDEN,
+            "changes are made from the server's own machine\n".to_owned(),
+        )),
     };
     let principal = authorized.as_ref().ok().cloned();
     let response = match authorized {
@@ -97,12 +103,19 @@ fn unauthorized(problem: String) -> Response<Bytes> {
 }
 
 /// An account's key is good for its own account, and for a reload, which gives nobody anything new.
-async fn authorize(port: &AdminPort, caller: Caller, parts: &Parts, change: &Change) -> Result<Principal, String> {
+async fn authorize(
+    port: &AdminPort,
+    caller: Caller,
+    parts: &Parts,
+    change: &Change,
+) -> Result<Principal, String> {
     if let Some(token) = token_of(&parts.headers) {
         return authorize_token(&port.node, caller, token, change).await;
     }
     let named = admin_signature_account(&parts.headers).and_then(AccountName::parse);
-    let account = named.ok_or_else(|| format!("{}, or send an administrator's token", AdminSignatureError::Missing))?;
+    let account = named.ok_or_else(|| {
+        format!("{}, or send an administrator's token", AdminSignatureError::Missing)
+    })?;
     if let Change::Rotate(subject, _) = change
         && *subject != account
     {
@@ -116,15 +129,25 @@ async fn authorize(port: &AdminPort, caller: Caller, parts: &Parts, change: &Cha
     Ok(Principal::Signer(signature.signer))
 }
 
-async fn authorize_token(node: &Node, caller: Caller, token: &str, change: &Change) -> Result<Principal, String> {
+async fn authorize_token(
+    node: &Node,
+    caller: Caller,
+    token: &str,
+    change: &Change,
+) -> Result<Principal, String> {
     let accounts = node.accounts();
     let subjects: Vec<&AccountName> = match change {
         Change::Reload => accounts.names().collect(),
         Change::Rotate(account, _) => vec![account],
     };
     for account in subjects {
-        let bearer = node.tokens().bearer(token, account, caller.now).await.map_err(|refusal| refusal.to_string())?;
-        let is_administrator = |one: &RoleAssignment| one.role == Role::Administrator && one.tables.is_none();
+        let bearer = node
+            .tokens()
+            .bearer(token, account, caller.now)
+            .await
+            .map_err(|refusal| refusal.to_string())?;
+        let is_administrator =
+            |one: &RoleAssignment| one.role == Role::Administrator && one.tables.is_none();
         if bearer.roles.iter().any(is_administrator) {
             return Ok(Principal::Token(bearer.subject));
         }
@@ -139,14 +162,18 @@ fn reload(node: &Node) -> Response<Bytes> {
         }
         Ok(Reloaded { accounts, needs_restart }) => {
             let waiting = needs_restart.join(", ");
-            text(StatusCode::OK, format!("reloaded: {accounts} account(s); needs a restart: {waiting}\n"))
+            text(
+                StatusCode::OK,
+                format!("reloaded: {accounts} account(s); needs a restart: {waiting}\n"),
+            )
         }
         Err(error) => text(StatusCode::CONFLICT, format!("nothing was changed: {error}\n")),
     }
 }
 
-/// The file first, then the server: what is answered survives a restart. A configuration that cannot be read would leave
-/// the new key in the file and the old one in force, so that is found out before.
+/// The file first, then the server: what is answered survives a restart. A configuration that
+/// cannot be read would leave the new key in the file and the old one in force, so that is found
+/// out before.
 fn rotate(node: &Node, account: &AccountName, number: KeyNumber) -> Response<Bytes> {
     let rotated = node.reload().and_then(|_| node.account_folder().rotate(account, number));
     let key = match rotated {
@@ -173,7 +200,10 @@ mod tests {
     #[test]
     fn what_can_be_changed() {
         assert_eq!(Change::parse("/reload", None), Some(Change::Reload));
-        assert!(matches!(Change::parse("/accounts/shop/rotate", Some("key=2")), Some(Change::Rotate(..))));
+        assert!(matches!(
+            Change::parse("/accounts/shop/rotate", Some("key=2")),
+            Some(Change::Rotate(..))
+        ));
         for (path, query) in [
             ("/accounts/shop/rotate", None),
             ("/accounts/shop/rotate", Some("key=3")),

@@ -1,5 +1,6 @@
-//! The places of the admin port. A new connection always gets one: if all are taken, the oldest connection of the address
-//! that has most of them is closed for it. Whoever holds connections open keeps nobody from asking for health or metrics.
+//! The places of the admin port. A new connection always gets one: if all are taken, the oldest
+//! connection of the address that has most of them is closed for it. Whoever holds connections open
+//! keeps nobody from asking for health or metrics.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,8 @@ impl Connections {
             let closed = open.remove(index);
             closed.close.notify_one();
         }
-        let connection = Arc::new(Connection { peer, is_kept: AtomicBool::new(false), close: Notify::new() });
+        let connection =
+            Arc::new(Connection { peer, is_kept: AtomicBool::new(false), close: Notify::new() });
         open.push(Arc::clone(&connection));
         drop(open);
         Some(Place { connection, connections: Arc::clone(self) })
@@ -52,7 +54,10 @@ impl Connections {
 /// The oldest connection of the address that has most of them.
 fn least_missed(open: &[Arc<Connection>]) -> Option<usize> {
     let of_peer = |peer: IpAddr| open.iter().filter(|connection| connection.peer == peer).count();
-    let candidates = open.iter().enumerate().filter(|(_, connection)| !connection.is_kept.load(Ordering::Relaxed));
+    let candidates = open
+        .iter()
+        .enumerate()
+        .filter(|(_, connection)| !connection.is_kept.load(Ordering::Relaxed));
     // Of several that are equal `max_by_key` takes the last.
     candidates.rev().max_by_key(|(_, connection)| of_peer(connection.peer)).map(|(index, _)| index)
 }
@@ -96,9 +101,12 @@ mod tests {
     fn the_oldest_of_the_address_with_most_gives_way() {
         let connections = Arc::new(Connections::default());
         let polite = connections.enter(peer(1)).unwrap();
-        let mut held: Vec<Place> = (1..CONNECTIONS_MAX).map(|_| connections.enter(peer(2)).unwrap()).collect();
+        let mut held: Vec<Place> =
+            (1..CONNECTIONS_MAX).map(|_| connections.enter(peer(2)).unwrap()).collect();
         let new = connections.enter(peer(3)).unwrap();
-        assert!(is_closed(&held[0]) && !is_closed(&held[1]) && !is_closed(&polite) && !is_closed(&new));
+        assert!(
+            is_closed(&held[0]) && !is_closed(&held[1]) && !is_closed(&polite) && !is_closed(&new)
+        );
         held.remove(0);
         let newer = connections.enter(peer(2)).unwrap();
         assert!(is_closed(&held[0]) && !is_closed(&newer));
@@ -117,7 +125,8 @@ mod tests {
     #[test]
     fn changes_are_not_cut_short() {
         let connections = Arc::new(Connections::default());
-        let places: Vec<Place> = (0..CONNECTIONS_MAX).map(|_| connections.enter(peer(1)).unwrap()).collect();
+        let places: Vec<Place> =
+            (0..CONNECTIONS_MAX).map(|_| connections.enter(peer(1)).unwrap()).collect();
         places.iter().skip(1).for_each(Place::keep);
         let last = connections.enter(peer(1)).unwrap();
         assert!(is_closed(&places[0]));

@@ -1,8 +1,9 @@
-//! Who may talk to the admin port at all. It listens without credentials for health and metrics, and a browser will
-//! carry a stranger's page to any address; so a request must name this server as itself, and come from no other site.
+//! Who may talk to the admin port at all. It listens without credentials for health and metrics,
+//! and a browser will carry a stranger's page to any address; so a request must name this server as
+//! itself, and come from no other site.
 //!
-//! A page under a name that its owner points to 127.0.0.1 after loading (DNS rebinding) is of the same origin for the
-//! browser. It still sends that name as `Host`, which is how it is told.
+//! A page under a name that its owner points to 127.0.0.1 after loading (DNS rebinding) is of the
+//! same origin for the browser. It still sends that name as `Host`, which is how it is told.
 
 use std::net::IpAddr;
 
@@ -44,13 +45,23 @@ pub(super) struct Door<'a> {
 impl Door<'_> {
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Stranger> {
         let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let host = uri.authority().map(|authority| authority.as_str()).or_else(|| header(HOST)).unwrap_or_default();
+        let host = uri
+            .authority()
+            .map(|authority| authority.as_str())
+            .or_else(|| header(HOST))
+            .unwrap_or_default();
         if !self.is_own_name(host_name(host)) {
             return Err(Stranger::Host);
         }
         match header(ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(host)) => Ok(()),
+            Some(origin)
+                if origin
+                    .split_once("://")
+                    .is_some_and(|(_, of)| of.eq_ignore_ascii_case(host)) =>
+            {
+                Ok(())
+            }
             Some(_) => Err(Stranger::Origin),
         }
     }
@@ -61,7 +72,8 @@ impl Door<'_> {
             return beyond_loopback || ip.is_loopback();
         }
         let named = self.names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        // Nobody on the internet owns a name without a dot; inside a container network it is how servers are called.
+        // Nobody on the internet owns a name without a dot; inside a container network it is how
+        // servers are called.
         let local = beyond_loopback && !name.is_empty() && !name.contains('.');
         name.eq_ignore_ascii_case("localhost") || named || local
     }
@@ -102,7 +114,11 @@ mod tests {
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
             let door = Door { listens_on: listens_on.parse().unwrap(), names: &names };
-            assert_eq!(door.check(&parts.uri, &parts.headers), expected, "{listens_on} {host} {origin}");
+            assert_eq!(
+                door.check(&parts.uri, &parts.headers),
+                expected,
+                "{listens_on} {host} {origin}"
+            );
         }
     }
 }

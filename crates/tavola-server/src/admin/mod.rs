@@ -1,5 +1,5 @@
-//! The admin port. Health and metrics are for everybody who can reach it; what changes something needs a credential.
-//! Nothing is for pages of other sites (`guard`).
+//! The admin port. Health and metrics are for everybody who can reach it; what changes something
+//! needs a credential. Nothing is for pages of other sites (`guard`).
 
 mod change;
 mod connections;
@@ -52,7 +52,8 @@ struct Caller {
 /// Serves the admin port until `stop` turns true.
 pub async fn serve_admin(listener: TcpListener, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
     let connections = Arc::new(Connections::default());
-    let listens_on = listener.local_addr().map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
+    let listens_on =
+        listener.local_addr().map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
     let used_signatures = UsedSignatures::new(SystemTime::now());
     let port = Arc::new(AdminPort { node, listens_on, used_signatures });
     loop {
@@ -75,7 +76,9 @@ pub async fn serve_admin(listener: TcpListener, node: Arc<Node>, mut stop: watch
 async fn serve_connection(stream: TcpStream, port: &AdminPort, peer: IpAddr, place: &Place) {
     let service = service_fn(move |request: Request<Incoming>| async move {
         let caller = Caller { peer, now: SystemTime::now() };
-        Ok::<_, Infallible>(answer(port, caller, &request.into_parts().0, place).await.map(Full::new))
+        Ok::<_, Infallible>(
+            answer(port, caller, &request.into_parts().0, place).await.map(Full::new),
+        )
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
@@ -92,7 +95,9 @@ async fn answer(port: &AdminPort, caller: Caller, parts: &Parts, place: &Place) 
     }
     let (path, query) = (parts.uri.path(), parts.uri.query());
     match (&parts.method, Change::parse(path, query)) {
-        (&Method::POST, Some(change)) => change::carry_out(port, caller, parts, &change, place).await,
+        (&Method::POST, Some(change)) => {
+            change::carry_out(port, caller, parts, &change, place).await
+        }
         (_, Some(_)) => text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned()),
         (&Method::GET | &Method::HEAD, None) => page(&port.node, path),
         (_, None) => text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),

@@ -1,4 +1,5 @@
-//! Signatures that were used: each counts once. They are remembered for as long as their date would let them count again.
+//! Signatures that were used: each counts once. They are remembered for as long as their date would
+//! let them count again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,9 @@ const REMEMBERED_MAX: usize = 10_000;
 /// Why a signature that holds does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
-    #[error("the signature was used before; sign again, within the same second with another x-ms-client-request-id")]
+    #[error(
+        "the signature was used before; sign again, within the same second with another x-ms-client-request-id"
+    )]
     Used,
     #[error("the signature is older than what this server remembers; sign again")]
     TooOld,
@@ -29,7 +32,8 @@ pub(super) struct UsedSignatures(Mutex<Remembered>);
 struct Remembered {
     /// With when they were made.
     signatures: HashMap<Vec<u8>, SystemTime>,
-    /// Those made earlier are forgotten, so that none of them may count. It never goes back, whatever the clock does.
+    /// Those made earlier are forgotten, so that none of them may count. It never goes back,
+    /// whatever the clock does.
     since: SystemTime,
 }
 
@@ -40,7 +44,11 @@ impl UsedSignatures {
     }
 
     /// Uses a signature up.
-    pub(super) fn use_up(&self, signature: &AdminSignature, now: SystemTime) -> Result<(), Unusable> {
+    pub(super) fn use_up(
+        &self,
+        signature: &AdminSignature,
+        now: SystemTime,
+    ) -> Result<(), Unusable> {
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.forget_before(now.checked_sub(ADMIN_CLOCK_SKEW_MAX).unwrap_or(UNIX_EPOCH));
         if signature.date < remembered.since {
@@ -112,7 +120,10 @@ mod tests {
         for number in 0..REMEMBERED_MAX {
             assert_eq!(used.use_up(&signature(10_000, number), at(10_000)), Ok(()));
         }
-        assert_eq!(used.use_up(&signature(10_000, REMEMBERED_MAX), at(10_000)), Err(Unusable::TooMany));
+        assert_eq!(
+            used.use_up(&signature(10_000, REMEMBERED_MAX), at(10_000)),
+            Err(Unusable::TooMany)
+        );
         assert_eq!(used.use_up(&signature(10_400, REMEMBERED_MAX), at(10_400)), Ok(()));
         assert_eq!(used.0.lock().unwrap().signatures.len(), 1);
     }

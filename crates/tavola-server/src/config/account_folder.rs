@@ -1,5 +1,5 @@
-//! A folder with one file per account, `NAME.toml`, readable by its owner alone. `tavola account` and the admin port
-//! write it; the server reads it at its start and whenever it is told to.
+//! A folder with one file per account, `NAME.toml`, readable by its owner alone. `tavola account`
+//! and the admin port write it; the server reads it at its start and whenever it is told to.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -57,7 +57,8 @@ impl AccountFolder {
         format!("the accounts folder {} {problem}", self.0.display())
     }
 
-    /// The accounts that have a file, in the order of their names. A folder that does not exist has none.
+    /// The accounts that have a file, in the order of their names. A folder that does not exist has
+    /// none.
     ///
     /// # Errors
     /// If the folder cannot be read, or a file is not named after an account.
@@ -75,35 +76,50 @@ impl AccountFolder {
             }
             let name = path.file_stem().and_then(|stem| stem.to_str()).and_then(AccountName::parse);
             names.push(name.ok_or_else(|| {
-                ConfigError::new(format!("{}: the file is not named after an account", path.display()))
+                ConfigError::new(format!(
+                    "{}: the file is not named after an account",
+                    path.display()
+                ))
             })?);
         }
         names.sort();
         Ok(names)
     }
 
-    /// Adds the accounts of the folder to what else was written. An account that stands in two places is an error:
-    /// nobody could tell which key counts.
+    /// Adds the accounts of the folder to what else was written. An account that stands in two
+    /// places is an error: nobody could tell which key counts.
     pub(super) fn read_into(&self, layers: &mut Layers) -> Result<(), ConfigError> {
         for account in self.accounts()? {
             let path = self.file(&account);
             if layers.named("accounts").contains_key(account.as_str()) {
-                return Err(ConfigError::new(format!("{}: the account is configured elsewhere too", path.display())));
+                return Err(ConfigError::new(format!(
+                    "{}: the account is configured elsewhere too",
+                    path.display()
+                )));
             }
-            let text = std::fs::read_to_string(&path).map_err(|error| self.error("cannot read", &path, &error))?;
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| self.error("cannot read", &path, &error))?;
             layers.read_section(&format!("accounts.{account}"), &Zeroizing::new(text), &path);
         }
         Ok(())
     }
 
-    /// Writes a new account with two new keys, and returns the first. `settings` are further lines of the file.
+    /// Writes a new account with two new keys, and returns the first. `settings` are further lines
+    /// of the file.
     ///
     /// # Errors
     /// If the account exists or the file cannot be written.
-    pub fn add(&self, account: &AccountName, settings: &[(&str, String)]) -> Result<KeyText, ConfigError> {
+    pub fn add(
+        &self,
+        account: &AccountName,
+        settings: &[(&str, String)],
+    ) -> Result<KeyText, ConfigError> {
         let path = self.file(account);
         if path.exists() {
-            return Err(ConfigError::new(format!("{}: the account exists already", path.display())));
+            return Err(ConfigError::new(format!(
+                "{}: the account exists already",
+                path.display()
+            )));
         }
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -119,14 +135,18 @@ impl AccountFolder {
         Ok(first)
     }
 
-    /// Gives an account another first or second key, and returns it. The other key goes on being good.
+    /// Gives an account another first or second key, and returns it. The other key goes on being
+    /// good.
     ///
     /// # Errors
     /// If the account has no file here, or it cannot be written.
     pub fn rotate(&self, account: &AccountName, number: KeyNumber) -> Result<KeyText, ConfigError> {
         let path = self.file(account);
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            ConfigError::new(format!("{}: {error}; only accounts of this folder can be rotated", path.display()))
+            ConfigError::new(format!(
+                "{}: {error}; only accounts of this folder can be rotated",
+                path.display()
+            ))
         })?;
         let text = Zeroizing::new(text);
         let key = generate_key()?;
@@ -184,7 +204,9 @@ impl AccountFolder {
 fn with_key(text: &str, number: KeyNumber, key: &str) -> Zeroizing<String> {
     let line = Zeroizing::new(format!("{} = \"{key}\"", number.field()));
     let is_it = |text: &str| {
-        text.trim_start().strip_prefix(number.field()).is_some_and(|rest| rest.trim_start().starts_with('='))
+        text.trim_start()
+            .strip_prefix(number.field())
+            .is_some_and(|rest| rest.trim_start().starts_with('='))
     };
     let mut found = false;
     let mut out = Zeroizing::new(String::with_capacity(text.len() + line.len() + 1));
@@ -218,7 +240,8 @@ mod tests {
     fn resolve(folder: &AccountFolder, environment: &[(&str, &str)]) -> Result<Config, String> {
         let path = folder.path().to_str().unwrap().to_owned();
         let own = [("TAVOLA_SERVER__ACCOUNTS_FOLDER".to_owned(), path)];
-        let given = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let given =
+            environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut layers = Layers::read(None, own.into_iter().chain(given));
         layers.read_account_folder();
         Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string())
@@ -230,17 +253,24 @@ mod tests {
         let folder = AccountFolder::new(parent.path().join("accounts"));
         assert!(folder.accounts().unwrap().is_empty());
         let missing = resolve(&folder, &[]).unwrap_err();
-        assert!(missing.contains("accounts does not exist"), "a folder that was named is not left out: {missing}");
-        let development = resolve(&folder, &[("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).unwrap();
+        assert!(
+            missing.contains("accounts does not exist"),
+            "a folder that was named is not left out: {missing}"
+        );
+        let development =
+            resolve(&folder, &[("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).unwrap();
         assert!(development.accounts.is_development());
         let key = folder.add(&account("shop"), &[("read_only", "true".to_owned())]).unwrap();
         assert_eq!(key.len(), 88);
-        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(folder.path()), 0o700);
         assert_eq!(mode(&folder.path().join("shop.toml")), 0o600);
         let config = resolve(&folder, &[]).unwrap();
         assert!(config.accounts.get(&account("shop")).unwrap().read_only);
-        assert!(folder.add(&account("shop"), &[]).unwrap_err().to_string().contains("exists already"));
+        assert!(
+            folder.add(&account("shop"), &[]).unwrap_err().to_string().contains("exists already")
+        );
         let twice = resolve(&folder, &[("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)]).unwrap_err();
         assert!(twice.contains("configured elsewhere too"), "{twice}");
     }
@@ -267,15 +297,22 @@ mod tests {
 
     #[test]
     fn a_key_that_was_not_there_is_added() {
-        assert_eq!(*super::with_key("key1 = \"a\"\n", KeyNumber::Second, "b"), "key2 = \"b\"\nkey1 = \"a\"\n");
-        assert_eq!(*super::with_key("key10 = 1\nkey1=\"a\"", KeyNumber::First, "b"), "key10 = 1\nkey1 = \"b\"\n");
+        assert_eq!(
+            *super::with_key("key1 = \"a\"\n", KeyNumber::Second, "b"),
+            "key2 = \"b\"\nkey1 = \"a\"\n"
+        );
+        assert_eq!(
+            *super::with_key("key10 = 1\nkey1=\"a\"", KeyNumber::First, "b"),
+            "key10 = 1\nkey1 = \"b\"\n"
+        );
     }
 
     #[test]
     fn files_that_are_wrong() {
         let parent = tempfile::tempdir().unwrap();
         let folder = AccountFolder::new(parent.path());
-        std::fs::write(parent.path().join("shop.toml"), format!("key1 = \"{KEY}\"\nkex2 = \"x\"")).unwrap();
+        std::fs::write(parent.path().join("shop.toml"), format!("key1 = \"{KEY}\"\nkex2 = \"x\""))
+            .unwrap();
         let error = resolve(&folder, &[]).unwrap_err();
         assert!(error.contains("shop.toml") && error.contains("kex2"), "{error}");
         std::fs::write(parent.path().join("shop.toml"), "key1 = secret").unwrap();

@@ -45,7 +45,8 @@ impl Account {
     /// True if requests may come from there.
     #[must_use]
     pub fn admits(&self, ip: IpAddr) -> bool {
-        self.allowed_ips.is_empty() || self.allowed_ips.iter().any(|net| net.contains(&ip.to_canonical()))
+        self.allowed_ips.is_empty()
+            || self.allowed_ips.iter().any(|net| net.contains(&ip.to_canonical()))
     }
 
     /// Its shares of the server.
@@ -62,14 +63,17 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The configured accounts, or the development account if there are none, or both if somebody asked for both.
+    /// The configured accounts, or the development account if there are none, or both if somebody
+    /// asked for both.
     pub(super) fn resolve(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
         let sections = layers.named("accounts");
         let targets = Targets::resolve(layers)?;
-        let error = |name: &str, problem: String| layers.section_error(&format!("accounts.{name}"), &problem);
-        let accounts = sections
-            .iter()
-            .map(|(name, fields)| account(name, fields, &targets, personality).map_err(|problem| error(name, problem)));
+        let error = |name: &str, problem: String| {
+            layers.section_error(&format!("accounts.{name}"), &problem)
+        };
+        let accounts = sections.iter().map(|(name, fields)| {
+            account(name, fields, &targets, personality).map_err(|problem| error(name, problem))
+        });
         let mut by_name = accounts.collect::<Result<HashMap<_, _>, _>>()?;
         let development = by_name.is_empty();
         if development || layers.parse_bool("server.development_account")? {
@@ -109,9 +113,14 @@ impl Accounts {
         self.by_name.keys()
     }
 
-    /// Refuses accounts that must not take the place of `current` ones. Where accounts were configured, a folder that is
-    /// gone is a mistake or an attack, and must not open the server with a key that everybody knows.
-    pub(crate) fn check_replacing(&self, current: &Self, folder: &AccountFolder) -> Result<(), ConfigError> {
+    /// Refuses accounts that must not take the place of `current` ones. Where accounts were
+    /// configured, a folder that is gone is a mistake or an attack, and must not open the server
+    /// with a key that everybody knows.
+    pub(crate) fn check_replacing(
+        &self,
+        current: &Self,
+        folder: &AccountFolder,
+    ) -> Result<(), ConfigError> {
         if self.development && !current.development {
             return Err(ConfigError::new(format!(
                 "no account is configured any more: {}. The accounts of before go on; bring their files back, or restart \
@@ -122,16 +131,26 @@ impl Accounts {
         Ok(())
     }
 
-    /// The same accounts, with what `standing` ones of the same name and rates have spent already: reading the
-    /// configuration again must not fill anybody's purse.
+    /// The same accounts, with what `standing` ones of the same name and rates have spent already:
+    /// reading the configuration again must not fill anybody's purse.
     #[must_use]
     pub(crate) fn with_budgets_of(mut self, standing: &Self) -> Self {
         for (name, account) in &mut self.by_name {
-            let Some(known) = standing.get(name).filter(|known| known.budgets.rates() == account.budgets.rates())
+            let Some(known) =
+                standing.get(name).filter(|known| known.budgets.rates() == account.budgets.rates())
             else {
                 continue;
             };
-            let Account { keys, read_only, allowed_ips, has_short_key, has_public_key, weight, name, .. } = &**account;
+            let Account {
+                keys,
+                read_only,
+                allowed_ips,
+                has_short_key,
+                has_public_key,
+                weight,
+                name,
+                ..
+            } = &**account;
             *account = Arc::new(Account {
                 keys: keys.clone(),
                 read_only: *read_only,
@@ -151,19 +170,22 @@ impl Accounts {
 /// The shortest and longest name that the Azure service gives an account.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 3..=24;
 
-/// Why a server must not have an account of that name, if so. Clients and tools refuse what the Azure service does not
-/// have; an emulator takes what Azurite takes.
+/// Why a server must not have an account of that name, if so. Clients and tools refuse what the
+/// Azure service does not have; an emulator takes what Azurite takes.
 ///
 /// # Errors
 /// In words.
 pub fn check_name(name: &str, personality: Personality) -> Result<AccountName, String> {
-    let is_azure =
-        NAME_CHARS.contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_azure = NAME_CHARS.contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     if personality == Personality::Server && !is_azure {
-        return Err(format!("\"{name}\" cannot be an account: a name is 3–24 lower-case letters and digits"));
+        return Err(format!(
+            "\"{name}\" cannot be an account: a name is 3–24 lower-case letters and digits"
+        ));
     }
-    AccountName::parse(name)
-        .ok_or_else(|| format!("\"{name}\" cannot be an account: a name has letters, digits and inner hyphens"))
+    AccountName::parse(name).ok_or_else(|| {
+        format!("\"{name}\" cannot be an account: a name has letters, digits and inner hyphens")
+    })
 }
 
 fn account(
@@ -175,7 +197,8 @@ fn account(
     let account = check_name(name, personality)?;
     let key1 = given(fields, "key1").ok_or("key1 is missing")?;
     // The message must not show the key.
-    let keys = AccountKeys::parse(key1, given(fields, "key2")).map_err(|_| "a key is not base64")?;
+    let keys =
+        AccountKeys::parse(key1, given(fields, "key2")).map_err(|_| "a key is not base64")?;
     let short = short_key(fields);
     if let Some(field) = short.filter(|_| personality == Personality::Server) {
         return Err(format!(
@@ -183,8 +206,10 @@ fn account(
              `openssl rand -base64 64`, or a whole account with `tavola account add`"
         ));
     }
-    let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default())
-        .map(|text| ip_range(text).ok_or_else(|| format!("allowed_ips: \"{text}\" is not an address or a range")));
+    let allowed_ips = items(fields.get("allowed_ips").copied().unwrap_or_default()).map(|text| {
+        ip_range(text)
+            .ok_or_else(|| format!("allowed_ips: \"{text}\" is not an address or a range"))
+    });
     let rate = |name, target| number(fields, name, target).map(Rate::per_second);
     let rates = Rates {
         requests: rate("requests_per_second", targets.account_requests)?,
@@ -217,7 +242,8 @@ fn weight(fields: &Fields<'_>) -> Result<u32, String> {
 }
 
 fn key_texts<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
-    let text = |field| fields.get(field).copied().filter(|key| !key.is_empty()).map(|key| (field, key));
+    let text =
+        |field| fields.get(field).copied().filter(|key| !key.is_empty()).map(|key| (field, key));
     [text("key1"), text("key2")].into_iter().flatten()
 }
 
@@ -230,7 +256,9 @@ fn short_key(fields: &Fields<'_>) -> Option<&'static str> {
 /// The value of a field, or `unwritten` if nobody gave one.
 fn number(fields: &Fields<'_>, name: &str, unwritten: u64) -> Result<u64, String> {
     let Some(text) = given(fields, name) else { return Ok(unwritten) };
-    text.parse().map_err(|_| format!("{name}: \"{text}\" does not fit: must be a whole number, 0 for no bound"))
+    text.parse().map_err(|_| {
+        format!("{name}: \"{text}\" does not fit: must be a whole number, 0 for no bound")
+    })
 }
 
 fn flag(fields: &Fields<'_>, name: &str) -> Result<bool, String> {

@@ -42,10 +42,14 @@ impl AuditConfig {
             "writes" => AuditedRequests::Writes,
             "all" => AuditedRequests::All,
             other => {
-                return Err(layers.error("audit.requests", &format!("\"{other}\" is not denied, writes or all")));
+                return Err(layers.error(
+                    "audit.requests",
+                    &format!("\"{other}\" is not denied, writes or all"),
+                ));
             }
         };
-        let file = Some(layers.text("audit.file")).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let file =
+            Some(layers.text("audit.file")).filter(|path| !path.is_empty()).map(PathBuf::from);
         Ok(file.map(|file| Self { file, requests }))
     }
 }
@@ -54,7 +58,11 @@ impl AuthFailureLimits {
     pub(super) fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
         Ok(Self {
             per_minute: layers.parse_in("limits.auth_failures_per_minute", 0, 1_000_000)?,
-            delay: Duration::from_millis(layers.parse_in("limits.auth_failure_delay_ms", 0, 10_000)?),
+            delay: Duration::from_millis(layers.parse_in(
+                "limits.auth_failure_delay_ms",
+                0,
+                10_000,
+            )?),
         })
     }
 }

@@ -92,16 +92,21 @@ impl ClusterConfig {
     /// # Errors
     /// What is wrong, and where it was set.
     pub fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
-        let optional = |path: &str| Some(layers.text(path)).filter(|text| !text.is_empty()).map(str::to_owned);
+        let optional =
+            |path: &str| Some(layers.text(path)).filter(|text| !text.is_empty()).map(str::to_owned);
         let millis = |path| layers.parse_in(path, 10, 600_000).map(Duration::from_millis);
-        let contact_points: Vec<String> = layers.list("store.contact_points").map(str::to_owned).collect();
+        let contact_points: Vec<String> =
+            layers.list("store.contact_points").map(str::to_owned).collect();
         if contact_points.is_empty() {
-            return Err(layers.error("store.contact_points", "name at least one node, as HOST or HOST:PORT"));
+            return Err(layers
+                .error("store.contact_points", "name at least one node, as HOST or HOST:PORT"));
         }
         let ca_file = optional("store.ca_file").map(PathBuf::from);
         let (user, password) = (optional("store.user"), password(layers)?);
         if user.is_none() && !password.is_empty() {
-            return Err(layers.error("store.password", "a password without a user; set store.user too"));
+            return Err(
+                layers.error("store.password", "a password without a user; set store.user too")
+            );
         }
         Ok(Self {
             contact_points,
@@ -131,14 +136,18 @@ impl ClusterConfig {
         })
     }
 
-    /// Refuses to forward writes over a network where others could read and change them. Only for those who serve: other
-    /// commands have no peers.
+    /// Refuses to forward writes over a network where others could read and change them. Only for
+    /// those who serve: other commands have no peers.
     ///
     /// # Errors
     /// What is missing, and the command that makes it.
     pub fn check_peers(&self, layers: &Layers) -> Result<(), ConfigError> {
         match self.peers {
-            Some(address) if !address.ip().is_loopback() && self.peer_keys.is_none() && !self.accept_plain_peers => {
+            Some(address)
+                if !address.ip().is_loopback()
+                    && self.peer_keys.is_none()
+                    && !self.accept_plain_peers =>
+            {
                 let problem = format!(
                     "{address} is beyond this machine, and there are no keys for peers: others could read and forge what \
                      nodes write for each other. Make keys with `tavola store peer-keys init {address} …` (the addresses of \
@@ -163,7 +172,9 @@ fn affinity(layers: &Layers) -> Result<ClusterAffinity, ConfigError> {
     match layers.text("store.affinity") {
         "contended" => Ok(ClusterAffinity::Contended),
         "always" => Ok(ClusterAffinity::Always),
-        other => Err(layers.error("store.affinity", &format!("\"{other}\" is not contended or always"))),
+        other => {
+            Err(layers.error("store.affinity", &format!("\"{other}\" is not contended or always")))
+        }
     }
 }
 
@@ -175,7 +186,10 @@ fn peers(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
     }
     let address: SocketAddr = layers.parse(path)?;
     if address.ip().is_unspecified() {
-        return Err(layers.error(path, "others are told this address: name the one at which they reach this machine"));
+        return Err(layers.error(
+            path,
+            "others are told this address: name the one at which they reach this machine",
+        ));
     }
     Ok(Some(address))
 }
@@ -185,9 +199,12 @@ fn password(layers: &Layers) -> Result<Zeroizing<String>, ConfigError> {
     let (given, file) = (layers.text("store.password"), layers.text("store.password_file"));
     match (given.is_empty(), file.is_empty()) {
         (_, true) => Ok(Zeroizing::new(given.to_owned())),
-        (false, false) => Err(layers.error("store.password_file", "store.password is set too; use one of them")),
-        (true, false) => read_password(Path::new(file))
-            .map_err(|error| layers.error("store.password_file", &format!("cannot read {file}: {error}"))),
+        (false, false) => {
+            Err(layers.error("store.password_file", "store.password is set too; use one of them"))
+        }
+        (true, false) => read_password(Path::new(file)).map_err(|error| {
+            layers.error("store.password_file", &format!("cannot read {file}: {error}"))
+        }),
     }
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Entry {
     pub(super) line: usize,
 }
 
-/// What is no TOML: the line and the parser's words, which never quote the text, because the text may be a key.
+/// What is no TOML: the line and the parser's words, which never quote the text, because the text
+/// may be a key.
 #[derive(Debug)]
 pub(super) struct SyntaxProblem {
     pub(super) line: usize,
@@ -39,7 +40,13 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.as_bytes().iter().take(span.start).filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn flatten_table(prefix: &str, text: &str, table: &DeTable<'_>, line: usize, entries: &mut Vec<Entry>) {
+fn flatten_table(
+    prefix: &str,
+    text: &str,
+    table: &DeTable<'_>,
+    line: usize,
+    entries: &mut Vec<Entry>,
+) {
     if table.is_empty() {
         entries.push(Entry { path: prefix.to_owned(), value: None, line });
     }
@@ -81,8 +88,10 @@ mod tests {
                     [auth.oidc.x]\nissuer = \"i\"\n";
         let (entries, problems) = read("", text);
         assert!(problems.is_empty());
-        let mut shown: Vec<String> =
-            entries.iter().map(|entry| format!("{} {} {:?}", entry.line, entry.path, entry.value)).collect();
+        let mut shown: Vec<String> = entries
+            .iter()
+            .map(|entry| format!("{} {} {:?}", entry.line, entry.path, entry.value))
+            .collect();
         shown.sort();
         assert_eq!(
             shown,
@@ -94,12 +103,16 @@ mod tests {
             ]
         );
         let (entries, _) = read("accounts.shop", "");
-        assert_eq!((entries[0].path.as_str(), entries[0].value.as_deref()), ("accounts.shop", None));
+        assert_eq!(
+            (entries[0].path.as_str(), entries[0].value.as_deref()),
+            ("accounts.shop", None)
+        );
     }
 
     #[test]
     fn every_broken_line_is_named_and_none_is_quoted() {
-        let (entries, problems) = read("", "[server]\nhost = secret1\ntable_port = 1\nadmin_host = secret2 x\n");
+        let (entries, problems) =
+            read("", "[server]\nhost = secret1\ntable_port = 1\nadmin_host = secret2 x\n");
         let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
         assert!(lines.contains(&2) && lines.contains(&4), "{problems:?}");
         assert!(problems.iter().all(|problem| !problem.message.contains("secret")), "{problems:?}");

@@ -7,7 +7,8 @@ use std::fmt;
 pub struct ConfigError {
     /// One problem per line.
     text: String,
-    /// The setting or section that the problem is about, so that the rest can be checked without it.
+    /// The setting or section that the problem is about, so that the rest can be checked without
+    /// it.
     about: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Where values come from: flag over `TAVOLA_*` over `AZURITE_*` over file over default. The origin of each is kept.
+//! Where values come from: flag over `TAVOLA_*` over `AZURITE_*` over file over default. The origin
+//! of each is kept.
 //!
 //! Reading goes on after a mistake, so that all of them are told at once: [`Layers::problems`].
 
@@ -17,8 +18,8 @@ use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting, 
 use super::variables::{self, Meaning};
 use super::{AccountFolder, ConfigError, Origin};
 
-/// All values that somebody wrote, by path, each with its origin. Keys and passwords are among them, so the memory is
-/// cleared when they go.
+/// All values that somebody wrote, by path, each with its origin. Keys and passwords are among
+/// them, so the memory is cleared when they go.
 #[derive(Clone, Default)]
 pub struct Layers {
     values: BTreeMap<String, (Zeroizing<String>, Origin)>,
@@ -39,9 +40,13 @@ impl fmt::Debug for Layers {
 pub(crate) type Fields<'a> = BTreeMap<&'static str, &'a str>;
 
 impl Layers {
-    /// Reads the configuration file and the environment. Flags are added afterwards with [`Layers::set`].
+    /// Reads the configuration file and the environment. Flags are added afterwards with
+    /// [`Layers::set`].
     #[must_use]
-    pub fn read(file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn read(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         let mut layers = Self::default();
         if let Some(file) = file {
             layers.read_file(file);
@@ -54,9 +59,11 @@ impl Layers {
         layers
     }
 
-    /// Adds the accounts that have files of their own; the last step, because where they are is a setting too.
+    /// Adds the accounts that have files of their own; the last step, because where they are is a
+    /// setting too.
     pub fn read_account_folder(&mut self) {
-        if let Err(error) = AccountFolder::new(self.text("server.accounts_folder")).read_into(self) {
+        if let Err(error) = AccountFolder::new(self.text("server.accounts_folder")).read_into(self)
+        {
             self.problems.push(error);
         }
     }
@@ -87,7 +94,10 @@ impl Layers {
     /// The path that a setting has today; old names are noted.
     fn current_path<'a>(&mut self, path: &'a str, origin: &Origin) -> &'a str {
         let Some(old) = OldName::find(path) else { return path };
-        self.notes.push(format!("{} ({origin}) is the old name of {}; use the new one", old.path, old.now));
+        self.notes.push(format!(
+            "{} ({origin}) is the old name of {}; use the new one",
+            old.path, old.now
+        ));
         old.now
     }
 
@@ -97,7 +107,8 @@ impl Layers {
         &self.notes
     }
 
-    /// Forgets what was written about a setting or a section, and what needs it; false if there is nothing.
+    /// Forgets what was written about a setting or a section, and what needs it; false if there is
+    /// nothing.
     pub(super) fn set_aside(&mut self, path: &str) -> bool {
         let before = self.values.len();
         let section = format!("{path}.");
@@ -120,8 +131,10 @@ impl Layers {
         match std::fs::read_to_string(file) {
             Ok(text) => self.read_section("", &Zeroizing::new(text), file),
             Err(error) => {
-                self.problems
-                    .push(ConfigError::new(format!("cannot read the configuration {}: {error}", file.display())));
+                self.problems.push(ConfigError::new(format!(
+                    "cannot read the configuration {}: {error}",
+                    file.display()
+                )));
             }
         }
     }
@@ -142,7 +155,12 @@ impl Layers {
         }
     }
 
-    fn read_entry(&mut self, Entry { path, value, .. }: Entry, file: &Path, origin: Origin) -> Result<(), String> {
+    fn read_entry(
+        &mut self,
+        Entry { path, value, .. }: Entry,
+        file: &Path,
+        origin: Origin,
+    ) -> Result<(), String> {
         let Some(value) = value else { return check_empty_section(&path) };
         check_path(&path)?;
         let value = if is_path(&path) { beside(file, &path, value)? } else { value };
@@ -207,17 +225,23 @@ impl Layers {
         ConfigError::about(path, format!("{path} ({}): {problem}", self.origin(path)))
     }
 
-    /// An error about a section. A problem that begins with the name of a field is about that field.
+    /// An error about a section. A problem that begins with the name of a field is about that
+    /// field.
     pub(super) fn section_error(&self, section: &str, problem: &str) -> ConfigError {
         let word = problem.split([':', ' ']).next().unwrap_or_default();
         let field = format!("{section}.{word}");
         if let Some((_, origin)) = self.values.get(&field) {
-            let is_needed = NamedSection::split(&field).is_some_and(|(section, ..)| section.needs.contains(word));
+            let is_needed = NamedSection::split(&field)
+                .is_some_and(|(section, ..)| section.needs.contains(word));
             let about = if is_needed { section } else { &field };
             return ConfigError::about(about, format!("{section} ({origin}): {problem}"));
         }
         let below = format!("{section}.");
-        let origins = self.values.iter().filter(|(path, _)| path.starts_with(&below)).map(|(_, (_, origin))| origin);
+        let origins = self
+            .values
+            .iter()
+            .filter(|(path, _)| path.starts_with(&below))
+            .map(|(_, (_, origin))| origin);
         let place = origins.min().map_or_else(String::new, |origin| format!(" ({origin})"));
         ConfigError::about(section, format!("{section}{place}: {problem}"))
     }
@@ -243,7 +267,8 @@ impl Layers {
     where
         T: FromStr + PartialOrd + fmt::Display,
     {
-        let number = self.text(path).trim().parse().ok().filter(|number| (&min..=&max).contains(&number));
+        let number =
+            self.text(path).trim().parse().ok().filter(|number| (&min..=&max).contains(&number));
         number.ok_or_else(|| self.misfit(path, &format!("{min}–{max}")))
     }
 
@@ -269,7 +294,8 @@ impl Layers {
     /// If it is neither.
     pub fn parse_address(&self, path: &str) -> Result<IpAddr, ConfigError> {
         let text = self.text(path).trim();
-        address_of(text).ok_or_else(|| self.misfit(path, "an address such as 127.0.0.1, or the name of a host"))
+        address_of(text)
+            .ok_or_else(|| self.misfit(path, "an address such as 127.0.0.1, or the name of a host"))
     }
 
     /// The items of a value that is a list: separated by commas, or an array in the file.
@@ -313,7 +339,9 @@ impl Layers {
             Origin::File { path: file, .. } if secret(path) => Some(file.clone()),
             _ => None,
         });
-        let named = Some(self.text("store.password_file")).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let named = Some(self.text("store.password_file"))
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from);
         self.secret_files.iter().cloned().chain(written).chain(named).collect()
     }
 
@@ -322,20 +350,24 @@ impl Layers {
         self.values.iter().map(|(path, (value, _))| (path.as_str(), value.as_str()))
     }
 
-    /// The settings whose value is another one here than at the start, and counts only after the next one.
+    /// The settings whose value is another one here than at the start, and counts only after the
+    /// next one.
     pub(crate) fn needing_restart(&self, started_with: &Self) -> Vec<&'static str> {
         let differs = |path: &str| self.text(path) != started_with.text(path);
         let is_given = |layers: &Self, path: &str| !layers.text(path).is_empty();
         let waits = |setting: &&Setting| match setting.taken() {
             Taken::AtStart => differs(setting.path),
-            Taken::IfGivenAtStart => is_given(self, setting.path) != is_given(started_with, setting.path),
+            Taken::IfGivenAtStart => {
+                is_given(self, setting.path) != is_given(started_with, setting.path)
+            }
             Taken::OnReload => false,
         };
         SETTINGS.iter().filter(waits).map(|setting| setting.path).collect()
     }
 }
 
-/// An address, or that of a host by name. A name with several gets one of IPv4, which everything can reach.
+/// An address, or that of a host by name. A name with several gets one of IPv4, which everything
+/// can reach.
 pub(super) fn address_of(text: &str) -> Option<IpAddr> {
     if text.eq_ignore_ascii_case("localhost") {
         // The system may not know it, or know it as something else.
@@ -346,7 +378,8 @@ pub(super) fn address_of(text: &str) -> Option<IpAddr> {
         return Some(address);
     }
     let is_name = !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let found: Vec<IpAddr> = (text, 0).to_socket_addrs().ok().filter(|_| is_name)?.map(|found| found.ip()).collect();
+    let found: Vec<IpAddr> =
+        (text, 0).to_socket_addrs().ok().filter(|_| is_name)?.map(|found| found.ip()).collect();
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied()
 }
 
@@ -356,21 +389,28 @@ pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn read_secret_file(variable: &str, file: &str) -> Result<String, ConfigError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| ConfigError::new(format!("variable {variable}: cannot read {file}: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        ConfigError::new(format!("variable {variable}: cannot read {file}: {error}"))
+    })?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// True of a setting or field that names a file or folder.
 pub(super) fn is_path(path: &str) -> bool {
-    let of_setting = Setting::find(path).is_some_and(|setting| matches!(setting.value, "FILE" | "FOLDER"));
-    of_setting || NamedSection::split(path).is_some_and(|(_, _, field)| field.name.ends_with("_file"))
+    let of_setting =
+        Setting::find(path).is_some_and(|setting| matches!(setting.value, "FILE" | "FOLDER"));
+    of_setting
+        || NamedSection::split(path).is_some_and(|(_, _, field)| field.name.ends_with("_file"))
 }
 
-/// A relative path in a file is meant from where the file is: the working directory is another one for each who starts us.
+/// A relative path in a file is meant from where the file is: the working directory is another one
+/// for each who starts us.
 fn beside(file: &Path, path: &str, value: String) -> Result<String, String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let (Some(folder), false) = (folder, value.is_empty() || Path::new(&value).is_absolute()) else { return Ok(value) };
+    let (Some(folder), false) = (folder, value.is_empty() || Path::new(&value).is_absolute())
+    else {
+        return Ok(value);
+    };
     let resolved = folder.join(&value);
     let is_same = || std::path::absolute(&resolved).ok() == std::path::absolute(&value).ok();
     // Who had it the other way must not find an empty store.
@@ -382,13 +422,17 @@ fn beside(file: &Path, path: &str, value: String) -> Result<String, String> {
         ));
     }
     let text = resolved.into_os_string().into_string();
-    text.map_err(|_| format!("{path} = \"{value}\": the folder's name is not Unicode; write an absolute path"))
+    text.map_err(|_| {
+        format!("{path} = \"{value}\": the folder's name is not Unicode; write an absolute path")
+    })
 }
 
 /// A section without anything says nothing, which nobody means.
 fn check_empty_section(path: &str) -> Result<(), String> {
     let in_section = |section: &&NamedSection| {
-        path.strip_prefix(section.prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| !name.is_empty())
+        path.strip_prefix(section.prefix)
+            .and_then(|rest| rest.strip_prefix('.'))
+            .is_some_and(|name| !name.is_empty())
     };
     match NAMED_SECTIONS.iter().find(in_section) {
         Some(section) => Err(format!("[{path}] is empty; it needs {}", section.needs)),
@@ -401,9 +445,9 @@ fn check_path(path: &str) -> Result<(), String> {
     if variables::is_known(path) {
         return Ok(());
     }
-    let named = NAMED_SECTIONS
-        .iter()
-        .flat_map(|section| section.fields.iter().map(|field| format!("{}.NAME.{}", section.prefix, field.name)));
+    let named = NAMED_SECTIONS.iter().flat_map(|section| {
+        section.fields.iter().map(|field| format!("{}.NAME.{}", section.prefix, field.name))
+    });
     let candidates = SETTINGS.iter().map(|setting| setting.path.to_owned()).chain(named);
     let nearest = candidates.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, path));
     Err(match nearest {

@@ -37,26 +37,39 @@ impl LogConfig {
             "auto" => None,
             "text" => Some(LogFormat::Text),
             "json" => Some(LogFormat::Json),
-            other => return Err(layers.error("log.format", &format!("\"{other}\" is not auto, text or json"))),
+            other => {
+                return Err(
+                    layers.error("log.format", &format!("\"{other}\" is not auto, text or json"))
+                );
+            }
         };
-        let file = |path| Some(layers.text(path)).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let file =
+            |path| Some(layers.text(path)).filter(|path| !path.is_empty()).map(PathBuf::from);
         let (file, access_file) = (file("log.file"), file("log.access_file"));
         if file.is_some() && file == access_file {
-            return Err(layers.error("log.access_file", "it is log.file too; each log needs a file of its own"));
+            return Err(layers
+                .error("log.access_file", "it is log.file too; each log needs a file of its own"));
         }
         let level = layers.text("log.level");
         check_log_filter(level).map_err(|problem| layers.error("log.level", &problem))?;
-        Ok(Self { format, level: level.to_owned(), access: layers.parse_bool("log.access")?, file, access_file })
+        Ok(Self {
+            format,
+            level: level.to_owned(),
+            access: layers.parse_bool("log.access")?,
+            file,
+            access_file,
+        })
     }
 }
 
-/// Refuses a filter that would log nothing because of a word that is no level. To the logger every word is the name of a
-/// module, so a misspelt level would be one that nobody has.
+/// Refuses a filter that would log nothing because of a word that is no level. To the logger every
+/// word is the name of a module, so a misspelt level would be one that nobody has.
 ///
 /// # Errors
 /// What is wrong, and what was probably meant.
 pub fn check_log_filter(filter: &str) -> Result<(), String> {
-    let mut directives = filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()).peekable();
+    let mut directives =
+        filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()).peekable();
     if directives.peek().is_none() {
         return Err(format!("is empty; must be one of {}", LEVELS.join(", ")));
     }
@@ -85,8 +98,14 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_level_is_refused() {
-        for good in ["info", "WARN", "off", "info,tavola=debug", "tavola_server::tls=trace,error", "a[span{x=1}]=debug"]
-        {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,tavola=debug",
+            "tavola_server::tls=trace,error",
+            "a[span{x=1}]=debug",
+        ] {
             assert_eq!(check_log_filter(good), Ok(()), "{good}");
         }
         for (bad, words) in [

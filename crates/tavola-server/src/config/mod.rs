@@ -1,7 +1,8 @@
-//! The configuration: what can be set ([`settings`]), where values come from ([`layers`]), and what they mean.
+//! The configuration: what can be set ([`settings`]), where values come from ([`layers`]), and what
+//! they mean.
 //!
-//! Two stages, as in every input: first what somebody wrote and where, then one checked [`Config`] that the rest of the
-//! server trusts.
+//! Two stages, as in every input: first what somebody wrote and where, then one checked [`Config`]
+//! that the rest of the server trusts.
 
 pub mod account_folder;
 pub mod accounts;
@@ -76,7 +77,8 @@ pub struct Config {
     pub table: SocketAddr,
     /// Where health and metrics listen.
     pub admin: SocketAddr,
-    /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which its model does not have.
+    /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which
+    /// its model does not have.
     pub admin_port_is_open: bool,
     /// What the admin port is called, beside its address.
     pub admin_names: Vec<String>,
@@ -90,7 +92,8 @@ pub struct Config {
     pub accounts: Accounts,
     /// Where accounts are kept that can be changed while serving.
     pub account_folder: AccountFolder,
-    /// What the development account is called in `Host`, beside names that only this machine or network can have.
+    /// What the development account is called in `Host`, beside names that only this machine or
+    /// network can have.
     pub development_hosts: Vec<String>,
     /// Files with keys or passwords.
     pub secret_files: BTreeSet<PathBuf>,
@@ -191,7 +194,9 @@ impl Config {
         let mut trial = layers.clone();
         while problems.len() < PROBLEMS_MAX {
             match Self::of_values(&trial, personality) {
-                Ok(config) if problems.is_empty() => return config.check_development_account(layers).map(|()| config),
+                Ok(config) if problems.is_empty() => {
+                    return config.check_development_account(layers).map(|()| config);
+                }
                 Ok(_) => break,
                 Err(error) => {
                     // The rest is checked without the wrong value.
@@ -212,7 +217,10 @@ impl Config {
         Ok(Self {
             personality,
             table: SocketAddr::new(host, layers.parse_port("server.table_port")?),
-            admin: SocketAddr::new(layers.parse_address("server.admin_host")?, layers.parse_port("server.admin_port")?),
+            admin: SocketAddr::new(
+                layers.parse_address("server.admin_host")?,
+                layers.parse_port("server.admin_port")?,
+            ),
             admin_port_is_open: personality == Personality::Emulator
                 && layers.origin("server.admin_port") == Origin::Default,
             admin_names: layers.list("server.admin_names").map(str::to_owned).collect(),
@@ -234,10 +242,12 @@ impl Config {
         })
     }
 
-    /// The development account's key is public. It is served where nobody configured an account and nobody else can come
-    /// in, or where somebody asked for it; anything else is a mistake, most likely an accounts folder that is gone.
+    /// The development account's key is public. It is served where nobody configured an account and
+    /// nobody else can come in, or where somebody asked for it; anything else is a mistake, most
+    /// likely an accounts folder that is gone.
     fn check_development_account(&self, layers: &Layers) -> Result<(), ConfigError> {
-        let asked_for = self.personality == Personality::Emulator || layers.parse_bool("server.development_account")?;
+        let asked_for = self.personality == Personality::Emulator
+            || layers.parse_bool("server.development_account")?;
         if asked_for || !self.accounts.is_development() {
             return Ok(());
         }
@@ -247,7 +257,9 @@ impl Config {
         } else if !self.trusted_proxies.is_empty() {
             "refusing to serve behind server.trusted_proxies without accounts".to_owned()
         } else if named != Origin::Default {
-            format!("refusing to serve without accounts, because server.accounts_folder is set ({named})")
+            format!(
+                "refusing to serve without accounts, because server.accounts_folder is set ({named})"
+            )
         } else {
             return Ok(());
         };
@@ -265,7 +277,9 @@ impl Compression {
         match layers.text("store.compression") {
             "lz4" => Ok(Self::Lz4),
             "zstd" => Ok(Self::Zstd),
-            other => Err(layers.error("store.compression", &format!("\"{other}\" is not lz4 or zstd"))),
+            other => {
+                Err(layers.error("store.compression", &format!("\"{other}\" is not lz4 or zstd")))
+            }
         }
     }
 }
@@ -298,7 +312,8 @@ impl StoreConfig {
                 Ok(Self::Cassandra(Box::new(cluster)))
             }
             other => {
-                let problem = format!("\"{other}\" is not a store; use embedded, cassandra or memory");
+                let problem =
+                    format!("\"{other}\" is not a store; use embedded, cassandra or memory");
                 Err(layers.error("store.kind", &problem))
             }
         }
@@ -336,9 +351,10 @@ fn queries(configured: usize) -> usize {
     const PER_PROCESSOR: usize = 2;
     const QUERIES_MIN: usize = 8;
     match configured {
-        0 => {
-            std::thread::available_parallelism().map_or(1, NonZero::get).saturating_mul(PER_PROCESSOR).max(QUERIES_MIN)
-        }
+        0 => std::thread::available_parallelism()
+            .map_or(1, NonZero::get)
+            .saturating_mul(PER_PROCESSOR)
+            .max(QUERIES_MIN),
         count => count,
     }
 }

@@ -1,4 +1,5 @@
-//! Every setting, once: its path in the file, its flag, its default and its help. Variables follow from the path.
+//! Every setting, once: its path in the file, its flag, its default and its help. Variables follow
+//! from the path.
 
 /// One thing that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,8 @@ impl Setting {
     }
 }
 
-/// A name that a setting had before. It still works everywhere, and whoever uses it is told the new one.
+/// A name that a setting had before. It still works everywhere, and whoever uses it is told the new
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldName {
     /// The path that it had.
@@ -68,7 +70,8 @@ impl OldName {
 }
 
 /// Every name that settings had before.
-pub const OLD_NAMES: &[OldName] = &[OldName { path: "store.neighbours", flag: Some("neighbours"), now: "store.peers" }];
+pub const OLD_NAMES: &[OldName] =
+    &[OldName { path: "store.neighbours", flag: Some("neighbours"), now: "store.peers" }];
 
 /// When another value of a setting counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,16 +149,28 @@ const ACCOUNT_FIELDS: &[Field] = &[
     secret("key2", "The second key, base64; a signature by either counts"),
     field("read_only", "Refuse every write: true or false"),
     field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; none: all"),
-    field("weight", "What it may have beside other accounts when the server is busy; 1 to 1000, default: 1"),
-    field("requests_per_second", "Requests beyond it get 503 ServerBusy; 0: no bound; default: that of [targets]"),
+    field(
+        "weight",
+        "What it may have beside other accounts when the server is busy; 1 to 1000, default: 1",
+    ),
+    field(
+        "requests_per_second",
+        "Requests beyond it get 503 ServerBusy; 0: no bound; default: that of [targets]",
+    ),
     field("ingress_bytes_per_second", "Bytes of request bodies, likewise; default: no bound"),
     field("egress_bytes_per_second", "Bytes of answers, likewise; default: no bound"),
-    field("partition_entities_per_second", "Entities of each partition, likewise; default: that of [targets]"),
+    field(
+        "partition_entities_per_second",
+        "Entities of each partition, likewise; default: that of [targets]",
+    ),
 ];
 
 const ISSUER_FIELDS: &[Field] = &[
     field("issuer", "The identity provider's address, exactly as in the iss claim of its tokens"),
-    field("audiences", "Accepted aud claims, {account} standing for the account; default: those of the service"),
+    field(
+        "audiences",
+        "Accepted aud claims, {account} standing for the account; default: those of the service",
+    ),
     field(
         "algorithms",
         "How it may sign: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384; default RS256, ES256",
@@ -176,9 +191,27 @@ const ROLE_FIELDS: &[Field] = &[
 
 /// Every setting with a fixed path.
 pub const SETTINGS: &[Setting] = &[
-    setting("server.host", Some("host"), "ADDRESS", "127.0.0.1", "Address on which the Table service listens"),
-    setting("server.table_port", Some("table-port"), "PORT", "10002", "Port of the Table service; 0 picks a free one"),
-    setting("server.admin_host", Some("admin-host"), "ADDRESS", "127.0.0.1", "Address for health and metrics"),
+    setting(
+        "server.host",
+        Some("host"),
+        "ADDRESS",
+        "127.0.0.1",
+        "Address on which the Table service listens",
+    ),
+    setting(
+        "server.table_port",
+        Some("table-port"),
+        "PORT",
+        "10002",
+        "Port of the Table service; 0 picks a free one",
+    ),
+    setting(
+        "server.admin_host",
+        Some("admin-host"),
+        "ADDRESS",
+        "127.0.0.1",
+        "Address for health and metrics",
+    ),
     setting(
         "server.admin_port",
         Some("admin-port"),
@@ -264,7 +297,13 @@ pub const SETTINGS: &[Setting] = &[
         "embedded",
         "Where entities are kept: embedded (on disk), cassandra (in a cluster) or memory",
     ),
-    setting("store.location", Some("location"), "FOLDER", "tavola-data", "Data folder of the embedded store"),
+    setting(
+        "store.location",
+        Some("location"),
+        "FOLDER",
+        "tavola-data",
+        "Data folder of the embedded store",
+    ),
     setting(
         "store.cache_mb",
         Some("cache-mb"),
@@ -307,7 +346,13 @@ pub const SETTINGS: &[Setting] = &[
         "127.0.0.1:9042",
         "Nodes of the cluster to begin with, HOST or HOST:PORT; the others are learnt from them",
     ),
-    setting("store.keyspace", Some("keyspace"), "NAME", "tavola", "Keyspace of the cluster's tables"),
+    setting(
+        "store.keyspace",
+        Some("keyspace"),
+        "NAME",
+        "tavola",
+        "Keyspace of the cluster's tables",
+    ),
     setting(
         "store.data_centre",
         Some("data-centre"),
@@ -325,8 +370,20 @@ pub const SETTINGS: &[Setting] = &[
     setting("store.create", None, "BOOL", "false", "Create the keyspace at the first start"),
     setting("store.user", Some("store-user"), "NAME", "", "User of the cluster"),
     setting("store.password", None, "TEXT", "", "Password of that user"),
-    setting("store.password_file", Some("store-password-file"), "FILE", "", "File whose first line is the password"),
-    setting("store.tls", Some("store-tls"), "BOOL", "false", "Secure the connections to the cluster"),
+    setting(
+        "store.password_file",
+        Some("store-password-file"),
+        "FILE",
+        "",
+        "File whose first line is the password",
+    ),
+    setting(
+        "store.tls",
+        Some("store-tls"),
+        "BOOL",
+        "false",
+        "Secure the connections to the cluster",
+    ),
     setting(
         "store.ca_file",
         Some("store-ca-file"),
@@ -334,7 +391,13 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "Certificates (PEM) to trust for that besides the system's",
     ),
-    setting("store.statement_ms", None, "MS", "2000", "Until one statement must be answered by the cluster"),
+    setting(
+        "store.statement_ms",
+        None,
+        "MS",
+        "2000",
+        "Until one statement must be answered by the cluster",
+    ),
     setting("store.answer_ms", None, "MS", "10000", "Until a request to the cluster is given up"),
     setting(
         "store.reads",
@@ -395,7 +458,13 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "Dangers of the cluster to live with: commitlog, paxos, replication, settings, plain-peers; see `tavola doctor`",
     ),
-    setting("limits.connections", None, "COUNT", "10000", "Open connections; beyond them 503 ServerBusy"),
+    setting(
+        "limits.connections",
+        None,
+        "COUNT",
+        "10000",
+        "Open connections; beyond them 503 ServerBusy",
+    ),
     setting(
         "limits.connections_per_address",
         None,
@@ -404,7 +473,13 @@ pub const SETTINGS: &[Setting] = &[
         "Open connections from one address (of IPv6: one network of 64 bits); 0 for three quarters of all. \
          Proxies of server.trusted_proxies are not bound by it",
     ),
-    setting("limits.requests_in_flight", None, "COUNT", "4096", "Requests being answered; beyond them 503 ServerBusy"),
+    setting(
+        "limits.requests_in_flight",
+        None,
+        "COUNT",
+        "4096",
+        "Requests being answered; beyond them 503 ServerBusy",
+    ),
     setting(
         "limits.queries",
         None,
@@ -426,7 +501,13 @@ pub const SETTINGS: &[Setting] = &[
         "32",
         "Memory for the heads of requests, of all connections together; beyond it 503 ServerBusy",
     ),
-    setting("limits.header_bytes", None, "BYTES", "65536", "Request line and headers; headers alone have 32 KiB"),
+    setting(
+        "limits.header_bytes",
+        None,
+        "BYTES",
+        "65536",
+        "Request line and headers; headers alone have 32 KiB",
+    ),
     setting(
         "limits.header_seconds",
         Some("keep-alive-seconds"),
@@ -441,8 +522,20 @@ pub const SETTINGS: &[Setting] = &[
         "60",
         "Until a whole request body has arrived, or a client that keeps an answer waiting has taken 64 KB of it",
     ),
-    setting("limits.request_seconds", None, "SECONDS", "30", "Until a request is answered with OperationTimedOut"),
-    setting("limits.drain_seconds", None, "SECONDS", "25", "Until open requests are abandoned at shutdown"),
+    setting(
+        "limits.request_seconds",
+        None,
+        "SECONDS",
+        "30",
+        "Until a request is answered with OperationTimedOut",
+    ),
+    setting(
+        "limits.drain_seconds",
+        None,
+        "SECONDS",
+        "25",
+        "Until open requests are abandoned at shutdown",
+    ),
     setting(
         "limits.auth_failures_per_minute",
         None,
@@ -450,7 +543,13 @@ pub const SETTINGS: &[Setting] = &[
         "100",
         "Failed authentications of one address, beyond which answers to its failures are delayed; 0: never",
     ),
-    setting("limits.auth_failure_delay_ms", None, "MS", "1000", "How long such an answer is delayed"),
+    setting(
+        "limits.auth_failure_delay_ms",
+        None,
+        "MS",
+        "1000",
+        "How long such an answer is delayed",
+    ),
     setting(
         "targets.preset",
         Some("targets"),
@@ -472,10 +571,34 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "Entities asked for in one partition; beyond them 503 ServerBusy; 0: no bound; default: as the preset says",
     ),
-    setting("log.format", Some("log-format"), "FORMAT", "auto", "auto, text or json; auto is text on a terminal"),
-    setting("log.level", Some("log-level"), "LEVEL", "info", "error, warn, info, debug, trace, or a tracing filter"),
-    setting("log.access", Some("access-log"), "BOOL", "true", "Write one line per request to standard output"),
-    setting("log.file", Some("log-file"), "FILE", "", "Append the log to this file instead of standard error"),
+    setting(
+        "log.format",
+        Some("log-format"),
+        "FORMAT",
+        "auto",
+        "auto, text or json; auto is text on a terminal",
+    ),
+    setting(
+        "log.level",
+        Some("log-level"),
+        "LEVEL",
+        "info",
+        "error, warn, info, debug, trace, or a tracing filter",
+    ),
+    setting(
+        "log.access",
+        Some("access-log"),
+        "BOOL",
+        "true",
+        "Write one line per request to standard output",
+    ),
+    setting(
+        "log.file",
+        Some("log-file"),
+        "FILE",
+        "",
+        "Append the log to this file instead of standard error",
+    ),
     setting(
         "log.access_file",
         Some("access-log-file"),

@@ -33,7 +33,8 @@ impl ShownValue {
 }
 
 impl Layers {
-    /// A folder of accounts that nobody named and that is not there: written down it would be a mistake.
+    /// A folder of accounts that nobody named and that is not there: written down it would be a
+    /// mistake.
     fn is_absent_folder(&self, path: &str) -> bool {
         let is_folder = path == "server.accounts_folder" && self.origin(path) == Origin::Default;
         is_folder && !Path::new(self.text(path)).exists()
@@ -66,6 +67,8 @@ fn in_full(path: &str, value: &str) -> String {
     if value.is_empty() || !is_path(path) {
         return value.to_owned();
     }
-    let absolute = std::path::absolute(Path::new(value)).ok().and_then(|path| path.into_os_string().into_string().ok());
+    let absolute = std::path::absolute(Path::new(value))
+        .ok()
+        .and_then(|path| path.into_os_string().into_string().ok());
     absolute.unwrap_or_else(|| value.to_owned())
 }

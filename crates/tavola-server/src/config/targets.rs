@@ -21,15 +21,25 @@ impl Targets {
         let preset = match layers.text("targets.preset") {
             "none" => Self::NONE,
             "azure" => Self::AZURE,
-            other => return Err(layers.error("targets.preset", &format!("\"{other}\" is not none or azure"))),
+            other => {
+                return Err(
+                    layers.error("targets.preset", &format!("\"{other}\" is not none or azure"))
+                );
+            }
         };
         let number = |path, preset| match layers.text(path) {
             "" => Ok(preset),
             _ => layers.parse_in(path, 0, u64::from(u32::MAX)),
         };
         Ok(Self {
-            account_requests: number("targets.account_requests_per_second", preset.account_requests)?,
-            partition_entities: number("targets.partition_entities_per_second", preset.partition_entities)?,
+            account_requests: number(
+                "targets.account_requests_per_second",
+                preset.account_requests,
+            )?,
+            partition_entities: number(
+                "targets.partition_entities_per_second",
+                preset.partition_entities,
+            )?,
         })
     }
 }

@@ -1,4 +1,5 @@
-//! A configuration file to begin with: every setting as a comment, with what it means and what it is by default.
+//! A configuration file to begin with: every setting as a comment, with what it means and what it
+//! is by default.
 
 use std::fmt::Write as _;
 
@@ -49,12 +50,18 @@ fn note_of(setting: &Setting) -> String {
 
 /// Numbers and switches as such, everything else as text.
 fn value_of(setting: &Setting) -> String {
-    let is_plain = setting.default.parse::<i64>().is_ok() || setting.default.parse::<bool>().is_ok();
-    if is_plain { setting.default.to_owned() } else { toml::Value::String(setting.default.to_owned()).to_string() }
+    let is_plain =
+        setting.default.parse::<i64>().is_ok() || setting.default.parse::<bool>().is_ok();
+    if is_plain {
+        setting.default.to_owned()
+    } else {
+        toml::Value::String(setting.default.to_owned()).to_string()
+    }
 }
 
 fn add_named(text: &mut String, section: &NamedSection) {
-    let _infallible = write!(text, "\n# One for each, under a name of its own; it needs {}.\n", section.needs);
+    let _infallible =
+        write!(text, "\n# One for each, under a name of its own; it needs {}.\n", section.needs);
     let _infallible = writeln!(text, "#[{}.NAME]", section.prefix);
     for field in section.fields {
         comment(text, field.help);
@@ -87,7 +94,8 @@ mod tests {
         let file = folder.path().join("tavola.toml");
         std::fs::write(&file, text).unwrap();
         let layers = Layers::read(Some(&file), []);
-        let config = Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string());
+        let config =
+            Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string());
         (layers, config)
     }
 
@@ -100,11 +108,15 @@ mod tests {
         assert_eq!(layers.written().count(), 0, "everything is a comment");
         let is_setting = |line: &&str| !line.starts_with("# ");
         let (settings, _) = text.split_once("\n# One for each").unwrap();
-        let written: Vec<String> =
-            settings.lines().filter(is_setting).map(|line| line.trim_start_matches('#').to_owned()).collect();
+        let written: Vec<String> = settings
+            .lines()
+            .filter(is_setting)
+            .map(|line| line.trim_start_matches('#').to_owned())
+            .collect();
         // A folder of accounts that somebody wrote down must have some, or there must be others.
         let key = "a2V5IG9mIHRoZSBzaG9wLCBsb25nIGVub3VnaCB0byBiZSBvbmU=";
-        let (layers, config) = resolve(&format!("{}\n[accounts.shop]\nkey1 = \"{key}\"\n", written.join("\n")));
+        let (layers, config) =
+            resolve(&format!("{}\n[accounts.shop]\nkey1 = \"{key}\"\n", written.join("\n")));
         config.unwrap();
         assert_eq!(layers.written().count(), SETTINGS.len() + 1);
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");

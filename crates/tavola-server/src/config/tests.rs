@@ -11,7 +11,8 @@ const KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
     let mut toml = tempfile::NamedTempFile::new().unwrap();
     toml.write_all(file.as_bytes()).unwrap();
-    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Layers::read(Some(toml.path()), environment).checked()
 }
 
@@ -26,7 +27,8 @@ pub(crate) fn limits() -> super::Limits {
 
 #[test]
 fn stronger_origins_win_whatever_the_order() {
-    let mut layers = layers("[server]\ntable_port = 1", &[("TAVOLA_SERVER__TABLE_PORT", "2")]).unwrap();
+    let mut layers =
+        layers("[server]\ntable_port = 1", &[("TAVOLA_SERVER__TABLE_PORT", "2")]).unwrap();
     assert_eq!(layers.text("server.table_port"), "2");
     layers.set("server.table_port", "3", Origin::Flag("--table-port".to_owned()));
     layers.set("server.table_port", "4", Origin::Variable("X".to_owned()));
@@ -38,7 +40,10 @@ fn stronger_origins_win_whatever_the_order() {
 #[test]
 fn unknown_keys_are_refused_with_a_suggestion() {
     let error = resolve("[server]\ntabel_port = 1", &[]).unwrap_err().to_string();
-    assert!(error.ends_with("unknown setting server.tabel_port; did you mean server.table_port?"), "{error}");
+    assert!(
+        error.ends_with("unknown setting server.tabel_port; did you mean server.table_port?"),
+        "{error}"
+    );
     let error = resolve("", &[("TAVOLA_LIMITS__CONECTIONS", "1")]).unwrap_err().to_string();
     assert!(error.contains("did you mean TAVOLA_LIMITS__CONNECTIONS?"), "{error}");
     assert!(resolve("", &[("TAVOLA_CACHE", "x")]).is_ok());
@@ -75,17 +80,27 @@ fn everything_wrong_is_told_at_once_with_its_line() {
     for expected in [
         format!("server.table_port (file {name}, line 2): \"70000\" does not fit: must be 0–65535"),
         format!("file {name}, line 3: unknown setting server.hots; did you mean server.host?"),
-        format!("server.host (file {name}, line 4): \"no such host\" does not fit: must be an address"),
+        format!(
+            "server.host (file {name}, line 4): \"no such host\" does not fit: must be an address"
+        ),
         format!("log.level (file {name}, line 7): \"verbose\" is no level"),
         format!("log.access (file {name}, line 8): \"maybe\" does not fit: must be true or false"),
         format!("file {name}, line 9: [accounts.shop] is empty; it needs key1"),
         format!("accounts.books (file {name}, line 11): a key is not base64"),
-        format!("accounts.toys (file {name}, line 14): read_only: \"5\" does not fit: must be true or false"),
-        format!("accounts.toys (file {name}, line 15): allowed_ips: \"x\" is not an address or a range"),
+        format!(
+            "accounts.toys (file {name}, line 14): read_only: \"5\" does not fit: must be true or false"
+        ),
+        format!(
+            "accounts.toys (file {name}, line 15): allowed_ips: \"x\" is not an address or a range"
+        ),
         format!("limits.queries (file {name}, line 17): \"-1\" does not fit: must be 0–10000"),
-        "variable TAVOLA_SERVER_TABLE_PORT: between the levels of a setting stand two underscores".to_owned(),
+        "variable TAVOLA_SERVER_TABLE_PORT: between the levels of a setting stand two underscores"
+            .to_owned(),
     ] {
-        assert!(error.problems().any(|problem| problem.starts_with(&expected)), "{expected} is not in\n{error}");
+        assert!(
+            error.problems().any(|problem| problem.starts_with(&expected)),
+            "{expected} is not in\n{error}"
+        );
     }
     assert_eq!(error.problems().count(), 11, "{error}");
     assert!(error.to_string().starts_with("11 problems in the configuration:\n  "), "{error}");
@@ -97,13 +112,21 @@ fn an_issuer_that_is_wrong_costs_its_roles_no_second_error() {
                 role = \"reader\"\n[auth.roles.s]\nvalue = \"v\"\nrole = \"emperor\"\n";
     let error = resolve(file, &[]).unwrap_err();
     let problems: Vec<&str> = error.problems().collect();
-    assert!(problems.len() == 2 && problems[0].contains("issuer is not") && problems[1].contains("emperor"), "{error}");
+    assert!(
+        problems.len() == 2
+            && problems[0].contains("issuer is not")
+            && problems[1].contains("emperor"),
+        "{error}"
+    );
 }
 
 #[test]
 fn names_of_hosts_are_addresses_too() {
-    for (host, expected) in [("localhost", "127.0.0.1"), ("[::1]", "::1"), ("127.0.0.1", "127.0.0.1")] {
-        let config = resolve(&format!("[server]\nhost = \"{host}\"\nadmin_host = \"{host}\""), &[]).unwrap();
+    for (host, expected) in
+        [("localhost", "127.0.0.1"), ("[::1]", "::1"), ("127.0.0.1", "127.0.0.1")]
+    {
+        let config =
+            resolve(&format!("[server]\nhost = \"{host}\"\nadmin_host = \"{host}\""), &[]).unwrap();
         assert_eq!([config.table.ip().to_string(), config.admin.ip().to_string()], [expected; 2]);
     }
     for wrong in ["", "127.0.0", "999.1.1.1", "no such host.invalid"] {
@@ -145,7 +168,9 @@ fn relative_paths_are_meant_from_the_file() {
 fn accounts_of_a_server_are_named_as_azure_names_them() {
     let long = "a".repeat(25);
     for wrong in ["ab", "Shop", "my-shop", "my_shop", long.as_str()] {
-        let error = resolve(&format!("[accounts.{wrong}]\nkey1 = \"c2VjcmV0\""), &[]).unwrap_err().to_string();
+        let error = resolve(&format!("[accounts.{wrong}]\nkey1 = \"c2VjcmV0\""), &[])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("3–24 lower-case letters and digits"), "{error}");
     }
     let layers = layers("[accounts.my-shop]\nkey1 = \"c2VjcmV0\"", &[]).unwrap();
@@ -154,22 +179,43 @@ fn accounts_of_a_server_are_named_as_azure_names_them() {
 
 #[test]
 fn unknown_variables_are_told() {
-    let layers = layers("", &[("TAVOLA_TABLEPORT", "1"), ("TAVOLA_SERVICE_HOST", "10.0.0.1"), ("HOME", "/")]).unwrap();
+    let layers = layers(
+        "",
+        &[("TAVOLA_TABLEPORT", "1"), ("TAVOLA_SERVICE_HOST", "10.0.0.1"), ("HOME", "/")],
+    )
+    .unwrap();
     assert_eq!(layers.notes().len(), 1);
-    assert!(layers.notes()[0].starts_with("variable TAVOLA_TABLEPORT is no setting"), "{:?}", layers.notes());
+    assert!(
+        layers.notes()[0].starts_with("variable TAVOLA_TABLEPORT is no setting"),
+        "{:?}",
+        layers.notes()
+    );
 }
 
 #[test]
 fn beyond_loopback_accounts_are_needed() {
     let error = resolve("[server]\nhost = \"0.0.0.0\"", &[]).unwrap_err().to_string();
     assert!(error.starts_with("refusing to listen on 0.0.0.0 without accounts"), "{error}");
-    assert!(resolve(&format!("[server]\nhost = \"0.0.0.0\"\n[accounts.shop]\nkey1 = \"{KEY}\""), &[]).is_ok());
+    assert!(
+        resolve(&format!("[server]\nhost = \"0.0.0.0\"\n[accounts.shop]\nkey1 = \"{KEY}\""), &[])
+            .is_ok()
+    );
     let proxies = ("TAVOLA_SERVER__TRUSTED_PROXIES", "127.0.0.1");
     let error = resolve("", &[proxies]).unwrap_err().to_string();
-    assert!(error.contains("trusted_proxies") && error.contains("tavola-accounts does not exist"), "{error}");
-    for exposed in [proxies, ("TAVOLA_SERVER__HOST", "0.0.0.0"), ("TAVOLA_SERVER__ACCOUNTS_FOLDER", "/nowhere")] {
+    assert!(
+        error.contains("trusted_proxies") && error.contains("tavola-accounts does not exist"),
+        "{error}"
+    );
+    for exposed in [
+        proxies,
+        ("TAVOLA_SERVER__HOST", "0.0.0.0"),
+        ("TAVOLA_SERVER__ACCOUNTS_FOLDER", "/nowhere"),
+    ] {
         assert!(resolve("", &[exposed]).is_err(), "{exposed:?}");
-        assert!(resolve("", &[exposed, ("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).is_ok(), "{exposed:?}");
+        assert!(
+            resolve("", &[exposed, ("TAVOLA_SERVER__DEVELOPMENT_ACCOUNT", "true")]).is_ok(),
+            "{exposed:?}"
+        );
     }
     let layers = layers("[server]\nhost = \"0.0.0.0\"", &[]).unwrap();
     assert!(Config::resolve(&layers, Personality::Emulator).is_ok());
@@ -177,7 +223,8 @@ fn beyond_loopback_accounts_are_needed() {
 
 #[test]
 fn accounts_come_from_every_layer() {
-    let config = resolve("", &[("AZURITE_ACCOUNTS", &format!("one:{KEY};two:{KEY}:{KEY};"))]).unwrap();
+    let config =
+        resolve("", &[("AZURITE_ACCOUNTS", &format!("one:{KEY};two:{KEY}:{KEY};"))]).unwrap();
     assert!(config.accounts.contains("one") && config.accounts.contains("two"));
     assert!(!config.accounts.contains("devstoreaccount1"));
     let mut key = tempfile::NamedTempFile::new().unwrap();
@@ -194,18 +241,28 @@ fn accounts_come_from_every_layer() {
 #[test]
 fn short_keys_are_for_emulators() {
     // 31 and 32 bytes.
-    let (short, long) =
-        ("c2hvcnQgYnkgb25lIGJ5dGUuLi4uLi4uLi4uLi4uLg==", "anVzdCBsb25nIGVub3VnaC4uLi4uLi4uLi4uLi4uLi4=");
-    for (first, second, wrong) in
-        [(long, long, ""), (short, long, "key1"), (long, short, "key2"), ("c2VjcmV0", "", "key1"), (long, "", "")]
-    {
+    let (short, long) = (
+        "c2hvcnQgYnkgb25lIGJ5dGUuLi4uLi4uLi4uLi4uLg==",
+        "anVzdCBsb25nIGVub3VnaC4uLi4uLi4uLi4uLi4uLi4=",
+    );
+    for (first, second, wrong) in [
+        (long, long, ""),
+        (short, long, "key1"),
+        (long, short, "key2"),
+        ("c2VjcmV0", "", "key1"),
+        (long, "", ""),
+    ] {
         let file = format!("[accounts.shop]\nkey1 = \"{first}\"\nkey2 = \"{second}\"");
         let layers = layers(&file, &[]).unwrap();
         match Config::resolve(&layers, Personality::Server) {
-            Ok(config) => assert!(wrong.is_empty() && config.warnings().is_empty(), "{first} {second}"),
+            Ok(config) => {
+                assert!(wrong.is_empty() && config.warnings().is_empty(), "{first} {second}")
+            }
             Err(error) => {
                 let error = error.to_string();
-                let teaches = error.contains(wrong) && error.contains("openssl rand") && error.contains("account add");
+                let teaches = error.contains(wrong)
+                    && error.contains("openssl rand")
+                    && error.contains("account add");
                 assert!(!wrong.is_empty() && teaches && !error.contains(first), "{error}");
             }
         }
@@ -219,7 +276,11 @@ fn what_is_not_safe_is_said() {
     let says = |settings: &[(&str, &str)]| {
         let shop = ("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY);
         let config = resolve("", &[settings, &[shop]].concat()).unwrap();
-        config.warnings().into_iter().map(|warning| format!("{} {}", warning.subject, warning.says)).collect::<Vec<_>>()
+        config
+            .warnings()
+            .into_iter()
+            .map(|warning| format!("{} {}", warning.subject, warning.says))
+            .collect::<Vec<_>>()
     };
     let everywhere = ("TAVOLA_SERVER__HOST", "0.0.0.0");
     let https = ("TAVOLA_TLS__CERT", "cert.pem");
@@ -229,16 +290,25 @@ fn what_is_not_safe_is_said() {
     assert_eq!(says(&[public]), [""; 0]);
     assert_eq!(says(&[everywhere, https]), [""; 0]);
     assert!(says(&[everywhere])[0].starts_with("connections in the clear on 0.0.0.0:10002"));
-    assert!(says(&[everywhere, https, public])[0].contains("devstoreaccount1 has the development account's key"));
+    assert!(
+        says(&[everywhere, https, public])[0]
+            .contains("devstoreaccount1 has the development account's key")
+    );
     assert!(says(&[proxy, public])[0].contains("public"));
-    assert!(says(&[proxy, ("TAVOLA_ACCOUNTS__OTHER__KEY1", DEVELOPMENT_KEY)])[0].contains("other has"));
+    assert!(
+        says(&[proxy, ("TAVOLA_ACCOUNTS__OTHER__KEY1", DEVELOPMENT_KEY)])[0].contains("other has")
+    );
     let mut key = tempfile::NamedTempFile::new().unwrap();
     key.write_all(KEY.as_bytes()).unwrap();
     let path = key.path().to_str().unwrap().to_owned();
     let file = ("TAVOLA_ACCOUNTS__MORE__KEY1_FILE", path.as_str());
     assert_eq!(says(&[file]), [""; 0], "mode 0600");
-    std::fs::set_permissions(key.path(), std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-    assert_eq!(says(&[file]), [format!("keys {path} holds keys, and others can read it (mode 640)")]);
+    std::fs::set_permissions(key.path(), std::os::unix::fs::PermissionsExt::from_mode(0o640))
+        .unwrap();
+    assert_eq!(
+        says(&[file]),
+        [format!("keys {path} holds keys, and others can read it (mode 640)")]
+    );
 }
 
 #[test]
@@ -250,7 +320,8 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
     let check = |targets: &str, usual: [u64; 2], own: [u64; 2]| {
         let config = resolve(&format!("{targets}\n{accounts}"), &[]).unwrap();
         for (name, expected) in [("usual", usual), ("own", own)] {
-            let rates = config.accounts.get(&AccountName::parse(name).unwrap()).unwrap().budgets.rates();
+            let rates =
+                config.accounts.get(&AccountName::parse(name).unwrap()).unwrap().budgets.rates();
             let found = [rates.requests, rates.partition_entities];
             assert_eq!(found, expected.map(Rate::per_second), "{name} with {targets}");
             assert_eq!([rates.ingress_bytes, rates.egress_bytes], [Rate::UNBOUNDED; 2]);
@@ -261,11 +332,13 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
     check("[targets]\npreset = \"azure\"\naccount_requests_per_second = 0", [0, 2_000], [5, 0]);
     check("[targets]\npartition_entities_per_second = 7", [0, 7], [5, 0]);
     let config = resolve("", &[("TAVOLA_TARGETS__PRESET", "azure")]).unwrap();
-    let development = config.accounts.get(&AccountName::parse("devstoreaccount1").unwrap()).unwrap();
+    let development =
+        config.accounts.get(&AccountName::parse("devstoreaccount1").unwrap()).unwrap();
     assert_eq!(development.budgets.rates().partition_entities, Rate::per_second(2_000));
-    for (bad, words) in
-        [("preset = \"aws\"", "\"aws\" is not none or azure"), ("partition_entities_per_second = -1", "-1")]
-    {
+    for (bad, words) in [
+        ("preset = \"aws\"", "\"aws\" is not none or azure"),
+        ("partition_entities_per_second = -1", "-1"),
+    ] {
         let error = resolve(&format!("[targets]\n{bad}"), &[]).unwrap_err().to_string();
         assert!(error.starts_with("targets.") && error.contains(words), "{error}");
     }
@@ -274,7 +347,8 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
 #[test]
 fn secrets_are_masked() {
     let layers = layers("", &[("TAVOLA_ACCOUNTS__SHOP__KEY1", KEY)]).unwrap();
-    let shown: Vec<String> = layers.shown().map(|shown| format!("{} {}", shown.line(), shown.origin)).collect();
+    let shown: Vec<String> =
+        layers.shown().map(|shown| format!("{} {}", shown.line(), shown.origin)).collect();
     let line = "# accounts.shop.key1 = \"***\" variable TAVOLA_ACCOUNTS__SHOP__KEY1".to_owned();
     assert!(shown.contains(&line), "{shown:?}");
     assert!(!shown.concat().contains(KEY));
@@ -286,17 +360,26 @@ fn secrets_are_masked() {
 fn tls_needs_a_certificate_and_hides_its_password() {
     assert!(resolve("", &[]).unwrap().tls.is_none());
     let tls = resolve("[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"", &[]).unwrap().tls.unwrap();
-    assert_eq!((tls.cert.file_name(), tls.key_file().file_name()), (Some("c.pem".as_ref()), Some("k.pem".as_ref())));
+    assert_eq!(
+        (tls.cert.file_name(), tls.key_file().file_name()),
+        (Some("c.pem".as_ref()), Some("k.pem".as_ref()))
+    );
     let mut password = tempfile::NamedTempFile::new().unwrap();
     password.write_all(b"topsecret\n").unwrap();
     let variable = ("TAVOLA_TLS__PASSWORD_FILE", password.path().to_str().unwrap());
     let layers = layers("[tls]\ncert = \"c.pfx\"", &[variable]).unwrap();
     let config = Config::resolve(&layers, Personality::Server).unwrap();
     let tls = config.tls.as_ref().unwrap();
-    assert_eq!((tls.key_file().file_name(), tls.password.as_str()), (Some("c.pfx".as_ref()), "topsecret"));
+    assert_eq!(
+        (tls.key_file().file_name(), tls.password.as_str()),
+        (Some("c.pfx".as_ref()), "topsecret")
+    );
     assert!(!format!("{config:?}{:?}", layers.shown().collect::<Vec<_>>()).contains("topsecret"));
-    for (setting, words) in [("key", "a key without a certificate"), ("password", "a password without a PFX file")] {
-        let error = resolve(&format!("[tls]\n{setting} = \"topsecret\""), &[]).unwrap_err().to_string();
+    for (setting, words) in
+        [("key", "a key without a certificate"), ("password", "a password without a PFX file")]
+    {
+        let error =
+            resolve(&format!("[tls]\n{setting} = \"topsecret\""), &[]).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains("topsecret"), "{error}");
     }
 }
@@ -304,11 +387,14 @@ fn tls_needs_a_certificate_and_hides_its_password() {
 #[test]
 fn proxies_are_addresses_or_ranges() {
     let proxies = "trusted_proxies = [\"10.0.0.0/8\", \"::1\", \"::ffff:1.2.3.4\"]";
-    let config = resolve(&format!("[server]\n{proxies}\n[accounts.shop]\nkey1 = \"{KEY}\""), &[]).unwrap();
+    let config =
+        resolve(&format!("[server]\n{proxies}\n[accounts.shop]\nkey1 = \"{KEY}\""), &[]).unwrap();
     let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["10.0.0.0/8", "::1/128", "1.2.3.4/32"]);
     assert_eq!(resolve("", &[]).unwrap().trusted_proxies, []);
-    let error = resolve("", &[("TAVOLA_SERVER__TRUSTED_PROXIES", "10.0.0.1,proxy.test")]).unwrap_err().to_string();
+    let error = resolve("", &[("TAVOLA_SERVER__TRUSTED_PROXIES", "10.0.0.1,proxy.test")])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("\"proxy.test\" is not an address or a range"), "{error}");
 }
 
@@ -318,11 +404,21 @@ fn the_old_name_of_a_setting_works_and_is_noted() {
     let in_file = layers(&format!("{cluster}neighbours = \"127.0.0.1:1\""), &[]).unwrap();
     assert_eq!(in_file.text("store.peers"), "127.0.0.1:1");
     let [note] = in_file.notes() else { panic!("{:?}", in_file.notes()) };
-    assert!(note.starts_with("store.neighbours (file ") && note.contains("old name of store.peers"), "{note}");
+    assert!(
+        note.starts_with("store.neighbours (file ") && note.contains("old name of store.peers"),
+        "{note}"
+    );
     let variable = layers(cluster, &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:2")]).unwrap();
     assert_eq!(variable.text("store.peers"), "127.0.0.1:2");
-    let both = layers(&format!("{cluster}peers = \"127.0.0.1:3\""), &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:4")]);
-    assert_eq!(both.unwrap().text("store.peers"), "127.0.0.1:4", "a variable is stronger than the file, by any name");
+    let both = layers(
+        &format!("{cluster}peers = \"127.0.0.1:3\""),
+        &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:4")],
+    );
+    assert_eq!(
+        both.unwrap().text("store.peers"),
+        "127.0.0.1:4",
+        "a variable is stronger than the file, by any name"
+    );
     let config = Config::resolve(&variable, Personality::Server).unwrap();
     assert_eq!(config.notes.len(), 1);
     assert!(resolve(cluster, &[]).unwrap().notes.is_empty());
@@ -332,18 +428,23 @@ fn the_old_name_of_a_setting_works_and_is_noted() {
 #[test]
 fn beyond_loopback_peers_need_keys() {
     let store = |more: &str| {
-        let file =
-            format!("[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\npeers = \"10.0.1.7:10010\"\n{more}");
+        let file = format!(
+            "[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\npeers = \"10.0.1.7:10010\"\n{more}"
+        );
         resolve(&file, &[])
     };
     let refused = store("").unwrap_err().to_string();
     assert!(refused.starts_with("store.peers (file "), "{refused}");
     assert!(refused.contains("`tavola store peer-keys init 10.0.1.7:10010"), "{refused}");
-    let StoreConfig::Cassandra(with_keys) = store("peer_keys = \"keys\"").unwrap().store else { panic!("a cluster") };
+    let StoreConfig::Cassandra(with_keys) = store("peer_keys = \"keys\"").unwrap().store else {
+        panic!("a cluster")
+    };
     let keys = with_keys.peer_keys.as_deref().and_then(std::path::Path::file_name);
     assert_eq!(keys, Some("keys".as_ref()));
     let accepted = "accept_risks = [\"replication\", \"plain-peers\"]";
-    let StoreConfig::Cassandra(accepted) = store(accepted).unwrap().store else { panic!("a cluster") };
+    let StoreConfig::Cassandra(accepted) = store(accepted).unwrap().store else {
+        panic!("a cluster")
+    };
     assert!(accepted.accept_plain_peers && !with_keys.accept_plain_peers);
     assert_eq!(accepted.accepted_risks, ["replication"], "what the cluster itself is asked about");
 }

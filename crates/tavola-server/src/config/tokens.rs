@@ -23,7 +23,8 @@ pub struct TokenConfig {
     pub issuers: Vec<IssuerConfig>,
     /// What claims earn.
     pub roles: Vec<RoleRule>,
-    /// Take tokens without checking their signature: `--oauth basic` of an emulator, and of nothing else.
+    /// Take tokens without checking their signature: `--oauth basic` of an emulator, and of nothing
+    /// else.
     pub unsigned: bool,
 }
 
@@ -73,13 +74,18 @@ impl TokenConfig {
     pub fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
         let issuers: Vec<IssuerConfig> = each(layers, "auth.oidc", issuer)?;
         for (index, one) in issuers.iter().enumerate() {
-            if let Some(other) = issuers[..index].iter().find(|other| other.trusted.issuer == one.trusted.issuer) {
+            if let Some(other) =
+                issuers[..index].iter().find(|other| other.trusted.issuer == one.trusted.issuer)
+            {
                 let (name, other) = (&one.trusted.name, &other.trusted.name);
-                return Err(layers
-                    .section_error(&format!("auth.oidc.{name}"), &format!("auth.oidc.{other} has the same issuer")));
+                return Err(layers.section_error(
+                    &format!("auth.oidc.{name}"),
+                    &format!("auth.oidc.{other} has the same issuer"),
+                ));
             }
         }
-        let roles = each(layers, "auth.roles", |section, fields| role_rule(section, fields, &issuers))?;
+        let roles =
+            each(layers, "auth.roles", |section, fields| role_rule(section, fields, &issuers))?;
         Ok(Self { issuers, roles, unsigned: false })
     }
 }
@@ -106,7 +112,11 @@ fn each<T>(
     prefix: &'static str,
     read: impl Fn(&Section<'_>, &Fields<'_>) -> Result<T, ConfigError>,
 ) -> Result<Vec<T>, ConfigError> {
-    layers.named(prefix).iter().map(|(name, fields)| read(&Section { layers, prefix, name }, fields)).collect()
+    layers
+        .named(prefix)
+        .iter()
+        .map(|(name, fields)| read(&Section { layers, prefix, name }, fields))
+        .collect()
 }
 
 fn given<'f>(fields: &Fields<'f>, field: &str) -> Option<&'f str> {
@@ -129,18 +139,25 @@ fn issuer(section: &Section<'_>, fields: &Fields<'_>) -> Result<IssuerConfig, Co
     Ok(IssuerConfig { trusted, keys, authorization_uri })
 }
 
-/// A key set on disk makes the issuer a mere name. One that is asked for its keys must be an address, and nobody on the
-/// way may exchange them.
-fn key_source(section: &Section<'_>, fields: &Fields<'_>, issuer: &str) -> Result<KeySource, ConfigError> {
+/// A key set on disk makes the issuer a mere name. One that is asked for its keys must be an
+/// address, and nobody on the way may exchange them.
+fn key_source(
+    section: &Section<'_>,
+    fields: &Fields<'_>,
+    issuer: &str,
+) -> Result<KeySource, ConfigError> {
     let ca_file = given(fields, "ca_file").map(PathBuf::from);
     if let Some(file) = given(fields, "jwks_file") {
         if ca_file.is_some() {
-            return Err(section.error("jwks_file and ca_file exclude each other: with a file nobody is asked for keys"));
+            return Err(section.error(
+                "jwks_file and ca_file exclude each other: with a file nobody is asked for keys",
+            ));
         }
         return Ok(KeySource::File(PathBuf::from(file)));
     }
     if !is_address(issuer) || issuer.contains(['?', '#']) {
-        return Err(section.error("issuer is not an https address without query; or give its keys as jwks_file"));
+        return Err(section
+            .error("issuer is not an https address without query; or give its keys as jwks_file"));
     }
     if !may_be_asked(issuer) {
         return Err(section.error(
@@ -151,12 +168,14 @@ fn key_source(section: &Section<'_>, fields: &Fields<'_>, issuer: &str) -> Resul
 }
 
 fn audiences(section: &Section<'_>, fields: &Fields<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some(text) = fields.get("audiences") else { return Ok(STORAGE_AUDIENCES.map(str::to_owned).to_vec()) };
+    let Some(text) = fields.get("audiences") else {
+        return Ok(STORAGE_AUDIENCES.map(str::to_owned).to_vec());
+    };
     let audiences: Vec<String> = items(text).map(str::to_owned).collect();
     if audiences.is_empty() {
-        return Err(
-            section.error("audiences is empty, so no token could be for us; leave it out for the service's own")
-        );
+        return Err(section.error(
+            "audiences is empty, so no token could be for us; leave it out for the service's own",
+        ));
     }
     Ok(audiences)
 }
@@ -164,7 +183,8 @@ fn audiences(section: &Section<'_>, fields: &Fields<'_>) -> Result<Vec<String>, 
 fn algorithms(section: &Section<'_>, fields: &Fields<'_>) -> Result<Vec<Algorithm>, ConfigError> {
     let Some(text) = fields.get("algorithms") else { return Ok(Algorithm::DEFAULT.to_vec()) };
     let parse = |name: &str| {
-        name.parse().map_err(|error| section.error(format!("algorithms: \"{name}\" does not fit: {error}")))
+        name.parse()
+            .map_err(|error| section.error(format!("algorithms: \"{name}\" does not fit: {error}")))
     };
     let algorithms: Vec<Algorithm> = items(text).map(parse).collect::<Result<_, _>>()?;
     if algorithms.is_empty() { Err(section.error("algorithms is empty")) } else { Ok(algorithms) }
@@ -172,9 +192,12 @@ fn algorithms(section: &Section<'_>, fields: &Fields<'_>) -> Result<Vec<Algorith
 
 /// An absolute address of the web that fits a header as it is.
 fn is_address(text: &str) -> bool {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b'@'));
+    let is_plain =
+        text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b'@'));
     let Ok(uri) = text.parse::<Uri>() else { return false };
-    is_plain && matches!(uri.scheme_str(), Some("https" | "http")) && uri.host().is_some_and(|host| !host.is_empty())
+    is_plain
+        && matches!(uri.scheme_str(), Some("https" | "http"))
+        && uri.host().is_some_and(|host| !host.is_empty())
 }
 
 /// True of https addresses, and of plain ones on this machine.
@@ -192,22 +215,33 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-fn role_rule(section: &Section<'_>, fields: &Fields<'_>, issuers: &[IssuerConfig]) -> Result<RoleRule, ConfigError> {
+fn role_rule(
+    section: &Section<'_>,
+    fields: &Fields<'_>,
+    issuers: &[IssuerConfig],
+) -> Result<RoleRule, ConfigError> {
     let issuer = given(fields, "issuer");
-    if let Some(name) = issuer.filter(|name| issuers.iter().all(|known| known.trusted.name != *name)) {
+    if let Some(name) =
+        issuer.filter(|name| issuers.iter().all(|known| known.trusted.name != *name))
+    {
         return Err(section.error(format!("issuer: there is no [auth.oidc.{name}]")));
     }
     let role = section.needed(fields, "role")?;
-    let role = parse_role(role)
-        .ok_or_else(|| section.error(format!("role: \"{role}\" is not reader, contributor or administrator")))?;
+    let role = parse_role(role).ok_or_else(|| {
+        section.error(format!("role: \"{role}\" is not reader, contributor or administrator"))
+    })?;
     let parse_account = |name| {
-        AccountName::parse(name).ok_or_else(|| section.error(format!("account: \"{name}\" cannot be an account")))
+        AccountName::parse(name)
+            .ok_or_else(|| section.error(format!("account: \"{name}\" cannot be an account")))
     };
     Ok(RoleRule {
         issuer: issuer.map(str::to_owned),
         claim: given(fields, "claim").unwrap_or(DEFAULT_CLAIM).to_owned(),
         value: section.needed(fields, "value")?.to_owned(),
-        account: given(fields, "account").filter(|name| *name != EVERY_ACCOUNT).map(parse_account).transpose()?,
+        account: given(fields, "account")
+            .filter(|name| *name != EVERY_ACCOUNT)
+            .map(parse_account)
+            .transpose()?,
         assignment: RoleAssignment { role, tables: tables(section, fields)? },
     })
 }
@@ -223,10 +257,15 @@ fn parse_role(text: &str) -> Option<Role> {
 }
 
 /// An empty list would be an easy slip that opens everything, so it is refused.
-fn tables(section: &Section<'_>, fields: &Fields<'_>) -> Result<Option<Vec<TableName>>, ConfigError> {
+fn tables(
+    section: &Section<'_>,
+    fields: &Fields<'_>,
+) -> Result<Option<Vec<TableName>>, ConfigError> {
     let Some(text) = fields.get("tables") else { return Ok(None) };
-    let parse =
-        |name: &str| TableName::parse(name).map_err(|_| section.error(format!("tables: \"{name}\" cannot be a table")));
+    let parse = |name: &str| {
+        TableName::parse(name)
+            .map_err(|_| section.error(format!("tables: \"{name}\" cannot be a table")))
+    };
     let tables: Vec<TableName> = items(text).map(parse).collect::<Result<_, _>>()?;
     if tables.is_empty() {
         return Err(section.error("tables is empty; leave it out for all tables"));

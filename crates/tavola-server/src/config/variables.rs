@@ -37,13 +37,17 @@ pub(super) fn meaning(name: &str) -> Meaning {
         // A setting that is a file itself is none that is read from one.
         _ if is_known(&path) => Meaning::Setting(path),
         Some(secret) if is_known(secret) => Meaning::SecretFile(secret.to_owned()),
-        _ => Meaning::Wrong(format!("variable {name}: unknown setting {path}{}", did_you_mean(name))),
+        _ => {
+            Meaning::Wrong(format!("variable {name}: unknown setting {path}{}", did_you_mean(name)))
+        }
     }
 }
 
 /// True of a path that a setting or a field of a section has.
 pub(super) fn is_known(path: &str) -> bool {
-    NamedSection::split(path).is_some() || Setting::find(path).is_some() || OldName::find(path).is_some()
+    NamedSection::split(path).is_some()
+        || Setting::find(path).is_some()
+        || OldName::find(path).is_some()
 }
 
 /// Every setting has two levels, so this is none; but it may be meant as one.
@@ -55,10 +59,14 @@ fn without_levels(name: &str, rest: &str) -> Meaning {
     if is_of_orchestrator(rest) {
         return Meaning::Nothing;
     }
-    Meaning::Unknown(format!("variable {name} is no setting and has no effect{}", did_you_mean(name)))
+    Meaning::Unknown(format!(
+        "variable {name} is no setting and has no effect{}",
+        did_you_mean(name)
+    ))
 }
 
-/// `TAVOLA_SERVER_TABLE_PORT` is `TAVOLA_SERVER__TABLE_PORT`, `TAVOLA_ACCOUNTS_SHOP_KEY1` is `TAVOLA_ACCOUNTS__SHOP__KEY1`.
+/// `TAVOLA_SERVER_TABLE_PORT` is `TAVOLA_SERVER__TABLE_PORT`, `TAVOLA_ACCOUNTS_SHOP_KEY1` is
+/// `TAVOLA_ACCOUNTS__SHOP__KEY1`.
 fn with_levels(name: &str, rest: &str) -> Option<String> {
     let (plain, suffix) = match name.strip_suffix("_FILE") {
         Some(plain) if !all_variables().any(|variable| flat(&variable) == name) => (plain, "_FILE"),
@@ -70,8 +78,11 @@ fn with_levels(name: &str, rest: &str) -> Option<String> {
         NAMED_SECTIONS.iter().find_map(|section| {
             let inner = rest.strip_prefix(&upper(section.prefix, "_"))?.strip_prefix('_')?;
             let field = section.fields.iter().map(|field| field.name.to_ascii_uppercase());
-            let field = field.filter(|field| inner.ends_with(&format!("_{field}"))).max_by_key(String::len)?;
-            let owner = inner.strip_suffix(&field)?.strip_suffix('_').filter(|owner| !owner.is_empty())?;
+            let field = field
+                .filter(|field| inner.ends_with(&format!("_{field}")))
+                .max_by_key(String::len)?;
+            let owner =
+                inner.strip_suffix(&field)?.strip_suffix('_').filter(|owner| !owner.is_empty())?;
             Some(format!("{PREFIX}{}__{owner}__{field}", upper(section.prefix, "__")))
         })
     };
@@ -90,10 +101,16 @@ fn upper(path: &str, separator: &str) -> String {
     path.replace('.', separator).to_ascii_uppercase()
 }
 
-/// Kubernetes and Docker tell a container of a service called `tavola` its addresses in such variables.
+/// Kubernetes and Docker tell a container of a service called `tavola` its addresses in such
+/// variables.
 fn is_of_orchestrator(rest: &str) -> bool {
-    let is_port = |text: &str| text == "PORT" || text.starts_with("PORT_") || text.starts_with("SERVICE_");
-    is_port(rest) || rest.contains("_SERVICE_") || rest.contains("_PORT_") || rest.ends_with("_PORT") || rest == "NAME"
+    let is_port =
+        |text: &str| text == "PORT" || text.starts_with("PORT_") || text.starts_with("SERVICE_");
+    is_port(rest)
+        || rest.contains("_SERVICE_")
+        || rest.contains("_PORT_")
+        || rest.ends_with("_PORT")
+        || rest == "NAME"
 }
 
 /// The variable that was probably meant, if one is near enough.
@@ -120,7 +137,9 @@ mod tests {
             ("TAVOLA_ACCOUNTS_SHOP_KEY1_FILE", "TAVOLA_ACCOUNTS__SHOP__KEY1_FILE"),
             ("TAVOLA_AUTH_OIDC_CORP_ISSUER", "TAVOLA_AUTH__OIDC__CORP__ISSUER"),
         ] {
-            let Meaning::Wrong(words) = meaning(name) else { panic!("{name}: {:?}", meaning(name)) };
+            let Meaning::Wrong(words) = meaning(name) else {
+                panic!("{name}: {:?}", meaning(name))
+            };
             assert!(words.ends_with(&format!("did you mean {meant}?")), "{words}");
         }
     }
@@ -147,8 +166,14 @@ mod tests {
     #[test]
     fn settings_and_secrets() {
         assert_eq!(meaning("TAVOLA_SERVER__HOST"), Meaning::Setting("server.host".to_owned()));
-        assert_eq!(meaning("TAVOLA_LOG__ACCESS_FILE"), Meaning::Setting("log.access_file".to_owned()));
-        assert_eq!(meaning("TAVOLA_TLS__PASSWORD_FILE"), Meaning::SecretFile("tls.password".to_owned()));
+        assert_eq!(
+            meaning("TAVOLA_LOG__ACCESS_FILE"),
+            Meaning::Setting("log.access_file".to_owned())
+        );
+        assert_eq!(
+            meaning("TAVOLA_TLS__PASSWORD_FILE"),
+            Meaning::SecretFile("tls.password".to_owned())
+        );
         let Meaning::Wrong(words) = meaning("TAVOLA_LIMITS__CONECTIONS") else { panic!() };
         assert!(words.ends_with("did you mean TAVOLA_LIMITS__CONNECTIONS?"), "{words}");
     }

@@ -1,4 +1,5 @@
-//! What works and is not safe. The server says it when it starts, and `tavola doctor` when it is asked.
+//! What works and is not safe. The server says it when it starts, and `tavola doctor` when it is
+//! asked.
 
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +22,8 @@ pub struct Warning {
 }
 
 impl Config {
-    /// Everything in this configuration, and in the modes of the files that it names, that is not safe.
+    /// Everything in this configuration, and in the modes of the files that it names, that is not
+    /// safe.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings: Vec<Warning> = self.plain_http().into_iter().collect();

@@ -83,7 +83,10 @@ mod tests {
     #[test]
     fn an_address_has_its_bound_and_others_have_theirs() {
         let addresses = Addresses::new(2, vec!["10.0.0.0/8".parse().unwrap()]);
-        let held = [addresses.enter(ip("192.0.2.1")).unwrap(), addresses.enter(ip("::ffff:192.0.2.1")).unwrap()];
+        let held = [
+            addresses.enter(ip("192.0.2.1")).unwrap(),
+            addresses.enter(ip("::ffff:192.0.2.1")).unwrap(),
+        ];
         assert!(addresses.enter(ip("192.0.2.1")).is_none());
         assert!(addresses.enter(ip("192.0.2.2")).is_some());
         let proxied: Vec<_> = (0..5).map(|_| addresses.enter(ip("10.1.2.3")).unwrap()).collect();

@@ -1,11 +1,13 @@
 //! Clients that have said all they had to say.
 //!
-//! A client may end its side of the connection after a whole request and still wait for the answer; hyper takes that for the
-//! end of the connection. So the end is kept from hyper while a request that arrived whole is answered.
+//! A client may end its side of the connection after a whole request and still wait for the answer;
+//! hyper takes that for the end of the connection. So the end is kept from hyper while a request
+//! that arrived whole is answered.
 //!
-//! A client that is gone altogether looks the same, until something is sent to it. Its request must not be worked on for
-//! long, so while the answer takes its time the client gets an interim response now and then, which HTTP/1.1 allows at any
-//! time: who still listens skips it, and for who is gone sending fails, which ends the connection and the work with it.
+//! A client that is gone altogether looks the same, until something is sent to it. Its request must
+//! not be worked on for long, so while the answer takes its time the client gets an interim
+//! response now and then, which HTTP/1.1 allows at any time: who still listens skips it, and for
+//! who is gone sending fails, which ends the connection and the work with it.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -24,8 +26,8 @@ use tokio::time::{Instant, Sleep};
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How long a request may take to arrive whole after its client has ended its side: hyper has read the rest of the body
-/// already, or it will never come.
+/// How long a request may take to arrive whole after its client has ended its side: hyper has read
+/// the rest of the body already, or it will never come.
 const ARRIVAL_TIME: Duration = Duration::from_secs(5);
 
 /// How far the request of a connection is. Shared by the connection's stream and its request.
@@ -63,7 +65,10 @@ pub(super) struct ArrivingBody<B> {
 }
 
 /// The same request, which tells `exchange` when it has arrived whole.
-pub(super) fn arriving<B: Body>(request: Request<B>, exchange: &Arc<Exchange>) -> Request<ArrivingBody<B>> {
+pub(super) fn arriving<B: Body>(
+    request: Request<B>,
+    exchange: &Arc<Exchange>,
+) -> Request<ArrivingBody<B>> {
     let when_whole = if request.version() == Version::HTTP_11 { WORKING } else { WORKING_SILENTLY };
     exchange.enter(if request.body().is_end_stream() { when_whole } else { ARRIVING });
     request.map(|body| ArrivingBody { body, exchange: Arc::clone(exchange), when_whole })
@@ -150,9 +155,13 @@ impl<S: AsyncWrite + Unpin> HalfClosed<S> {
             }
             ready!(ended.next_probe.as_mut().poll(cx));
             if exchange.state() == WORKING {
-                // Nothing is on its way before an answer, so that it fits the system's buffer whole.
+                // Nothing is on its way before an answer, so that it fits the system's buffer
+                // whole.
                 if ready!(Pin::new(&mut *stream).poll_write(cx, PROBE))? < PROBE.len() {
-                    return Poll::Ready(Err(Error::new(ErrorKind::WriteZero, "the client takes nothing")));
+                    return Poll::Ready(Err(Error::new(
+                        ErrorKind::WriteZero,
+                        "the client takes nothing",
+                    )));
                 }
                 ready!(Pin::new(&mut *stream).poll_flush(cx))?;
             }
@@ -162,7 +171,11 @@ impl<S: AsyncWrite + Unpin> HalfClosed<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfClosed<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
         if self.ended.is_none() {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -175,7 +188,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfClosed<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for HalfClosed<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 

@@ -1,8 +1,8 @@
 //! Heads of requests: how large they may be, and how much memory all of them may take together.
 //!
-//! This is what anybody can make us hold without a credential. A head is counted from its arrival until its answer is ready,
-//! on the connection that it came on: connections share a bounded amount, so that a thousand hostile ones leave room for
-//! others.
+//! This is what anybody can make us hold without a credential. A head is counted from its arrival
+//! until its answer is ready, on the connection that it came on: connections share a bounded
+//! amount, so that a thousand hostile ones leave room for others.
 
 use std::sync::Arc;
 
@@ -67,8 +67,14 @@ mod tests {
     fn a_head_has_a_bounded_number_of_fields_and_bytes() {
         let connection = Pool::for_many(1 << 20).member(1);
         assert!(admit(&request(FIELDS_MAX, 100), &connection).is_ok());
-        assert_eq!(admit(&request(FIELDS_MAX + 1, 1), &connection).unwrap_err(), HeadError::TooLarge);
-        assert_eq!(admit(&request(1, FIELDS_BYTES_MAX), &connection).unwrap_err(), HeadError::TooLarge);
+        assert_eq!(
+            admit(&request(FIELDS_MAX + 1, 1), &connection).unwrap_err(),
+            HeadError::TooLarge
+        );
+        assert_eq!(
+            admit(&request(1, FIELDS_BYTES_MAX), &connection).unwrap_err(),
+            HeadError::TooLarge
+        );
         assert_eq!(connection.stats().used, 0);
     }
 
@@ -77,7 +83,8 @@ mod tests {
         let pool = Pool::for_many(32 << 20);
         let hostile: Vec<_> = (0..50).map(|_| pool.member(1)).collect();
         let streams = hostile.iter().flat_map(|connection| (0..100).map(move |_| connection));
-        let held: Vec<_> = streams.filter_map(|connection| admit(&request(100, 200), connection).ok()).collect();
+        let held: Vec<_> =
+            streams.filter_map(|connection| admit(&request(100, 200), connection).ok()).collect();
         let bytes: u64 = held.iter().map(Share::units).sum();
         assert!(bytes < (32 << 20) + 50 * 64 * 1024, "{bytes}");
         assert!(held.len() > 500 && held.len() < 4000, "{}", held.len());

@@ -26,29 +26,36 @@ use crate::connection::Connection;
 use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
 
-/// Requests of one connection at a time; more wait at the client. Fewer where there are many connections: what a stream
-/// leaves behind in its connection, about 1.6 KB, stays there until the connection ends.
+/// Requests of one connection at a time; more wait at the client. Fewer where there are many
+/// connections: what a stream leaves behind in its connection, about 1.6 KB, stays there until the
+/// connection ends.
 const STREAMS_MAX: usize = 100;
 const STREAMS_MIN: usize = 8;
 const STREAMS_OF_ALL_MAX: usize = 8_000;
-/// Bodies and answers of one connection at a time, whatever its account may have: a few of the largest.
+/// Bodies and answers of one connection at a time, whatever its account may have: a few of the
+/// largest.
 const CONNECTION_BODY_BYTES_MAX: u64 = 32 << 20;
 const FRAME_BYTES_MAX: u32 = 16 * 1024;
-/// Bytes of bodies on their way, of one request and of one connection: the largest body fits in a few round trips.
+/// Bytes of bodies on their way, of one request and of one connection: the largest body fits in a
+/// few round trips.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Bytes of one reply that wait for the client to read.
 const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
-/// Requests that a client took back before they were begun, and streams that we had to cut off; a client with more is
-/// up to no good and loses its connection.
+/// Requests that a client took back before they were begun, and streams that we had to cut off; a
+/// client with more is up to no good and loses its connection.
 const PENDING_RESETS_MAX: usize = 32;
 const OWN_RESETS_MAX: usize = 256;
 /// Until a client that does not answer a ping is taken for gone.
 const PING_TIME: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, is without requests for too long, or the server stops.
-pub(super) async fn serve<S>(stream: S, mut connection: Connection, node: Arc<Node>, mut stop: watch::Receiver<bool>)
-where
+pub(super) async fn serve<S>(
+    stream: S,
+    mut connection: Connection,
+    node: Arc<Node>,
+    mut stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let limits = node.limits;
@@ -64,13 +71,21 @@ where
         match heads::admit(&request, &heads) {
             Ok(head) => {
                 let open = OpenRequest::begin(Arc::clone(&requests));
-                // Boxed, so that a stream whose answer is being sent does not take the room of a request at work.
-                Either::Left(Box::pin(answer(Arc::clone(&node), connection.clone(), request, head, open)))
+                // Boxed, so that a stream whose answer is being sent does not take the room of a
+                // request at work.
+                Either::Left(Box::pin(answer(
+                    Arc::clone(&node),
+                    connection.clone(),
+                    request,
+                    head,
+                    open,
+                )))
             }
             Err(error) => Either::Right(ready(refusal(error))),
         }
     });
-    let mut served = pin!(builder(&limits, streams).serve_connection(TokioIo::new(stream), service));
+    let mut served =
+        pin!(builder(&limits, streams).serve_connection(TokioIo::new(stream), service));
     let time_to_finish = tokio::select! {
         result = served.as_mut() => return result.unwrap_or_else(|error| ended(peer, &error)),
         // What may be left is a reply that nobody reads.
@@ -105,8 +120,8 @@ fn builder(limits: &Limits, streams: u32) -> Builder<StreamExecutor> {
     http
 }
 
-/// A request that got no further than its head. Beyond the memory for heads the stream is refused, which costs nothing and
-/// tells the client that it may try again.
+/// A request that got no further than its head. Beyond the memory for heads the stream is refused,
+/// which costs nothing and tells the client that it may try again.
 fn refusal(error: HeadError) -> Result<Response<Answer>, StreamError> {
     match error {
         HeadError::TooLarge => {
@@ -211,7 +226,10 @@ mod tests {
 
     #[test]
     fn many_connections_have_fewer_streams() {
-        assert_eq!([0, 1, 80, 160, 400, 1000, 100_000].map(streams_max), [100, 100, 100, 50, 20, 8, 8]);
+        assert_eq!(
+            [0, 1, 80, 160, 400, 1000, 100_000].map(streams_max),
+            [100, 100, 100, 50, 20, 8, 8]
+        );
     }
 
     const TIME: Duration = Duration::from_secs(10);

@@ -1,8 +1,9 @@
 //! A socket whose other end must take what it asked for, and is given the time to.
 //!
-//! hyper waits for ever for a client to read. One that never does would hold its answer in our memory as long as it
-//! likes. And hyper closes right after the answer to a request whose body was too large to read. The system then throws
-//! the answer away together with what is unread, so the client would see a reset and never learn why.
+//! hyper waits for ever for a client to read. One that never does would hold its answer in our
+//! memory as long as it likes. And hyper closes right after the answer to a request whose body was
+//! too large to read. The system then throws the answer away together with what is unread, so the
+//! client would see a reset and never learn why.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -50,20 +51,26 @@ impl<S> Patient<S> {
     /// Ready with the error when the time is up.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let deadline = Instant::now() + self.patience;
-        let (timer, _) = self.waiting.get_or_insert_with(|| (Box::pin(tokio::time::sleep_until(deadline)), 0));
-        timer.as_mut().poll(cx).map(|()| Error::new(ErrorKind::TimedOut, "the client does not take its answer"))
+        let (timer, _) =
+            self.waiting.get_or_insert_with(|| (Box::pin(tokio::time::sleep_until(deadline)), 0));
+        timer
+            .as_mut()
+            .poll(cx)
+            .map(|()| Error::new(ErrorKind::TimedOut, "the client does not take its answer"))
     }
 }
 
 impl<S: AsyncRead + Unpin> Patient<S> {
-    /// Reads and forgets what still comes. Ready at once if nothing does: then closing takes nothing away.
+    /// Reads and forgets what still comes. Ready at once if nothing does: then closing takes
+    /// nothing away.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut space = [0; 16 * 1024];
         loop {
             let mut buffer = ReadBuf::new(&mut space);
             match (Pin::new(&mut self.stream).poll_read(cx, &mut buffer), &mut self.lingering) {
                 (Poll::Ready(Ok(())), lingering) if !buffer.filled().is_empty() => {
-                    let (timer, bytes) = lingering.get_or_insert_with(|| (Box::pin(tokio::time::sleep(LINGER)), 0));
+                    let (timer, bytes) =
+                        lingering.get_or_insert_with(|| (Box::pin(tokio::time::sleep(LINGER)), 0));
                     *bytes += buffer.filled().len();
                     if *bytes > LINGER_BYTES_MAX || timer.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
@@ -77,7 +84,11 @@ impl<S: AsyncRead + Unpin> Patient<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
         // The next request: the answer before it has been taken.
@@ -89,7 +100,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.wrote(result, cx)
     }

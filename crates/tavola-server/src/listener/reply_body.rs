@@ -11,8 +11,9 @@ use super::half_closed::Answering;
 
 /// A reply's body, sent in one piece.
 ///
-/// Unlike `Full` it is never at its end before it was asked once. hyper drops `Content-Length` from a 204 whose body is
-/// known to be at its end, as RFC 9110 asks; the service sends `Content-Length: 0`, and clients compare.
+/// Unlike `Full` it is never at its end before it was asked once. hyper drops `Content-Length` from
+/// a 204 whose body is known to be at its end, as RFC 9110 asks; the service sends `Content-Length:
+/// 0`, and clients compare.
 #[derive(Debug)]
 pub(super) struct ReplyBody {
     bytes: Option<Bytes>,
@@ -29,7 +30,10 @@ impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let bytes = self.bytes.take().filter(|bytes| !bytes.is_empty());
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }

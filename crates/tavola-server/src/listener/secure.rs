@@ -19,12 +19,14 @@ use crate::node::Node;
 use crate::tls::{ClientCertificate, refused_certificate};
 
 /// For those who forgot the `s`.
-const SPEAK_HTTPS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+const SPEAK_HTTPS: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
     Content-Length: 48\r\n\r\nThis port speaks https: use https:// in the URL\n";
 /// A request head that is worth such an answer is in the first packets.
 const CLEAR_TEXT_MAX: usize = 4096;
 
-/// Serves one connection from its handshake to its end. `graceful` is held until then: the server waits for it.
+/// Serves one connection from its handshake to its end. `graceful` is held until then: the server
+/// waits for it.
 pub(super) async fn serve(
     stream: TcpStream,
     peer: SocketAddr,

@@ -1,7 +1,8 @@
-//! The access log: one line per request, in the common log format with our own fields behind it, or as JSON.
+//! The access log: one line per request, in the common log format with our own fields behind it, or
+//! as JSON.
 //!
-//! Lines go to a thread of their own through a bounded queue, so that a slow terminal never slows a request; lines that
-//! do not fit are counted.
+//! Lines go to a thread of their own through a bounded queue, so that a slow terminal never slows a
+//! request; lines that do not fit are counted.
 
 use std::fmt::Write as _;
 use std::io::{self, Stdout, Write};
@@ -20,7 +21,8 @@ const LINES_MAX: usize = 16 * 1024;
 const BATCH_BYTES: usize = 64 * 1024;
 /// Nobody waits longer for a terminal that is held.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,8 @@ impl AccessLog {
     }
 }
 
-/// Writes what has gathered; returns when the log is dropped or nobody reads standard output any more.
+/// Writes what has gathered; returns when the log is dropped or nobody reads standard output any
+/// more.
 fn write_lines(receiver: &Receiver<Message>, mut output: Output, lost: &AtomicU64) {
     let mut lines = Vec::with_capacity(BATCH_BYTES);
     while let Ok(message) = receiver.recv() {
@@ -209,18 +212,29 @@ fn json_line(event: &RequestEvent<'_>) -> String {
 }
 
 fn date_time(event: &RequestEvent<'_>) -> tavola_core::DateTime {
-    tavola_core::DateTime::from_unix(event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+    tavola_core::DateTime::from_unix(
+        event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
+    )
 }
 
 /// `16/Nov/2026:06:00:00 +0000`
 fn common_log_time(event: &RequestEvent<'_>) -> String {
     let seconds = event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let at = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let at =
+        OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let month = MONTHS[usize::from(u8::from(at.month())) - 1];
-    format!("{:02}/{month}/{:04}:{:02}:{:02}:{:02} +0000", at.day(), at.year(), at.hour(), at.minute(), at.second())
+    format!(
+        "{:02}/{month}/{:04}:{:02}:{:02}:{:02} +0000",
+        at.day(),
+        at.year(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
 }
 
-/// The target with the values of secret parameters replaced: a signature in a log would be a credential in a log.
+/// The target with the values of secret parameters replaced: a signature in a log would be a
+/// credential in a log.
 pub(super) fn masked(uri: &Uri) -> String {
     let Some(query) = uri.query() else { return uri.path().to_owned() };
     let fields = query.split('&').map(|field| match field.split_once('=') {
@@ -240,8 +254,9 @@ pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
-/// What can stand between quotes: ASCII that is visible. Beyond it are characters that end a line for some readers
-/// (U+0085, U+2028, U+2029) or turn its direction, and a target that needs them should have escaped them.
+/// What can stand between quotes: ASCII that is visible. Beyond it are characters that end a line
+/// for some readers (U+0085, U+2028, U+2029) or turn its direction, and a target that needs them
+/// should have escaped them.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -329,7 +344,10 @@ mod tests {
     #[test]
     fn no_character_ends_a_line_or_turns_it() {
         for character in ['\u{85}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{feff}', '😀'] {
-            let uri = Uri::from_maybe_shared(bytes::Bytes::from(format!("/acct/T{character}x?a={character}"))).unwrap();
+            let uri = Uri::from_maybe_shared(bytes::Bytes::from(format!(
+                "/acct/T{character}x?a={character}"
+            )))
+            .unwrap();
             let [text, json] = lines_of(&uri);
             assert!(!text.contains(character) && !json.contains(character), "{text}{json}");
             let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -338,8 +356,8 @@ mod tests {
     }
 
     proptest! {
-        /// The HTTP library lets a quote pass in a path. In the text form it ended the target, so that a client could write
-        /// the status and the rest of its own line.
+        /// The HTTP library lets a quote pass in a path. In the text form it ended the target, so
+        /// that a client could write the status and the rest of its own line.
         #[test]
         fn a_target_stays_inside_its_quotes(path in any::<String>(), query in "[!-~]{0,20}", signature in "x[0-9]{12}") {
             let target = format!("/{path}?{query}&sig={signature}");

@@ -1,4 +1,5 @@
-//! A file that lines are appended to. It is opened anew when somebody has moved it away: rotation is `mv` and a signal.
+//! A file that lines are appended to. It is opened anew when somebody has moved it away: rotation
+//! is `mv` and a signal.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,11 +29,17 @@ impl LogFile {
     /// # Errors
     /// If that cannot be done; the message names the path.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(named)?;
         }
-        let file = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path).map_err(named)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(FILE_MODE)
+            .open(path)
+            .map_err(named)?;
         Ok(Self { opened: Mutex::new(Opened { path: path.to_owned(), file }) })
     }
 

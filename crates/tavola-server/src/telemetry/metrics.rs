@@ -1,5 +1,5 @@
-//! Counters and histograms for Prometheus. Labels are words of ours and names of accounts: never a key, a table or an
-//! address.
+//! Counters and histograms for Prometheus. Labels are words of ours and names of accounts: never a
+//! key, a table or an address.
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,8 @@ struct RequestLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailureLabels {
-    /// An account that the server has, or [`NO_ACCOUNT`]: what a stranger writes into a URL is no label.
+    /// An account that the server has, or [`NO_ACCOUNT`]: what a stranger writes into a URL is no
+    /// label.
     account: String,
     reason: &'static str,
 }
@@ -96,8 +97,16 @@ impl Metrics {
         let http = self.durations.clone();
         registry.register_with_unit("http_server_request_duration", duration, Unit::Seconds, http);
         let registry = registry.sub_registry_with_prefix("tavola");
-        registry.register("requests", "Requests by operation, status and the service's code", self.requests.clone());
-        registry.register("queries", "Queries by the way they reach their rows", self.queries.clone());
+        registry.register(
+            "requests",
+            "Requests by operation, status and the service's code",
+            self.requests.clone(),
+        );
+        registry.register(
+            "queries",
+            "Queries by the way they reach their rows",
+            self.queries.clone(),
+        );
         let throttled = "Requests answered with ServerBusy, by whose bound was reached";
         registry.register("throttled", throttled, self.throttled.clone());
         // A counter that appears with its first count hides that count from rates.
@@ -105,13 +114,35 @@ impl Metrics {
             drop(self.throttled.get_or_create(&BoundLabels { bound: bound.name() }));
         }
         let failures = "Requests whose credential did not hold, by account and reason";
-        registry.register("authentication_failures", failures, self.authentication_failures.clone());
-        registry.register("batch_operations", "Operations of a transaction", self.batch_operations.clone());
+        registry.register(
+            "authentication_failures",
+            failures,
+            self.authentication_failures.clone(),
+        );
+        registry.register(
+            "batch_operations",
+            "Operations of a transaction",
+            self.batch_operations.clone(),
+        );
         registry.register("rows_read", "Rows looked at by queries", self.rows_read.clone());
         registry.register("rows_returned", "Rows sent by queries", self.rows_returned.clone());
-        registry.register_with_unit("request", "Bytes of bodies received", Unit::Bytes, self.request_bytes.clone());
-        registry.register_with_unit("response", "Bytes of bodies sent", Unit::Bytes, self.response_bytes.clone());
-        registry.register("panics", "Requests that met a defect of the server", self.panics.clone());
+        registry.register_with_unit(
+            "request",
+            "Bytes of bodies received",
+            Unit::Bytes,
+            self.request_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "response",
+            "Bytes of bodies sent",
+            Unit::Bytes,
+            self.response_bytes.clone(),
+        );
+        registry.register(
+            "panics",
+            "Requests that met a defect of the server",
+            self.panics.clone(),
+        );
     }
 
     pub(super) fn record_panic(&self) {
@@ -126,8 +157,12 @@ impl Metrics {
         let subject = event.subject;
         let operation = if subject.operation.is_empty() { "Unknown" } else { subject.operation };
         let code = subject.error_code.unwrap_or("Success");
-        self.requests.get_or_create(&RequestLabels { operation, status: event.status.as_u16(), code }).inc();
-        self.durations.get_or_create(&OperationLabels { operation }).observe(event.duration.as_secs_f64());
+        self.requests
+            .get_or_create(&RequestLabels { operation, status: event.status.as_u16(), code })
+            .inc();
+        self.durations
+            .get_or_create(&OperationLabels { operation })
+            .observe(event.duration.as_secs_f64());
         if let Some(class) = subject.cost.class {
             self.queries.get_or_create(&ClassLabels { class: class.name() }).inc();
         }
@@ -152,17 +187,26 @@ impl Metrics {
     }
 
     fn failed(&self, account: &str, reason: &'static str) {
-        self.authentication_failures.get_or_create(&FailureLabels { account: account.to_owned(), reason }).inc();
+        self.authentication_failures
+            .get_or_create(&FailureLabels { account: account.to_owned(), reason })
+            .inc();
     }
 
     /// `counters` are name, help and value of further ones, `more` is further text.
-    pub(super) fn exposition(&self, counters: &[(&'static str, &'static str, u64)], more: &str) -> String {
+    pub(super) fn exposition(
+        &self,
+        counters: &[(&'static str, &'static str, u64)],
+        more: &str,
+    ) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes any text");
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
         for (name, help, value) in counters {
-            let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n");
+            let _infallible = write!(
+                text,
+                "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n"
+            );
         }
         text.push_str(more);
         text.push_str("# EOF\n");

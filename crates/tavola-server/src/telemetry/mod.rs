@@ -24,7 +24,8 @@ use crate::connection::Connection;
 use crate::node::Health;
 use crate::proxy::Client;
 
-/// What a request was about, as far as it was understood. Never holds a key, a signature or an entity's content.
+/// What a request was about, as far as it was understood. Never holds a key, a signature or an
+/// entity's content.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
     /// The operation's name; empty if the request was not understood.
@@ -66,9 +67,13 @@ impl Bound {
     /// Why a request was answered with `ServerBusy`, if it was.
     pub(crate) fn behind(rejection: &Rejection) -> Option<Self> {
         match rejection {
-            Rejection::OverBudget(Budget::Requests | Budget::Ingress | Budget::Egress) => Some(Self::Account),
+            Rejection::OverBudget(Budget::Requests | Budget::Ingress | Budget::Egress) => {
+                Some(Self::Account)
+            }
             Rejection::OverBudget(Budget::PartitionEntities) => Some(Self::Partition),
-            Rejection::ServerBusy { .. } | Rejection::StoreUnavailable | Rejection::StoreFull => Some(Self::Server),
+            Rejection::ServerBusy { .. } | Rejection::StoreUnavailable | Rejection::StoreFull => {
+                Some(Self::Server)
+            }
             _ => None,
         }
     }
@@ -178,7 +183,8 @@ impl Telemetry {
         }
     }
 
-    /// Waits for a moment until the access log and the audit log are written; the last thing that a server does.
+    /// Waits for a moment until the access log and the audit log are written; the last thing that a
+    /// server does.
     pub fn flush(&self) {
         if let Some(access_log) = &self.access_log {
             access_log.flush();
@@ -193,7 +199,8 @@ impl Telemetry {
         self.metrics.record_panic();
     }
 
-    /// How many requests met a defect of the server. Each was answered with `InternalError`; there should be none.
+    /// How many requests met a defect of the server. Each was answered with `InternalError`; there
+    /// should be none.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.metrics.panics()

@@ -73,11 +73,19 @@ mod tests {
 
     #[test]
     fn before_and_after_its_time_a_certificate_is_refused() {
-        let certificate = Certificate { fingerprint: String::new(), begins: 1_000, expires: 2_000, outdated: false };
+        let certificate = Certificate {
+            fingerprint: String::new(),
+            begins: 1_000,
+            expires: 2_000,
+            outdated: false,
+        };
         assert_eq!(certificate.untimely(1_000), None);
         assert_eq!(certificate.untimely(2_000), None);
         assert_eq!(certificate.untimely(2_001).unwrap(), "it expired at 1970-01-01T00:33:20Z");
-        assert_eq!(certificate.untimely(999).unwrap(), "it is not good before 1970-01-01T00:16:40Z");
+        assert_eq!(
+            certificate.untimely(999).unwrap(),
+            "it is not good before 1970-01-01T00:16:40Z"
+        );
     }
 
     #[test]

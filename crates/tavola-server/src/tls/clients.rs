@@ -16,8 +16,8 @@ use super::TlsError;
 use super::files::{Contents, pem_problem};
 use crate::config::{ClientCertificates, TlsConfig};
 
-/// The certificate that a client showed and that holds, by its SHA-256: enough to find it, and small enough to go along
-/// with every request.
+/// The certificate that a client showed and that holds, by its SHA-256: enough to find it, and
+/// small enough to go along with every request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientCertificate([u8; 32]);
 
@@ -46,19 +46,27 @@ impl fmt::Debug for ClientCertificate {
 /// Why a handshake failed, if the client's certificate was the reason.
 pub(crate) fn refused_certificate(error: &io::Error) -> Option<&rustls::Error> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    matches!(error, rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)).then_some(error)
+    matches!(error, rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_))
+        .then_some(error)
 }
 
 /// Decides about the certificates of clients as the configuration says.
-pub(super) fn verifier(source: &TlsConfig, contents: &Contents) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+pub(super) fn verifier(
+    source: &TlsConfig,
+    contents: &Contents,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     match (&source.clients, contents.client_authorities()) {
         (Some(clients), Some(pem)) => trusting(clients, pem),
         _ => Ok(WebPkiClientVerifier::no_client_auth()),
     }
 }
 
-fn trusting(clients: &ClientCertificates, pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let problem = |reason: String| TlsError::ClientAuthorities { file: clients.authorities.clone(), reason };
+fn trusting(
+    clients: &ClientCertificates,
+    pem: &[u8],
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let problem =
+        |reason: String| TlsError::ClientAuthorities { file: clients.authorities.clone(), reason };
     let mut authorities = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| problem(pem_problem(&error)))?;
@@ -69,10 +77,14 @@ fn trusting(clients: &ClientCertificates, pem: &[u8]) -> Result<Arc<dyn ClientCe
     }
     let revoked = CertificateRevocationListDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let revoked = revoked.map_err(|error| problem(pem_problem(&error)))?;
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::new(default_provider()))
-        .with_crls(revoked)
-        // Authorities between a root and a client seldom have a list of their own. The root is replaced in the file.
-        .only_check_end_entity_revocation();
+    let builder = WebPkiClientVerifier::builder_with_provider(
+        Arc::new(authorities),
+        Arc::new(default_provider()),
+    )
+    .with_crls(revoked)
+    // Authorities between a root and a client seldom have a list of their own. The root is replaced
+    // in the file.
+    .only_check_end_entity_revocation();
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
     builder.build().map_err(|error| problem(error.to_string()))
 }

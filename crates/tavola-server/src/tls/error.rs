@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Why a certificate or its key cannot be used. Every message names the file; none shows a key or a password.
+/// Why a certificate or its key cannot be used. Every message names the file; none shows a key or a
+/// password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {

@@ -57,19 +57,23 @@ impl fmt::Debug for Material {
     }
 }
 
-fn belongs(leaf: &CertificateDer<'static>, key: &PrivateKeyDer<'static>) -> Result<bool, rustls::Error> {
+fn belongs(
+    leaf: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'static>,
+) -> Result<bool, rustls::Error> {
     is_consistent(&CertifiedKey::new(vec![leaf.clone()], any_supported_type(key)?))
 }
 
-/// Whether the key is the first certificate's. The TLS library reads certificates of version 3 only, so the keys of an older
-/// one are compared here.
+/// Whether the key is the first certificate's. The TLS library reads certificates of version 3
+/// only, so the keys of an older one are compared here.
 fn is_consistent(certified: &CertifiedKey) -> Result<bool, rustls::Error> {
     match certified.keys_match() {
         Ok(()) => Ok(true),
         Err(rustls::Error::InconsistentKeys(_)) => Ok(false),
         Err(error) => {
             let leaf = certified.cert.first().and_then(|der| X509Certificate::from_der(der).ok());
-            let leaf = leaf.map(|(_, parsed)| parsed).filter(|parsed| parsed.version() != X509Version::V3);
+            let leaf =
+                leaf.map(|(_, parsed)| parsed).filter(|parsed| parsed.version() != X509Version::V3);
             match (leaf, certified.key.public_key()) {
                 (Some(leaf), Some(key)) => Ok(leaf.public_key().raw == &*key),
                 _ => Err(error),
@@ -90,7 +94,8 @@ pub(super) struct Contents {
 impl Contents {
     pub(super) fn read(config: &TlsConfig) -> Result<Self, TlsError> {
         let key = config.key.as_deref().map(read).transpose()?;
-        let client_authorities = config.clients.as_ref().map(|clients| read(&clients.authorities)).transpose()?;
+        let client_authorities =
+            config.clients.as_ref().map(|clients| read(&clients.authorities)).transpose()?;
         Ok(Self { cert: read(&config.cert)?, key, client_authorities })
     }
 
@@ -100,7 +105,8 @@ impl Contents {
         parts.into_iter().flatten().map(|bytes| bytes.as_slice())
     }
 
-    /// The PEM text with the authorities of clients; `None`: clients are not asked for a certificate.
+    /// The PEM text with the authorities of clients; `None`: clients are not asked for a
+    /// certificate.
     pub(super) fn client_authorities(&self) -> Option<&[u8]> {
         self.client_authorities.as_ref().map(|bytes| bytes.as_slice())
     }
@@ -123,14 +129,16 @@ impl Contents {
             (None, true) => from_pfx(&config.cert, &self.cert, &config.password),
             (Some(_), true) => Err(TlsError::Certificate {
                 file: config.cert.clone(),
-                reason: "it is not PEM; a PFX file holds its own key, so leave tls.key out".to_owned(),
+                reason: "it is not PEM; a PFX file holds its own key, so leave tls.key out"
+                    .to_owned(),
             }),
             (key, false) => from_pem(config, &self.cert, key.as_ref().map(|key| key.as_slice())),
         }
     }
 
     fn is_pfx(&self, file: &Path) -> bool {
-        let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let extension =
+            file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let named_so = ["pfx", "p12"].iter().any(|known| extension.eq_ignore_ascii_case(known));
         named_so || self.cert.first() == Some(&DER_SEQUENCE)
     }
@@ -162,7 +170,9 @@ fn from_pem(config: &TlsConfig, cert: &[u8], key: Option<&[u8]>) -> Result<Mater
     let text = key.unwrap_or(cert);
     match PrivateKeyDer::from_pem_slice(text).map(Zeroizing::new) {
         Ok(key) => Ok(Material { chain, key: Some(key) }),
-        Err(PemError::NoItemsFound) if key.is_none() && !is_encrypted(text) => Ok(Material { chain, key: None }),
+        Err(PemError::NoItemsFound) if key.is_none() && !is_encrypted(text) => {
+            Ok(Material { chain, key: None })
+        }
         Err(error) => Err(key_error(config, text, &error)),
     }
 }
@@ -183,16 +193,19 @@ pub(super) fn pem_problem(error: &PemError) -> String {
 fn key_error(config: &TlsConfig, key: &[u8], error: &PemError) -> TlsError {
     let reason = match error {
         PemError::NoItemsFound if is_encrypted(key) => {
-            "it is encrypted; decrypt it with `openssl pkey`, or use a PFX file and tls.password".to_owned()
+            "it is encrypted; decrypt it with `openssl pkey`, or use a PFX file and tls.password"
+                .to_owned()
         }
         other => pem_problem(other),
     };
     TlsError::Key { file: config.key_file().to_owned(), reason }
 }
 
-/// A PFX file may hold several certificates: the key says which is the server's, and the names of issuers say the chain.
+/// A PFX file may hold several certificates: the key says which is the server's, and the names of
+/// issuers say the chain.
 fn from_pfx(file: &Path, bytes: &[u8], password: &str) -> Result<Material, TlsError> {
-    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| pfx_problem(file, error))?;
+    let archive =
+        Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| pfx_problem(file, error))?;
     let Some(first) = archive.certs.first() else {
         let reason = "the PFX file has no certificate".to_owned();
         return Err(TlsError::Certificate { file: file.to_owned(), reason });
@@ -225,7 +238,9 @@ fn pfx_problem(file: &Path, error: PfxError) -> TlsError {
     let file = file.to_owned();
     match error {
         // A file without a checksum opens with any password, into padding that is wrong.
-        PfxError::MacError(_) | PfxError::UnpadError | PfxError::Pkcs5Error(_) => TlsError::Password { file },
+        PfxError::MacError(_) | PfxError::UnpadError | PfxError::Pkcs5Error(_) => {
+            TlsError::Password { file }
+        }
         other => TlsError::Pfx { file, reason: other.to_string() },
     }
 }
@@ -241,7 +256,11 @@ fn certify(
     let certified = CertifiedKey::new(chain, signing_key);
     match is_consistent(&certified) {
         Ok(true) => Ok(certified),
-        Ok(false) => Err(TlsError::Mismatch { cert: cert_file.to_owned(), key: key_file.to_owned() }),
-        Err(error) => Err(TlsError::Certificate { file: cert_file.to_owned(), reason: error.to_string() }),
+        Ok(false) => {
+            Err(TlsError::Mismatch { cert: cert_file.to_owned(), key: key_file.to_owned() })
+        }
+        Err(error) => {
+            Err(TlsError::Certificate { file: cert_file.to_owned(), reason: error.to_string() })
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! TLS: certificates from files, and their renewal without a restart.
 //!
-//! `files` reads PEM and PFX, [`certificate`] says whose and until when, `clients` says which certificates of clients
-//! hold, [`TlsReloader`] holds what new connections are served with. The handshake itself is the listener's.
+//! `files` reads PEM and PFX, [`certificate`] says whose and until when, `clients` says which
+//! certificates of clients hold, [`TlsReloader`] holds what new connections are served with. The
+//! handshake itself is the listener's.
 
 pub mod certificate;
 mod clients;

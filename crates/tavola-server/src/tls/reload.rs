@@ -30,8 +30,8 @@ pub struct TlsReloader {
     looks: Mutex<Looks>,
 }
 
-/// One certificate, ready for connections. Each load makes a new one, so that no session of the old certificate is
-/// resumed under the new.
+/// One certificate, ready for connections. Each load makes a new one, so that no session of the old
+/// certificate is resumed under the new.
 #[derive(Debug)]
 struct Served {
     any_http: Arc<ServerConfig>,
@@ -61,10 +61,15 @@ impl TlsReloader {
         let served = load(source, &contents)?;
         let look = Some(digest(&contents));
         let looks = Mutex::new(Looks { tried: look, last: look });
-        Ok(Self { source: ArcSwap::from_pointee(source.clone()), current: ArcSwap::from_pointee(served), looks })
+        Ok(Self {
+            source: ArcSwap::from_pointee(source.clone()),
+            current: ArcSwap::from_pointee(served),
+            looks,
+        })
     }
 
-    /// Reads the certificate again, whether or not it changed. If it cannot be used the old one stays.
+    /// Reads the certificate again, whether or not it changed. If it cannot be used the old one
+    /// stays.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -93,8 +98,9 @@ impl TlsReloader {
         }
     }
 
-    /// Reloads whenever the files' content changes, until `stop` turns true. Content says what dates and names of files
-    /// do not: it survives links that are swapped, and files that are mounted anew.
+    /// Reloads whenever the files' content changes, until `stop` turns true. Content says what
+    /// dates and names of files do not: it survives links that are swapped, and files that are
+    /// mounted anew.
     pub async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -107,8 +113,8 @@ impl TlsReloader {
         }
     }
 
-    /// Acts on a change once two looks have seen the same: certificate and key are two files, and whoever replaces them
-    /// is between the two at some moment.
+    /// Acts on a change once two looks have seen the same: certificate and key are two files, and
+    /// whoever replaces them is between the two at some moment.
     pub(super) fn look(&self) {
         let look = Contents::read(&self.source.load()).ok().as_ref().map(digest);
         let settled_change = {
@@ -154,9 +160,12 @@ fn digest(contents: &Contents) -> [u8; 32] {
 
 fn load(source: &TlsConfig, contents: &Contents) -> Result<Served, TlsError> {
     let certified = contents.certified_key(source)?;
-    let unparsed =
-        || TlsError::Certificate { file: source.cert.clone(), reason: "it is not an X.509 certificate".to_owned() };
-    let certificate = certified.cert.first().and_then(|der| Certificate::parse(der)).ok_or_else(unparsed)?;
+    let unparsed = || TlsError::Certificate {
+        file: source.cert.clone(),
+        reason: "it is not an X.509 certificate".to_owned(),
+    };
+    let certificate =
+        certified.cert.first().and_then(|der| Certificate::parse(der)).ok_or_else(unparsed)?;
     report(source, &certificate);
     let any_http = server_config(certified, clients::verifier(source, contents)?)?;
     let mut http1_only = any_http.clone();
@@ -164,14 +173,18 @@ fn load(source: &TlsConfig, contents: &Contents) -> Result<Served, TlsError> {
     Ok(Served { any_http: Arc::new(any_http), http1_only: Arc::new(http1_only), certificate })
 }
 
-fn server_config(certified: CertifiedKey, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsError> {
+fn server_config(
+    certified: CertifiedKey,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, TlsError> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_client_cert_verifier(clients)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
-    // Sessions are kept by the clients, so that many of them cost no memory here. A resumed session is not asked for its
-    // certificate again: each load has keys of its own for them, so that none outlives its authority.
+    // Sessions are kept by the clients, so that many of them cost no memory here. A resumed session
+    // is not asked for its certificate again: each load has keys of its own for them, so that none
+    // outlives its authority.
     config.ticketer = Ticketer::new()?;
     Ok(config)
 }
@@ -180,7 +193,8 @@ fn report(source: &TlsConfig, certificate: &Certificate) {
     let (fingerprint, expires) = (&certificate.fingerprint, certificate.expires_text());
     let cert = source.cert.display();
     tracing::info!(%cert, fingerprint, expires, "certificate loaded");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
+    let now =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
     if let Some(reason) = certificate.untimely(now) {
         tracing::warn!(%cert, "clients will refuse the certificate: {reason}");
     } else if certificate.expires - now < EXPIRES_SOON_SECONDS {
@@ -199,7 +213,8 @@ fn report(source: &TlsConfig, certificate: &Certificate) {
 fn is_open_to_others(key: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     const READ_BY_GROUP_OR_OTHERS: u32 = 0o044;
-    std::fs::metadata(key).is_ok_and(|metadata| metadata.permissions().mode() & READ_BY_GROUP_OR_OTHERS != 0)
+    std::fs::metadata(key)
+        .is_ok_and(|metadata| metadata.permissions().mode() & READ_BY_GROUP_OR_OTHERS != 0)
 }
 
 #[cfg(not(unix))]

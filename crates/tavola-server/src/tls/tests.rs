@@ -37,7 +37,12 @@ impl Folder {
 
     fn config(&self, cert: &str, key: Option<&str>) -> TlsConfig {
         let file = |name| self.0.path().join(name);
-        TlsConfig { cert: file(cert), key: key.map(file), password: Zeroizing::default(), clients: None }
+        TlsConfig {
+            cert: file(cert),
+            key: key.map(file),
+            password: Zeroizing::default(),
+            clients: None,
+        }
     }
 
     fn write_pair(&self, pair: &Pair) -> TlsConfig {
@@ -57,7 +62,10 @@ fn certificate_and_key_in_two_files_or_in_one() {
     let two = TlsReloader::open(&folder.write_pair(&pair)).unwrap();
     folder.write("both.pem", format!("{}{}", pair.key, pair.cert));
     let one = TlsReloader::open(&folder.config("both.pem", None)).unwrap();
-    assert_eq!([two, one].map(|tls| tls.certificate().fingerprint), [pair.fingerprint.clone(), pair.fingerprint]);
+    assert_eq!(
+        [two, one].map(|tls| tls.certificate().fingerprint),
+        [pair.fingerprint.clone(), pair.fingerprint]
+    );
 }
 
 #[test]
@@ -69,25 +77,55 @@ fn what_is_wrong_is_said_with_the_files_name() {
     folder.write("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
     folder.write("cut.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n");
     folder.write("garbage.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
-    folder.write("garbage-key.pem", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
-    let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    folder
+        .write("garbage-key.pem", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
+    let locked =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
     folder.write("locked-key.pem", locked);
     folder.write("huge.pem", vec![b'a'; (1 << 20) + 1]);
     folder.write("der.pem", [0x30, 0x03, 0x02, 0x01, 0x03]);
     for (cert, key, words) in [
         ("none.pem", Some("key.pem"), &["cannot read", "none.pem: No such file"][..]),
         ("cert.pem", Some("none.pem"), &["cannot read", "none.pem: No such file"]),
-        ("text.pem", Some("key.pem"), &["text.pem holds no usable certificate", "no PEM block named CERTIFICATE"]),
-        ("broken.pem", Some("key.pem"), &["broken.pem holds no usable certificate: a PEM block is not base64"]),
-        ("cut.pem", Some("key.pem"), &["cut.pem holds no usable certificate: a PEM block has no end"]),
+        (
+            "text.pem",
+            Some("key.pem"),
+            &["text.pem holds no usable certificate", "no PEM block named CERTIFICATE"],
+        ),
+        (
+            "broken.pem",
+            Some("key.pem"),
+            &["broken.pem holds no usable certificate: a PEM block is not base64"],
+        ),
+        (
+            "cut.pem",
+            Some("key.pem"),
+            &["cut.pem holds no usable certificate: a PEM block has no end"],
+        ),
         ("garbage.pem", Some("key.pem"), &["garbage.pem holds no usable certificate"]),
-        ("cert.pem", Some("text.pem"), &["text.pem holds no usable private key: it has no PEM block of that kind"]),
+        (
+            "cert.pem",
+            Some("text.pem"),
+            &["text.pem holds no usable private key: it has no PEM block of that kind"],
+        ),
         ("cert.pem", Some("garbage-key.pem"), &["garbage-key.pem holds no usable private key"]),
-        ("cert.pem", Some("locked-key.pem"), &["locked-key.pem holds no usable private key: it is encrypted"]),
+        (
+            "cert.pem",
+            Some("locked-key.pem"),
+            &["locked-key.pem holds no usable private key: it is encrypted"],
+        ),
         ("cert.pem", None, &["cert.pem holds no usable private key: set tls.key"]),
-        ("cert.pem", Some("other-key.pem"), &["other-key.pem does not belong to the certificate in", "/cert.pem"]),
+        (
+            "cert.pem",
+            Some("other-key.pem"),
+            &["other-key.pem does not belong to the certificate in", "/cert.pem"],
+        ),
         ("huge.pem", Some("key.pem"), &["huge.pem is larger than 1048576 bytes"]),
-        ("der.pem", Some("key.pem"), &["der.pem holds no usable certificate: it is not PEM", "leave tls.key out"]),
+        (
+            "der.pem",
+            Some("key.pem"),
+            &["der.pem holds no usable certificate: it is not PEM", "leave tls.key out"],
+        ),
         ("der.pem", None, &["der.pem is not a PFX file that can be read"]),
     ] {
         let problem = problem(&folder.config(cert, key));

@@ -1,7 +1,7 @@
 //! Asks an issuer for its keys: the discovery document, then the key set that it names.
 //!
-//! Bounded in bytes and time. Redirects are not followed: an issuer's address is configured, and a key set's address is
-//! said by the issuer itself.
+//! Bounded in bytes and time. Redirects are not followed: an issuer's address is configured, and a
+//! key set's address is said by the issuer itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,9 @@ use hyper_util::rt::TokioExecutor;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use tavola_protocol::auth::token::{DOCUMENT_BYTES_MAX, Discovery, DiscoveryError, KeySet, KeySetError};
+use tavola_protocol::auth::token::{
+    DOCUMENT_BYTES_MAX, Discovery, DiscoveryError, KeySet, KeySetError,
+};
 
 use crate::config::tokens::may_be_asked;
 
@@ -68,7 +70,8 @@ impl Fetcher {
         let connector = if https_only { connector.https_only() } else { connector.https_or_http() };
         let connector = connector.enable_http1().build();
         // Questions are rare; a connection kept for the next one would be closed by then.
-        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        let client =
+            Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
         Ok(Self { client, https_only })
     }
 
@@ -105,7 +108,9 @@ impl Fetcher {
         }
         match Limited::new(body, DOCUMENT_BYTES_MAX).collect().await {
             Ok(body) => Ok((parts.headers, body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLong { address: address.to_owned() }),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(FetchError::TooLong { address: address.to_owned() })
+            }
             Err(error) => Err(no_answer(&*error)),
         }
     }
@@ -127,13 +132,17 @@ fn tls(ca_file: Option<&Path>, needed: bool) -> Result<ClientConfig, String> {
     // A certificate of the system that cannot be read is one less to trust, not a reason to stop.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca_file {
-        add_file(&mut roots, file).map_err(|problem| format!("ca_file {}: {problem}", file.display()))?;
+        add_file(&mut roots, file)
+            .map_err(|problem| format!("ca_file {}: {problem}", file.display()))?;
     }
     if needed && roots.is_empty() {
-        return Err("the system has no trusted certificates; name the issuer's as ca_file".to_owned());
+        return Err(
+            "the system has no trusted certificates; name the issuer's as ca_file".to_owned()
+        );
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let versions =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = versions.map_err(|error| format!("TLS cannot be used: {error}"))?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
@@ -185,7 +194,8 @@ mod tests {
         };
         assert_eq!(check("max-age=86400, private"), Some(86400));
         assert_eq!(check("public,max-age=\"60\""), Some(60));
-        for none in ["", "no-store", "max-age", "max-age=", "max-age=-1", "max-age=x", "s-maxage=5"] {
+        for none in ["", "no-store", "max-age", "max-age=", "max-age=-1", "max-age=x", "s-maxage=5"]
+        {
             assert_eq!(check(none), None, "{none}");
         }
         assert_eq!(max_age(&HeaderMap::new()), None);

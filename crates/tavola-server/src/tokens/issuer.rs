@@ -9,7 +9,9 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tavola_core::AccountName;
-use tavola_protocol::auth::token::{Claims, DOCUMENT_BYTES_MAX, KeySet, TokenError, TrustedIssuer, verify};
+use tavola_protocol::auth::token::{
+    Claims, DOCUMENT_BYTES_MAX, KeySet, TokenError, TrustedIssuer, verify,
+};
 
 use crate::config::ConfigError;
 use crate::config::tokens::{IssuerConfig, KeySource};
@@ -43,9 +45,12 @@ pub(super) struct Verified {
 impl Issuer {
     pub(super) fn new(config: &IssuerConfig, generation: &Generation) -> Result<Self, ConfigError> {
         let trusted = config.trusted.clone();
-        let problem = |text: String| ConfigError::new(format!("auth.oidc.{}: {text}", trusted.name));
+        let problem =
+            |text: String| ConfigError::new(format!("auth.oidc.{}: {text}", trusted.name));
         let keys = match &config.keys {
-            KeySource::File(file) => Keys::OnDisk(file.clone(), ArcSwap::from_pointee(read(file).map_err(problem)?)),
+            KeySource::File(file) => {
+                Keys::OnDisk(file.clone(), ArcSwap::from_pointee(read(file).map_err(problem)?))
+            }
             KeySource::Discovery { ca_file } => {
                 let fetcher = Fetcher::new(&trusted.issuer, ca_file.as_deref()).map_err(problem)?;
                 Keys::Fetched(FetchedKeys::new(&trusted, fetcher, generation.clone()))
@@ -92,7 +97,8 @@ impl Issuer {
         }
     }
 
-    /// Holds a token against the keys; against the issuer's newest ones, if those at hand do not know its key.
+    /// Holds a token against the keys; against the issuer's newest ones, if those at hand do not
+    /// know its key.
     pub(super) async fn verify(
         &self,
         token: &str,
@@ -100,7 +106,10 @@ impl Issuer {
         now: SystemTime,
     ) -> Result<Verified, TokenRefusal> {
         let refusal = match self.verify_at_hand(token, account, now) {
-            Err(refusal @ (TokenRefusal::KeysUnavailable | TokenRefusal::Invalid(TokenError::KeyUnknown))) => refusal,
+            Err(
+                refusal @ (TokenRefusal::KeysUnavailable
+                | TokenRefusal::Invalid(TokenError::KeyUnknown)),
+            ) => refusal,
             settled => return settled,
         };
         match &self.keys {
@@ -109,20 +118,29 @@ impl Issuer {
         }
     }
 
-    fn verify_at_hand(&self, token: &str, account: &AccountName, now: SystemTime) -> Result<Verified, TokenRefusal> {
-        // Read before the keys: if they change in between, the result counts as one of the old keys.
+    fn verify_at_hand(
+        &self,
+        token: &str,
+        account: &AccountName,
+        now: SystemTime,
+    ) -> Result<Verified, TokenRefusal> {
+        // Read before the keys: if they change in between, the result counts as one of the old
+        // keys.
         let generation = self.generation.load(Ordering::Acquire);
         let check = |keys: &KeySet| verify(token, &self.trusted, account.as_str(), keys, now);
         let claims = match &self.keys {
             Keys::OnDisk(_, keys) => check(&keys.load())?,
-            Keys::Fetched(keys) => check(&keys.current().ok_or(TokenRefusal::KeysUnavailable)?.keys)?,
+            Keys::Fetched(keys) => {
+                check(&keys.current().ok_or(TokenRefusal::KeysUnavailable)?.keys)?
+            }
         };
         Ok(Verified { claims, generation })
     }
 }
 
 fn read(file: &Path) -> Result<KeySet, String> {
-    let problem = |problem: &dyn std::fmt::Display| format!("jwks_file {}: {problem}", file.display());
+    let problem =
+        |problem: &dyn std::fmt::Display| format!("jwks_file {}: {problem}", file.display());
     let mut json = Vec::new();
     // One byte beyond the bound is enough to see that it is too long.
     let bound = DOCUMENT_BYTES_MAX as u64 + 1;

@@ -1,7 +1,8 @@
 //! Bearer tokens: from the text of one to the roles of its bearer.
 //!
-//! What a token must look like is the protocol's business. Here is the rest: where issuers' keys come from (`issuer`,
-//! `refresh`, `fetch`), how long a checked token is remembered (`verified`), and what its claims earn.
+//! What a token must look like is the protocol's business. Here is the rest: where issuers' keys
+//! come from (`issuer`, `refresh`, `fetch`), how long a checked token is remembered (`verified`),
+//! and what its claims earn.
 
 mod fetch;
 mod issuer;
@@ -15,7 +16,9 @@ use std::time::SystemTime;
 use tavola_core::AccountName;
 use tavola_core::grant::{Role, RoleAssignment};
 use tavola_protocol::DenyReason;
-use tavola_protocol::auth::token::{Claims, KeySet, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek};
+use tavola_protocol::auth::token::{
+    Claims, KeySet, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek,
+};
 
 use crate::config::ConfigError;
 use crate::config::tokens::{RoleRule, TokenConfig};
@@ -94,21 +97,29 @@ impl TokenRefusal {
 }
 
 impl TokenAuthority {
-    /// Reads the files that the configuration names. Issuers are not asked before [`TokenAuthority::start`] or the first
-    /// token, so that one who does not answer does not keep a server from starting.
+    /// Reads the files that the configuration names. Issuers are not asked before
+    /// [`TokenAuthority::start`] or the first token, so that one who does not answer does not keep
+    /// a server from starting.
     ///
     /// # Errors
     /// If a file cannot be read or used.
     pub fn new(config: &TokenConfig) -> Result<Self, ConfigError> {
         let generation = Generation::default();
-        let issuers = config.issuers.iter().map(|issuer| Issuer::new(issuer, &generation)).collect::<Result<_, _>>()?;
-        let authorization_uri = config.issuers.first().and_then(|first| first.authorization_uri.as_deref());
+        let issuers = config
+            .issuers
+            .iter()
+            .map(|issuer| Issuer::new(issuer, &generation))
+            .collect::<Result<_, _>>()?;
+        let authorization_uri =
+            config.issuers.first().and_then(|first| first.authorization_uri.as_deref());
         let authorization_uri = authorization_uri.unwrap_or(DEFAULT_AUTHORIZATION_URI);
         Ok(Self {
             issuers,
             roles: config.roles.clone(),
             unsigned: config.unsigned,
-            challenge: format!("Bearer authorization_uri={authorization_uri} resource_id={RESOURCE_ID}"),
+            challenge: format!(
+                "Bearer authorization_uri={authorization_uri} resource_id={RESOURCE_ID}"
+            ),
             generation,
             verified: VerifiedTokens::default(),
             verifications: AtomicU64::new(0),
@@ -121,8 +132,8 @@ impl TokenAuthority {
         self.unsigned || !self.issuers.is_empty()
     }
 
-    /// The value of `WWW-Authenticate` for a request without credentials. Its parameters have no quotes and no commas,
-    /// because the service's have none and its clients look for exactly that.
+    /// The value of `WWW-Authenticate` for a request without credentials. Its parameters have no
+    /// quotes and no commas, because the service's have none and its clients look for exactly that.
     #[must_use]
     pub fn challenge(&self) -> &str {
         &self.challenge
@@ -145,7 +156,8 @@ impl TokenAuthority {
 
     /// The key sets on disk as they are now; nothing counts before [`TokenAuthority::install`].
     pub(crate) fn read_keys(&self) -> Result<FreshKeys, ConfigError> {
-        let keys: Vec<Option<KeySet>> = self.issuers.iter().map(Issuer::read_keys).collect::<Result<_, _>>()?;
+        let keys: Vec<Option<KeySet>> =
+            self.issuers.iter().map(Issuer::read_keys).collect::<Result<_, _>>()?;
         Ok(FreshKeys(keys))
     }
 
@@ -162,7 +174,8 @@ impl TokenAuthority {
         self.verifications.load(Ordering::Relaxed)
     }
 
-    /// What the bearer of a token may do in an account: nothing, if the token holds and earns no role there.
+    /// What the bearer of a token may do in an account: nothing, if the token holds and earns no
+    /// role there.
     ///
     /// # Errors
     /// Why the token does not hold.
@@ -179,27 +192,40 @@ impl TokenAuthority {
     ///
     /// # Errors
     /// Why the token does not hold.
-    pub async fn bearer(&self, token: &str, account: &AccountName, now: SystemTime) -> Result<Bearer, TokenRefusal> {
+    pub async fn bearer(
+        &self,
+        token: &str,
+        account: &AccountName,
+        now: SystemTime,
+    ) -> Result<Bearer, TokenRefusal> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLong.into());
         }
         let digest = Digest::of(token, account);
-        if let Some(bearer) = self.verified.get(&digest, self.generation.load(Ordering::Acquire), now) {
+        if let Some(bearer) =
+            self.verified.get(&digest, self.generation.load(Ordering::Acquire), now)
+        {
             return Ok(bearer);
         }
         let peeked = peek(token);
-        let issuer =
-            peeked.as_ref().ok().and_then(|peeked| self.issuers.iter().find(|issuer| issuer.is(&peeked.issuer)));
-        let Some(issuer) = issuer else { return self.without_issuer(token, account, peeked.err(), now) };
+        let issuer = peeked
+            .as_ref()
+            .ok()
+            .and_then(|peeked| self.issuers.iter().find(|issuer| issuer.is(&peeked.issuer)));
+        let Some(issuer) = issuer else {
+            return self.without_issuer(token, account, peeked.err(), now);
+        };
         self.verifications.fetch_add(1, Ordering::Relaxed);
         let Verified { claims, generation } = issuer.verify(token, account, now).await?;
         let subject = issuer.subject(&claims);
-        let bearer = Bearer { roles: self.earned(issuer, &claims, account), subject: Arc::new(subject) };
+        let bearer =
+            Bearer { roles: self.earned(issuer, &claims, account), subject: Arc::new(subject) };
         self.verified.insert(digest, generation, bearer.clone(), claims.expires(), now);
         Ok(bearer)
     }
 
-    /// An emulator takes everybody's word, and lets everybody do what the service's widest role for data may do.
+    /// An emulator takes everybody's word, and lets everybody do what the service's widest role for
+    /// data may do.
     fn without_issuer(
         &self,
         token: &str,
@@ -217,7 +243,12 @@ impl TokenAuthority {
         Err(problem.map_or(TokenRefusal::IssuerNotTrusted, TokenRefusal::Invalid))
     }
 
-    fn earned(&self, issuer: &Issuer, claims: &Claims, account: &AccountName) -> Vec<RoleAssignment> {
+    fn earned(
+        &self,
+        issuer: &Issuer,
+        claims: &Claims,
+        account: &AccountName,
+    ) -> Vec<RoleAssignment> {
         let applies = |rule: &&RoleRule| {
             rule.issuer.as_deref().is_none_or(|name| name == issuer.name())
                 && rule.account.as_ref().is_none_or(|own| own == account)

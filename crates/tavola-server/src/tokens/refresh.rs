@@ -1,8 +1,8 @@
 //! An issuer's keys, kept fresh by one task per issuer.
 //!
-//! The task alone asks the issuer, so there is one question at a time, however many tokens wait for the answer and
-//! whether or not their senders stay. Between two questions it rests, so that tokens with invented key ids cannot make it
-//! ask more often than that.
+//! The task alone asks the issuer, so there is one question at a time, however many tokens wait for
+//! the answer and whether or not their senders stay. Between two questions it rests, so that tokens
+//! with invented key ids cannot make it ask more often than that.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,8 @@ const FRESH_MAX: Duration = Duration::from_secs(60 * 60);
 const FRESH_MIN: Duration = Duration::from_secs(60);
 /// After a failure the pause doubles from [`REST`] up to this.
 const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
-/// Keys of an issuer that does not answer stay in use this long. Beyond it a key that was withdrawn may be among them.
+/// Keys of an issuer that does not answer stay in use this long. Beyond it a key that was withdrawn
+/// may be among them.
 const USABLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The keys of one issuer, asked for when needed and then kept fresh.
@@ -83,7 +84,10 @@ impl FetchedKeys {
     pub(super) fn new(trusted: &TrustedIssuer, fetcher: Fetcher, generation: Generation) -> Self {
         let (name, issuer) = (trusted.name.clone(), trusted.issuer.clone());
         let current = ArcSwapOption::empty();
-        Self { shared: Arc::new(Shared { name, issuer, fetcher, current, generation }), task: OnceLock::new() }
+        Self {
+            shared: Arc::new(Shared { name, issuer, fetcher, current, generation }),
+            task: OnceLock::new(),
+        }
     }
 
     /// The keys at hand, unless they are too old to trust.
@@ -95,7 +99,8 @@ impl FetchedKeys {
         self.task();
     }
 
-    /// Waits for the answer to a question, asking it if need be; `false` if it is too early to ask again.
+    /// Waits for the answer to a question, asking it if need be; `false` if it is too early to ask
+    /// again.
     pub(super) async fn refresh(&self) -> bool {
         let task = self.task();
         let mut progress = task.progress.clone();
@@ -112,7 +117,8 @@ impl FetchedKeys {
         self.task.get_or_init(|| {
             let nudge = Arc::new(Notify::new());
             let (sender, progress) = watch::channel(Progress { phase: Phase::Asking, finished: 0 });
-            let handle = tokio::spawn(keep_fresh(self.shared.clone(), nudge.clone(), sender)).abort_handle();
+            let handle =
+                tokio::spawn(keep_fresh(self.shared.clone(), nudge.clone(), sender)).abort_handle();
             Task { handle, nudge, progress }
         })
     }
@@ -140,13 +146,16 @@ async fn keep_fresh(shared: Arc<Shared>, nudge: Arc<Notify>, progress: watch::Se
         let answer = shared.fetcher.ask(&shared.issuer).await;
         let pause = match &answer {
             // A tenth earlier than the issuer wants, so that tokens find fresh keys.
-            Ok(answer) => answer.fresh_for.unwrap_or(FRESH_MAX).clamp(FRESH_MIN, FRESH_MAX) * 9 / 10,
+            Ok(answer) => {
+                answer.fresh_for.unwrap_or(FRESH_MAX).clamp(FRESH_MIN, FRESH_MAX) * 9 / 10
+            }
             Err(_) => retry,
         };
         retry = if answer.is_ok() { REST } else { (retry * 2).min(RETRY_MAX) };
         state = settle(&shared, answer, state);
-        progress
-            .send_modify(|progress| *progress = Progress { phase: Phase::Resting, finished: progress.finished + 1 });
+        progress.send_modify(|progress| {
+            *progress = Progress { phase: Phase::Resting, finished: progress.finished + 1 }
+        });
         sleep(REST).await;
         progress.send_modify(|progress| progress.phase = Phase::Ready);
         tokio::select! {
@@ -186,8 +195,14 @@ fn log(issuer: &str, state: State, error: Option<&FetchError>) {
         State::Unknown => {}
         State::Answering => tracing::info!(issuer, "the keys of an issuer of tokens were fetched"),
         State::OnOldKeys => {
-            tracing::warn!(issuer, error, "cannot fetch an issuer's keys; the old ones stay in use for 24 hours");
+            tracing::warn!(
+                issuer,
+                error,
+                "cannot fetch an issuer's keys; the old ones stay in use for 24 hours"
+            );
         }
-        State::WithoutKeys => tracing::warn!(issuer, error, "cannot fetch an issuer's keys; its tokens are refused"),
+        State::WithoutKeys => {
+            tracing::warn!(issuer, error, "cannot fetch an issuer's keys; its tokens are refused")
+        }
     }
 }

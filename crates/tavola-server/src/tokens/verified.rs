@@ -1,5 +1,5 @@
-//! Tokens that were checked a moment ago. Clients send the same one with every request, and a signature costs more to
-//! check than a point read.
+//! Tokens that were checked a moment ago. Clients send the same one with every request, and a
+//! signature costs more to check than a point read.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -15,14 +15,17 @@ const ENTRIES_MAX: usize = 4096;
 /// A token is checked again after this long, however long it lives.
 const REMEMBERED_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// Stands for a token and an account, and cannot be turned back into them: memory that leaks holds no credentials.
+/// Stands for a token and an account, and cannot be turned back into them: memory that leaks holds
+/// no credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
-    /// Whether a token is for us depends on the account, so the account is part of it. No account's name has a zero.
+    /// Whether a token is for us depends on the account, so the account is part of it. No account's
+    /// name has a zero.
     pub(super) fn of(token: &str, account: &AccountName) -> Self {
-        let hash = Sha256::new().chain_update(account.as_str()).chain_update([0]).chain_update(token);
+        let hash =
+            Sha256::new().chain_update(account.as_str()).chain_update([0]).chain_update(token);
         Self(hash.finalize().into())
     }
 }
@@ -40,7 +43,8 @@ impl Entry {
     }
 }
 
-/// What was found about tokens that held. Others are not remembered, so that nobody can fill it with nonsense.
+/// What was found about tokens that held. Others are not remembered, so that nobody can fill it
+/// with nonsense.
 #[derive(Debug, Default)]
 pub(super) struct VerifiedTokens {
     entries: RwLock<HashMap<Digest, Entry>>,
@@ -50,16 +54,27 @@ impl VerifiedTokens {
     /// The bearer of a token that was checked with the keys of this generation.
     pub(super) fn get(&self, digest: &Digest, generation: u64, now: SystemTime) -> Option<Bearer> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries.get(digest).filter(|entry| entry.holds(generation, now)).map(|entry| entry.bearer.clone())
+        entries
+            .get(digest)
+            .filter(|entry| entry.holds(generation, now))
+            .map(|entry| entry.bearer.clone())
     }
 
-    pub(super) fn insert(&self, digest: Digest, generation: u64, bearer: Bearer, expires: SystemTime, now: SystemTime) {
+    pub(super) fn insert(
+        &self,
+        digest: Digest,
+        generation: u64,
+        bearer: Bearer,
+        expires: SystemTime,
+        now: SystemTime,
+    ) {
         let until = expires.min(now + REMEMBERED_MAX);
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= ENTRIES_MAX {
             entries.retain(|_, entry| entry.holds(generation, now));
         }
-        // So many at once: to forget them all costs one check each, to choose among them costs a search each time.
+        // So many at once: to forget them all costs one check each, to choose among them costs a
+        // search each time.
         if entries.len() >= ENTRIES_MAX {
             entries.clear();
         }
@@ -85,7 +100,10 @@ mod tests {
 
     fn reader() -> Bearer {
         let subject = TokenSubject { issuer: "issuer".to_owned(), subject: None };
-        Bearer { roles: vec![RoleAssignment { role: Role::Reader, tables: None }], subject: Arc::new(subject) }
+        Bearer {
+            roles: vec![RoleAssignment { role: Role::Reader, tables: None }],
+            subject: Arc::new(subject),
+        }
     }
 
     #[test]
@@ -101,7 +119,9 @@ mod tests {
         let tokens = VerifiedTokens::default();
         tokens.insert(digest("long"), 1, reader(), UNIX_EPOCH + 60 * MINUTE, UNIX_EPOCH);
         tokens.insert(digest("short"), 1, reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
-        let is_known = |token, generation, after| tokens.get(&digest(token), generation, UNIX_EPOCH + after).is_some();
+        let is_known = |token, generation, after| {
+            tokens.get(&digest(token), generation, UNIX_EPOCH + after).is_some()
+        };
         assert!(is_known("long", 1, 4 * MINUTE) && !is_known("long", 1, 5 * MINUTE));
         assert!(is_known("short", 1, MINUTE / 2) && !is_known("short", 1, MINUTE));
         assert!(!is_known("long", 2, MINUTE) && !is_known("other", 1, MINUTE));
@@ -113,7 +133,13 @@ mod tests {
         let count = || tokens.entries.read().unwrap().len();
         let later = UNIX_EPOCH + 10 * MINUTE;
         for number in 0..ENTRIES_MAX {
-            tokens.insert(digest(&number.to_string()), 1, reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
+            tokens.insert(
+                digest(&number.to_string()),
+                1,
+                reader(),
+                UNIX_EPOCH + MINUTE,
+                UNIX_EPOCH,
+            );
         }
         assert_eq!(count(), ENTRIES_MAX);
         tokens.insert(digest("live"), 1, reader(), later + MINUTE, later);

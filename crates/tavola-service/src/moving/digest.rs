@@ -6,7 +6,8 @@ use tavola_core::EntityView;
 use tavola_store::Row;
 use twox_hash::XxHash3_64;
 
-/// How many rows, and the sum of their hashes. A sum and no exclusive or: two equal rows would vanish from that.
+/// How many rows, and the sum of their hashes. A sum and no exclusive or: two equal rows would
+/// vanish from that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     /// Rows.
@@ -18,7 +19,8 @@ pub struct Digest {
 impl Digest {
     /// Takes one more row in.
     pub(super) fn add(&mut self, row: &Row) {
-        let (partition_key, row_key, value) = (row.partition_key().as_bytes(), row.row_key().as_bytes(), row.value());
+        let (partition_key, row_key, value) =
+            (row.partition_key().as_bytes(), row.row_key().as_bytes(), row.value());
         let mut bytes = Vec::with_capacity(partition_key.len() + row_key.len() + value.len() + 9);
         bytes.extend_from_slice(partition_key);
         // No key has this byte, so that a pair of keys has one form.
@@ -33,8 +35,10 @@ impl Digest {
 
 impl Sum for Digest {
     fn sum<I: Iterator<Item = Self>>(digests: I) -> Self {
-        digests
-            .fold(Self::default(), |sum, one| Self { rows: sum.rows + one.rows, hash: sum.hash.wrapping_add(one.hash) })
+        digests.fold(Self::default(), |sum, one| Self {
+            rows: sum.rows + one.rows,
+            hash: sum.hash.wrapping_add(one.hash),
+        })
     }
 }
 
@@ -65,7 +69,9 @@ mod tests {
         let both = digest(&[a.clone(), b.clone()]);
         assert_eq!(both, digest(&[b.clone(), a.clone()]));
         assert_eq!([one(&a), one(&b)].into_iter().sum::<Digest>(), both);
-        for other in [row("pa", "", 1, 10), row("p", "b", 1, 10), row("p", "a", 2, 10), row("p", "a", 1, 11)] {
+        for other in
+            [row("pa", "", 1, 10), row("p", "b", 1, 10), row("p", "a", 2, 10), row("p", "a", 1, 11)]
+        {
             assert_ne!(one(&other), one(&a), "{other:?}");
         }
         assert_ne!(digest(&[a.clone(), a]), digest(&[]));

@@ -1,7 +1,9 @@
-//! The mark of a copy under way: a row in a system table of the target. It says what is copied and how far it is.
+//! The mark of a copy under way: a row in a system table of the target. It says what is copied and
+//! how far it is.
 
 use tavola_core::{
-    EdmValue, EntityAddress, EntityKey, EntityOperation, PartitionKey, Precondition, Refusal, TableId, Timestamp,
+    EdmValue, EntityAddress, EntityKey, EntityOperation, PartitionKey, Precondition, Refusal,
+    TableId, Timestamp,
 };
 use tavola_store::keys::entity_key;
 use tavola_store::{Row, Store, StoreError};
@@ -15,9 +17,11 @@ use crate::record::{Record, date_time, int64, require, row_key, text};
 pub(super) struct Mark {
     /// What is copied, for people.
     pub(super) source: String,
-    /// All that is to be copied: another content is another source, or one that somebody has changed since.
+    /// All that is to be copied: another content is another source, or one that somebody has
+    /// changed since.
     pub(super) content: Digest,
-    /// The table that is being copied and the last row of it that is there; tables before it are done.
+    /// The table that is being copied and the last row of it that is there; tables before it are
+    /// done.
     pub(super) position: Option<(TableId, Option<EntityKey>)>,
     /// Versions above this one are copied as this one.
     pub(super) versions_max: Option<Timestamp>,
@@ -33,7 +37,11 @@ impl Mark {
         row.as_ref().map(read).transpose()
     }
 
-    pub(super) async fn write(&self, store: &dyn Store, now: Timestamp) -> Result<(), ServiceError> {
+    pub(super) async fn write(
+        &self,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<(), ServiceError> {
         let mut record = Record::default();
         record.set_text("Source", &self.source);
         record.set("Rows", EdmValue::Int64(self.content.rows.cast_signed()));
@@ -74,7 +82,10 @@ fn key() -> EntityKey {
 pub(super) fn read(row: &Row) -> Result<Mark, StoreError> {
     use tavola_core::EntityView as _;
     let number = |name: &str| row.property(name).and_then(int64).map(i64::cast_unsigned);
-    let last = match (row.property("LastPartition").and_then(text), row.property("LastRow").and_then(text)) {
+    let last = match (
+        row.property("LastPartition").and_then(text),
+        row.property("LastRow").and_then(text),
+    ) {
         (Some(partition_key), Some(row_key)) => Some(entity_key(partition_key, row_key)?),
         _ => None,
     };

@@ -1,8 +1,10 @@
-//! Everything from one store into another: catalogue, policies, properties and entities, with their ids and versions.
+//! Everything from one store into another: catalogue, policies, properties and entities, with their
+//! ids and versions.
 //!
-//! The source is read once to know what it holds (`digest`), then copied table by table, the catalogue last, and then
-//! the target is read and held against it. A mark in the target (`mark`) says how far the copy is, so that one that was
-//! cut short goes on, and that nobody serves half of a store. Neither store may be served meanwhile.
+//! The source is read once to know what it holds (`digest`), then copied table by table, the
+//! catalogue last, and then the target is read and held against it. A mark in the target (`mark`)
+//! says how far the copy is, so that one that was cut short goes on, and that nobody serves half of
+//! a store. Neither store may be served meanwhile.
 
 mod digest;
 mod mark;
@@ -33,7 +35,9 @@ pub enum MoveError {
     #[error("the source is an unfinished copy of {0}: finish that one first")]
     SourceUnfinished(String),
     /// The target has rows, and no mark of a copy.
-    #[error("the target is not empty: {0} has rows, and nothing says that they are of a copy. Nothing was written")]
+    #[error(
+        "the target is not empty: {0} has rows, and nothing says that they are of a copy. Nothing was written"
+    )]
     NotEmpty(String),
     /// The target has a part of something else.
     #[error(
@@ -127,14 +131,15 @@ impl Moved {
     }
 }
 
-/// Moves everything that `from` holds into `to`. `source` names it for people. Versions above `versions_max` become that one,
-/// which is the way back for a store whose clock once was far ahead; a copy that is resumed goes on with the one that it
-/// began with.
+/// Moves everything that `from` holds into `to`. `source` names it for people. Versions above
+/// `versions_max` become that one, which is the way back for a store whose clock once was far
+/// ahead; a copy that is resumed goes on with the one that it began with.
 ///
 /// A result with differences leaves the mark in the target, so that nobody serves it.
 ///
 /// # Errors
-/// If the target holds something else, or a store fails; then the same call goes on where this one ended.
+/// If the target holds something else, or a store fails; then the same call goes on where this one
+/// ended.
 pub async fn copy(
     from: &dyn Store,
     to: &dyn Import,
@@ -148,8 +153,14 @@ pub async fn copy(
     }
     let begun = Mark::read(to).await?.and_then(|mark| mark.versions_max);
     let versions_max = versions_max.map(|max| begun.unwrap_or(max));
-    let mut mover =
-        Mover { from, to, clock, watch, tables: survey(from).await?, mark: Mark::new(source, versions_max) };
+    let mut mover = Mover {
+        from,
+        to,
+        clock,
+        watch,
+        tables: survey(from).await?,
+        mark: Mark::new(source, versions_max),
+    };
     mover.read_source().await?;
     let course = match mover.begin().await? {
         Course::WasThere => return Ok(Moved { tables: mover.tables, course: Course::WasThere }),
@@ -163,7 +174,8 @@ pub async fn copy(
     Ok(Moved { tables: mover.tables, course })
 }
 
-/// What of a store is an unfinished copy: the name of its source, if it is one. Such a store must not be served.
+/// What of a store is an unfinished copy: the name of its source, if it is one. Such a store must
+/// not be served.
 ///
 /// # Errors
 /// If the store fails.
@@ -171,7 +183,8 @@ pub async fn unfinished_copy(store: &dyn Store) -> Result<Option<String>, StoreE
     Ok(Mark::read(store).await?.map(|mark| mark.source))
 }
 
-/// The row that only an unfinished copy has, for stores that can look for it before they are opened.
+/// The row that only an unfinished copy has, for stores that can look for it before they are
+/// opened.
 #[must_use]
 pub fn unfinished_copy_address() -> EntityAddress {
     mark::address()
@@ -185,8 +198,8 @@ pub fn unfinished_copy_source(row: &Row) -> Result<String, StoreError> {
     mark::read(row).map(|mark| mark.source)
 }
 
-/// The tables of a store in the order in which they are copied: the catalogue last, so that no table is seen before its
-/// rows are there.
+/// The tables of a store in the order in which they are copied: the catalogue last, so that no
+/// table is seen before its rows are there.
 async fn survey(from: &dyn Store) -> Result<Vec<MovedTable>, MoveError> {
     let mut audit = Audit::default();
     for (table, _) in SYSTEM_TABLES {
@@ -201,9 +214,16 @@ async fn survey(from: &dyn Store) -> Result<Vec<MovedTable>, MoveError> {
     if !audited.findings.is_empty() {
         return Err(MoveError::Catalogue(audited.findings));
     }
-    let unread = |id, account, name| MovedTable { id, account, name, source: Digest::default(), target: None };
+    let unread = |id, account, name| MovedTable {
+        id,
+        account,
+        name,
+        source: Digest::default(),
+        target: None,
+    };
     // Rows of dropped tables are nobody's any more; that they were dropped is in the catalogue.
-    let living = audited.tables.into_iter().filter_map(|(id, table)| Some((id, table.account, table.name?)));
+    let living =
+        audited.tables.into_iter().filter_map(|(id, table)| Some((id, table.account, table.name?)));
     let users = living.map(|(id, account, name)| unread(id, Some(account), name));
     let own = SYSTEM_TABLES.into_iter().rev().map(|(id, name)| unread(id, None, name.to_owned()));
     Ok(users.chain(own).collect())
@@ -252,7 +272,11 @@ impl Mover<'_> {
             return Ok(Course::Resumed);
         }
         if let Some(occupied) = self.first_occupied().await? {
-            return if self.is_all_there().await? { Ok(Course::WasThere) } else { Err(MoveError::NotEmpty(occupied)) };
+            return if self.is_all_there().await? {
+                Ok(Course::WasThere)
+            } else {
+                Err(MoveError::NotEmpty(occupied))
+            };
         }
         self.mark.write(self.to, self.clock.now()).await?;
         Ok(Course::Whole)
@@ -268,7 +292,8 @@ impl Mover<'_> {
         Ok(None)
     }
 
-    /// A copy that was finished and not told. The catalogue is small, and tells most other stores at once.
+    /// A copy that was finished and not told. The catalogue is small, and tells most other stores
+    /// at once.
     async fn is_all_there(&mut self) -> Result<bool, MoveError> {
         for table in self.tables.iter().filter(|table| table.account.is_none()) {
             if digest(self.to, table.id, None, &mut Unwatched).await? != table.source {
@@ -282,7 +307,9 @@ impl Mover<'_> {
     async fn copy_tables(&mut self) -> Result<(), MoveError> {
         self.watch.begin("copying", Some(self.mark.content.rows));
         let begun = self.mark.position.as_ref().map(|(table, _)| *table);
-        let at = begun.and_then(|begun| self.tables.iter().position(|table| table.id == begun)).unwrap_or_default();
+        let at = begun
+            .and_then(|begun| self.tables.iter().position(|table| table.id == begun))
+            .unwrap_or_default();
         self.watch.advance(self.tables[..at].iter().map(|table| table.source.rows).sum());
         for index in at..self.tables.len() {
             let id = self.tables[index].id;
@@ -343,7 +370,10 @@ async fn read_capped(
 ) -> Result<ScanPage, StoreError> {
     let page = read_page(store, table, start).await?;
     let Some(max) = versions_max else { return Ok(page) };
-    Ok(ScanPage { rows: page.rows.into_iter().map(|row| row.with_version_up_to(max)).collect(), ..page })
+    Ok(ScanPage {
+        rows: page.rows.into_iter().map(|row| row.with_version_up_to(max)).collect(),
+        ..page
+    })
 }
 
 async fn digest(

@@ -1,5 +1,5 @@
-//! A service on any store, asked by a client that does what a store's contract allows: it repeats what was not done, and
-//! after an unknown outcome it takes "already so" for success.
+//! A service on any store, asked by a client that does what a store's contract allows: it repeats
+//! what was not done, and after an unknown outcome it takes "already so" for success.
 
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, reason = "each test file uses a part of the fixture")]
@@ -12,8 +12,9 @@ use tavola_core::filter::parse::parse;
 use tavola_core::reply::Cost;
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, Grant, NewEntity, PartitionKey,
-    Precondition, Properties, PropertyName, Refusal, RowKey, TableName, TableReply, TableRequest, Timestamp,
+    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, Grant,
+    NewEntity, PartitionKey, Precondition, Properties, PropertyName, Refusal, RowKey, TableName,
+    TableReply, TableRequest, Timestamp,
 };
 use tavola_service::{Clock, ServiceError, TableService};
 use tavola_store::{Store, StoreError};
@@ -82,14 +83,21 @@ impl Fixture {
         self.ask_with_cost(request).await.map(|(reply, _)| reply)
     }
 
-    pub(crate) async fn ask_with_cost(&self, request: TableRequest) -> Result<(TableReply, Cost), Refusal> {
+    pub(crate) async fn ask_with_cost(
+        &self,
+        request: TableRequest,
+    ) -> Result<(TableReply, Cost), Refusal> {
         let mut unknown = false;
         for _ in 0..ATTEMPTS_MAX {
             match self.service.execute(&self.owner(), request.clone()).await {
                 Ok(answer) => return Ok((answer.reply, answer.cost)),
                 Err(ServiceError::Store(StoreError::UnknownOutcome)) => unknown = true,
-                Err(ServiceError::Store(StoreError::Contended | StoreError::Unavailable { .. })) => {}
-                Err(ServiceError::Refused(refusal)) if unknown && already_so(&request, &refusal) => {
+                Err(ServiceError::Store(
+                    StoreError::Contended | StoreError::Unavailable { .. },
+                )) => {}
+                Err(ServiceError::Refused(refusal))
+                    if unknown && already_so(&request, &refusal) =>
+                {
                     return Ok((already_done(&request), Cost::default()));
                 }
                 Err(ServiceError::Refused(refusal)) => return Err(refusal),
@@ -123,7 +131,12 @@ impl Fixture {
         self.ask(TableRequest::Write(name(table), partition_key, operation(new))).await.map(drop)
     }
 
-    pub(crate) async fn delete(&self, table: &str, key: &str, condition: Precondition) -> Result<(), Refusal> {
+    pub(crate) async fn delete(
+        &self,
+        table: &str,
+        key: &str,
+        condition: Precondition,
+    ) -> Result<(), Refusal> {
         let key = entity_key(key);
         let delete = EntityOperation::Delete(key.row_key, condition);
         self.ask(TableRequest::Write(name(table), key.partition_key, delete)).await.map(drop)
@@ -133,7 +146,9 @@ impl Fixture {
     pub(crate) async fn get(&self, table: &str, key: &str) -> Result<(i32, ETag), Refusal> {
         let reply = self.ask(TableRequest::GetEntity(name(table), entity_key(key))).await?;
         let TableReply::Entity(_, entity) = reply else { panic!("{reply:?}") };
-        let Some(tavola_core::EdmRef::Int32(value)) = entity.property("Value") else { panic!("{entity:?}") };
+        let Some(tavola_core::EdmRef::Int32(value)) = entity.property("Value") else {
+            panic!("{entity:?}")
+        };
         Ok((value, ETag::of(entity.timestamp())))
     }
 
@@ -145,14 +160,21 @@ impl Fixture {
         from: Option<Continuation>,
     ) -> Result<KeyPage, Refusal> {
         let query = EntityQuery { filter: parse(filter).unwrap(), top, from };
-        let (reply, cost) = self.ask_with_cost(TableRequest::QueryEntities(name(table), query)).await?;
+        let (reply, cost) =
+            self.ask_with_cost(TableRequest::QueryEntities(name(table), query)).await?;
         let TableReply::Entities { entities, next, .. } = reply else { panic!("{reply:?}") };
-        let key = |entity: &dyn EntityView| format!("{}/{}", entity.partition_key(), entity.row_key());
+        let key =
+            |entity: &dyn EntityView| format!("{}/{}", entity.partition_key(), entity.row_key());
         Ok((entities.iter().map(|entity| key(&**entity)).collect(), next, cost))
     }
 
     /// All keys of a query, page by page, and the sizes of the pages.
-    pub(crate) async fn query_all(&self, table: &str, filter: &str, top: Option<usize>) -> (Vec<String>, Vec<usize>) {
+    pub(crate) async fn query_all(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<usize>,
+    ) -> (Vec<String>, Vec<usize>) {
         let (mut keys, mut sizes, mut from) = (Vec::new(), Vec::new(), None);
         loop {
             let (page, next, _) = self.query(table, filter, top, from).await.unwrap();
@@ -195,9 +217,10 @@ fn already_done(request: &TableRequest) -> TableReply {
     match request {
         TableRequest::CreateTable(name) => TableReply::TableCreated(name.clone()),
         TableRequest::DeleteTable(_) => TableReply::TableDeleted,
-        TableRequest::Write(table, ..) => {
-            TableReply::Written(table.clone(), tavola_core::reply::OperationReply::Updated(Timestamp::MIN))
-        }
+        TableRequest::Write(table, ..) => TableReply::Written(
+            table.clone(),
+            tavola_core::reply::OperationReply::Updated(Timestamp::MIN),
+        ),
         other => panic!("{other:?} has no outcome that could be unknown"),
     }
 }
@@ -213,6 +236,8 @@ pub(crate) fn entity_key(key: &str) -> EntityKey {
 }
 
 pub(crate) fn new_entity(key: &str, value: i32) -> (PartitionKey, NewEntity) {
-    let properties = Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(value))]).unwrap();
+    let properties =
+        Properties::new(vec![(PropertyName::new("Value").unwrap(), EdmValue::Int32(value))])
+            .unwrap();
     NewEntity::new(entity_key(key), properties).unwrap()
 }

@@ -1,14 +1,17 @@
 //! An entity as bytes that are read in place.
 //!
-//! The bytes of a row are checked once, when a [`RowRef`] or [`Row`] is made; after that every read walks them and
-//! builds no map. `docs/format.md` draws the layout; `value.rs` is the only code that knows it.
+//! The bytes of a row are checked once, when a [`RowRef`] or [`Row`] is made; after that every read
+//! walks them and builds no map. `docs/format.md` draws the layout; `value.rs` is the only code
+//! that knows it.
 
 mod select;
 mod value;
 
 use std::fmt;
 
-use tavola_core::{EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKey, Text, Timestamp};
+use tavola_core::{
+    EdmRef, EntityKey, EntityView, PartitionKey, Properties, RowKey, Text, Timestamp,
+};
 
 use crate::error::StoreError;
 use value::ValueRef;
@@ -29,13 +32,20 @@ impl<'a> RowRef<'a> {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the bytes are not what [`encode_value`] writes.
-    pub fn new(partition_key: &'a str, row_key: &'a str, value: &'a [u8]) -> Result<Self, StoreError> {
-        let value = ValueRef::new(value).map_err(|damage| Self::damaged(partition_key, row_key, damage))?;
+    pub fn new(
+        partition_key: &'a str,
+        row_key: &'a str,
+        value: &'a [u8],
+    ) -> Result<Self, StoreError> {
+        let value =
+            ValueRef::new(value).map_err(|damage| Self::damaged(partition_key, row_key, damage))?;
         Ok(Self { partition_key: partition_key.into(), row_key: row_key.into(), value })
     }
 
     fn damaged(partition_key: &str, row_key: &str, damage: &str) -> StoreError {
-        StoreError::Corrupt(format!("row of PartitionKey {partition_key:?}, RowKey {row_key:?}: {damage}"))
+        StoreError::Corrupt(format!(
+            "row of PartitionKey {partition_key:?}, RowKey {row_key:?}: {damage}"
+        ))
     }
 
     /// Copies the entity out, in one allocation.
@@ -86,7 +96,8 @@ impl fmt::Debug for RowRef<'_> {
     }
 }
 
-/// An entity in encoded form, owned: one buffer with the PartitionKey, the RowKey and the value, one after another.
+/// An entity in encoded form, owned: one buffer with the PartitionKey, the RowKey and the value,
+/// one after another.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Row {
     bytes: Vec<u8>,
@@ -116,7 +127,11 @@ impl Row {
         bytes.extend_from_slice(partition_key.as_bytes());
         bytes.extend_from_slice(row_key.as_bytes());
         encode_value_into(properties, timestamp, &mut bytes);
-        Self { bytes, row_key_at: partition_key.len(), value_at: partition_key.len() + row_key.len() }
+        Self {
+            bytes,
+            row_key_at: partition_key.len(),
+            value_at: partition_key.len() + row_key.len(),
+        }
     }
 
     /// The row without its buffer.
@@ -153,7 +168,8 @@ impl Row {
     /// Which entity it is.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if the keys break a rule of the domain, which only a damaged row can.
+    /// [`StoreError::Corrupt`] if the keys break a rule of the domain, which only a damaged row
+    /// can.
     pub fn key(&self) -> Result<EntityKey, StoreError> {
         crate::keys::entity_key(self.partition_key().as_str(), self.row_key().as_str())
     }
@@ -177,7 +193,9 @@ impl EntityView for Row {
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Text<'_>, EdmRef<'_>)) {
-        ValueRef::checked_before(self.value()).properties().for_each(|(name, value)| visit(name, value));
+        ValueRef::checked_before(self.value())
+            .properties()
+            .for_each(|(name, value)| visit(name, value));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rows held against a filter where their bytes lie.
 //!
-//! One walk over a row's value checks it and notes where the properties that the filter names have their values. The rows
-//! of a table tend to have the same properties in the same order, so the walk expects the names of the row before: a
-//! property then costs one comparison of bytes, however many the filter names.
+//! One walk over a row's value checks it and notes where the properties that the filter names have
+//! their values. The rows of a table tend to have the same properties in the same order, so the
+//! walk expects the names of the row before: a property then costs one comparison of bytes, however
+//! many the filter names.
 
 use std::sync::Arc;
 
@@ -40,7 +41,9 @@ impl RowFilter {
         row_key: &'a str,
         value: &'a [u8],
     ) -> Result<Option<RowRef<'a>>, StoreError> {
-        let value = self.resolve(value).map_err(|damage| RowRef::damaged(partition_key, row_key, damage))?;
+        let value = self
+            .resolve(value)
+            .map_err(|damage| RowRef::damaged(partition_key, row_key, damage))?;
         let row = RowRef { partition_key: partition_key.into(), row_key: row_key.into(), value };
         Ok(self.filter.matches(&Resolved { row: &row, places: &self.places }).then_some(row))
     }
@@ -50,7 +53,8 @@ impl RowFilter {
     pub fn accepts(&mut self, row: &Row) -> bool {
         let resolved = self.resolve(row.value());
         debug_assert!(resolved.is_ok(), "a row is checked when it is made");
-        resolved.is_ok() && self.filter.matches(&Resolved { row: &row.as_row_ref(), places: &self.places })
+        resolved.is_ok()
+            && self.filter.matches(&Resolved { row: &row.as_row_ref(), places: &self.places })
     }
 
     /// Checks a value and fills the slots.
@@ -107,18 +111,25 @@ struct Known {
     name_start: u32,
     name_end: u32,
     slot: Option<u32>,
-    /// How the encoded name begins, for a comparison without a call; whole names are mostly shorter.
+    /// How the encoded name begins, for a comparison without a call; whole names are mostly
+    /// shorter.
     head: Head,
 }
 
 impl Layout {
     /// The slot of the property at `index`, whose name is next; `None` if it is no text.
     #[inline]
-    fn read_name(&mut self, index: usize, reader: &mut Reader<'_>, filter: &CompiledFilter) -> Option<Option<u32>> {
+    fn read_name(
+        &mut self,
+        index: usize,
+        reader: &mut Reader<'_>,
+        filter: &CompiledFilter,
+    ) -> Option<Option<u32>> {
         if let Some(known) = self.properties.get(index) {
             let is_next = match reader.skip_head(&known.head) {
                 Some(is_next) => is_next,
-                None => reader.skip_prefix(&self.names[known.name_start as usize..known.name_end as usize]),
+                None => reader
+                    .skip_prefix(&self.names[known.name_start as usize..known.name_end as usize]),
             };
             if is_next {
                 return Some(known.slot);
@@ -137,7 +148,12 @@ impl Layout {
         let name_start = self.names.len();
         put_bytes(&mut self.names, name);
         let head = Head::of(&self.names[name_start..]);
-        self.properties.push(Known { name_start: name_start as u32, name_end: self.names.len() as u32, slot, head });
+        self.properties.push(Known {
+            name_start: name_start as u32,
+            name_end: self.names.len() as u32,
+            slot,
+            head,
+        });
         Some(slot)
     }
 }
@@ -149,7 +165,9 @@ mod tests {
     use proptest::prelude::*;
     use tavola_core::filter::eval::matches;
     use tavola_core::filter::parse::parse;
-    use tavola_core::{CompiledFilter, EdmValue, Filter, PartitionKey, Properties, PropertyName, RowKey, Timestamp};
+    use tavola_core::{
+        CompiledFilter, EdmValue, Filter, PartitionKey, Properties, PropertyName, RowKey, Timestamp,
+    };
 
     use super::RowFilter;
     use crate::encoding::{Row, RowRef};
@@ -157,9 +175,16 @@ mod tests {
     const NAMES: [&str; 6] = ["A", "B", "Ab", "Größe", "Count", "Z"];
 
     fn row(properties: &[(&str, EdmValue)]) -> Row {
-        let named = properties.iter().map(|(name, value)| (PropertyName::new(*name).unwrap(), value.clone()));
+        let named = properties
+            .iter()
+            .map(|(name, value)| (PropertyName::new(*name).unwrap(), value.clone()));
         let (partition_key, row_key) = (PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
-        Row::encode(&partition_key, &row_key, &Properties::new(named.collect()).unwrap(), Timestamp::MIN)
+        Row::encode(
+            &partition_key,
+            &row_key,
+            &Properties::new(named.collect()).unwrap(),
+            Timestamp::MIN,
+        )
     }
 
     fn parsed(text: &str) -> Filter {
@@ -188,9 +213,19 @@ mod tests {
     }
 
     fn any_filter() -> impl Strategy<Value = Filter> {
-        let name = || prop::sample::select([&NAMES[..], &["absent", "RowKey", "Timestamp"]].concat());
-        let literal =
-            prop::sample::select(vec!["1", "1L", "2", "1.0", "NaN", "true", "'b'", "'r'", "datetime'2024-01-01'"]);
+        let name =
+            || prop::sample::select([&NAMES[..], &["absent", "RowKey", "Timestamp"]].concat());
+        let literal = prop::sample::select(vec![
+            "1",
+            "1L",
+            "2",
+            "1.0",
+            "NaN",
+            "true",
+            "'b'",
+            "'r'",
+            "datetime'2024-01-01'",
+        ]);
         let operator = prop::sample::select(vec!["eq", "ne", "lt", "ge"]);
         let term = prop_oneof![
             4 => (name(), operator, literal).prop_map(|(name, operator, literal)| format!("{name} {operator} {literal}")),
@@ -198,8 +233,10 @@ mod tests {
         ];
         let tree = term.prop_recursive(4, 24, 3, |inner| {
             prop_oneof![
-                (inner.clone(), inner.clone()).prop_map(|(left, right)| format!("({left} and {right})")),
-                (inner.clone(), inner.clone()).prop_map(|(left, right)| format!("({left} or {right})")),
+                (inner.clone(), inner.clone())
+                    .prop_map(|(left, right)| format!("({left} and {right})")),
+                (inner.clone(), inner.clone())
+                    .prop_map(|(left, right)| format!("({left} or {right})")),
                 inner.prop_map(|term| format!("not ({term})")),
             ]
         });

@@ -1,8 +1,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tavola_core::{
-    DateTime, EdmRef, EdmValue, Entity, EntityKey, EntityView, Guid, PartitionKey, Properties, PropertyName, RowKey,
-    Timestamp,
+    DateTime, EdmRef, EdmValue, Entity, EntityKey, EntityView, Guid, PartitionKey, Properties,
+    PropertyName, RowKey, Timestamp,
 };
 
 use super::{Row, RowRef, encode_value};
@@ -62,7 +62,8 @@ fn refusal(value: &[u8]) -> String {
 #[test]
 fn version_1_opens_forever() {
     let row = Row::new("p", "rr", VERSION_1).unwrap();
-    let expected = Entity { key: key(), timestamp: version_1_timestamp(), properties: one_of_each() };
+    let expected =
+        Entity { key: key(), timestamp: version_1_timestamp(), properties: one_of_each() };
     assert_eq!(Entity::from_view(&row), Ok(expected));
 }
 
@@ -84,7 +85,8 @@ fn single_properties_are_found_by_name() {
 
 #[test]
 fn an_entity_without_properties_is_ten_bytes() {
-    let row = Row::encode(&key().partition_key, &key().row_key, &Properties::default(), Timestamp::MIN);
+    let row =
+        Row::encode(&key().partition_key, &key().row_key, &Properties::default(), Timestamp::MIN);
     assert_eq!(row.value().len(), 10);
     assert_eq!(row.size_bytes(), 13);
     assert_eq!((row.partition_key().as_str(), row.row_key().as_str()), ("p", "rr"));
@@ -121,7 +123,10 @@ fn lengths_have_one_encoding() {
     assert!(RowRef::new("p", "r", &value(&[0], 0)).is_ok());
     assert!(RowRef::new("p", "r", &value(&[0x80, 1], 128)).is_ok());
     assert!(refusal(&value(&[0x83, 0], 3)).contains("malformed"), "a longer way to write 3");
-    assert!(refusal(&value(&[0xff, 0xff, 0xff, 0xff, 1], 3)).contains("malformed"), "beyond four bytes");
+    assert!(
+        refusal(&value(&[0xff, 0xff, 0xff, 0xff, 1], 3)).contains("malformed"),
+        "beyond four bytes"
+    );
 }
 
 fn any_value() -> impl Strategy<Value = EdmValue> {
@@ -132,7 +137,8 @@ fn any_value() -> impl Strategy<Value = EdmValue> {
         any::<i64>().prop_map(EdmValue::Int64),
         any::<u64>().prop_map(|bits| EdmValue::Double(f64::from_bits(bits))),
         any::<bool>().prop_map(EdmValue::Boolean),
-        (0..=DateTime::MAX.ticks()).prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks).unwrap())),
+        (0..=DateTime::MAX.ticks())
+            .prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks).unwrap())),
         any::<[u8; 16]>().prop_map(|bytes| EdmValue::Guid(Guid::from_bytes(bytes))),
         vec(any::<u8>(), 0..300).prop_map(EdmValue::Binary),
     ]
@@ -141,7 +147,8 @@ fn any_value() -> impl Strategy<Value = EdmValue> {
 fn any_properties() -> impl Strategy<Value = Properties> {
     vec(("[a-zéß]{0,20}", any_value()), 0..12).prop_map(|list| {
         // The index makes names unique.
-        let named = |(index, (name, value))| (PropertyName::new(format!("_{index}{name}")).unwrap(), value);
+        let named =
+            |(index, (name, value))| (PropertyName::new(format!("_{index}{name}")).unwrap(), value);
         Properties::new(list.into_iter().enumerate().map(named).collect()).unwrap()
     })
 }

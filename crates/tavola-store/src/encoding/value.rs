@@ -10,7 +10,8 @@
 //!   value   none for a Boolean; 4, 8 or 16 bytes little endian; or a varint length and bytes
 //! ```
 //!
-//! Every value has exactly one encoding: lengths are minimal LEB128, and nothing follows the last property.
+//! Every value has exactly one encoding: lengths are minimal LEB128, and nothing follows the last
+//! property.
 
 use std::num::NonZeroU32;
 
@@ -51,7 +52,8 @@ pub fn encode_value(properties: &Properties, timestamp: Timestamp) -> Vec<u8> {
 /// Appends to a buffer what [`encode_value`] returns.
 pub fn encode_value_into(properties: &Properties, timestamp: Timestamp, out: &mut Vec<u8>) {
     let count = u8::try_from(properties.len()).expect("Properties holds at most PROPERTIES_MAX");
-    let payload: usize = properties.iter().map(|(name, value)| encoded_bytes_max(name, value)).sum();
+    let payload: usize =
+        properties.iter().map(|(name, value)| encoded_bytes_max(name, value)).sum();
     out.reserve(PROPERTIES_AT + payload);
     out.push(FORMAT_VERSION);
     out.extend_from_slice(&timestamp.ticks().to_le_bytes());
@@ -142,8 +144,9 @@ impl<'a> ValueRef<'a> {
         Self::checked(bytes, |reader, _tag| Text::from_utf8(reader.bytes()?).map(|_| ()))
     }
 
-    /// The same for a caller that looks at the properties on the way: `check_name` takes each name from the reader, which
-    /// then stands before a value with this tag, and says `None` if the name is no text.
+    /// The same for a caller that looks at the properties on the way: `check_name` takes each name
+    /// from the reader, which then stands before a value with this tag, and says `None` if the name
+    /// is no text.
     #[inline]
     pub(super) fn checked(
         bytes: &'a [u8],
@@ -195,7 +198,9 @@ impl<'a> ValueRef<'a> {
 
     pub(super) fn properties(&self) -> impl Iterator<Item = (Text<'a>, EdmRef<'a>)> + use<'a> {
         let mut reader = Reader { rest: &self.0[PROPERTIES_AT..] };
-        std::iter::from_fn(move || (!reader.rest.is_empty()).then(|| reader.property().expect("the value was checked")))
+        std::iter::from_fn(move || {
+            (!reader.rest.is_empty()).then(|| reader.property().expect("the value was checked"))
+        })
     }
 
     /// Walks over the properties before the wanted one by their lengths alone.
@@ -255,7 +260,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Walks over a value that nobody has looked at before: beside its place, its text or its time must be right.
+    /// Walks over a value that nobody has looked at before: beside its place, its text or its time
+    /// must be right.
     #[inline]
     fn check_value(&mut self, tag: u8) -> Option<()> {
         match tag {
@@ -280,7 +286,9 @@ impl<'a> Reader<'a> {
             tag::DOUBLE => EdmRef::Double(f64::from_bits(u64::from_le_bytes(self.array()?))),
             tag::FALSE => EdmRef::Boolean(false),
             tag::TRUE => EdmRef::Boolean(true),
-            tag::DATE_TIME => EdmRef::DateTime(DateTime::from_ticks(u64::from_le_bytes(self.array()?))?),
+            tag::DATE_TIME => {
+                EdmRef::DateTime(DateTime::from_ticks(u64::from_le_bytes(self.array()?))?)
+            }
             tag::GUID => EdmRef::Guid(Guid::from_bytes(self.array()?)),
             tag::BINARY => EdmRef::Binary(self.bytes()?),
             _ => return None,

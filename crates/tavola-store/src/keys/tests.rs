@@ -24,7 +24,10 @@ fn order_by_definition(left: &EntityKey, right: &EntityKey) -> Ordering {
 /// Version 1 of the key bytes. They must never change: files with them exist.
 #[test]
 fn the_bytes_of_a_key() {
-    assert_eq!(bytes(0x0102_0304_0506_0708, &key("eu", "7")), b"\x01\x02\x03\x04\x05\x06\x07\x08eu\x007");
+    assert_eq!(
+        bytes(0x0102_0304_0506_0708, &key("eu", "7")),
+        b"\x01\x02\x03\x04\x05\x06\x07\x08eu\x007"
+    );
     assert_eq!(bytes(1, &key("", "")), b"\0\0\0\0\0\0\0\x01\0");
     // U+E000 is EE 80 80 and U+FFFF is EF BF BF; U+1F600 stays F0 9F 98 80, below both.
     let tricky = key("\u{e000}\u{ffff}", "\u{1f600}");
@@ -44,19 +47,26 @@ fn bounds_of_a_table() {
 #[test]
 fn what_no_one_wrote_is_corrupt() {
     let table = [0, 0, 0, 0, 0, 0, 0, 1];
-    let cases: [&[u8]; 8] =
-        [b"a", b"a\0b\0", b"a\x01\0b", b"\xee\x80\x80\0", b"\xff\0", b"\xf7\0", b"a\0\xc3", b"\xf5\x80\0"];
+    let cases: [&[u8]; 8] = [
+        b"a",
+        b"a\0b\0",
+        b"a\x01\0b",
+        b"\xee\x80\x80\0",
+        b"\xff\0",
+        b"\xf7\0",
+        b"a\0\xc3",
+        b"\xf5\x80\0",
+    ];
     for tail in cases {
         assert!(decode_key(&[&table, tail].concat()).is_err(), "{tail:02x?}");
     }
     assert!(decode_key(&table[..7]).is_err());
 }
 
-/// Letters that meet every special case: prefixes, the smallest legal byte, one to four bytes of UTF-8, both sides of
-/// the surrogates.
+/// Letters that meet every special case: prefixes, the smallest legal byte, one to four bytes of
+/// UTF-8, both sides of the surrogates.
 fn any_key() -> impl Strategy<Value = EntityKey> {
-    let tricky =
-        "[ !ab~é\u{7ff}\u{800}\u{d7ff}\u{e000}\u{efff}\u{f000}\u{fffd}\u{ffff}\u{10000}\u{1f600}\u{10ffff}]{0,4}";
+    let tricky = "[ !ab~é\u{7ff}\u{800}\u{d7ff}\u{e000}\u{efff}\u{f000}\u{fffd}\u{ffff}\u{10000}\u{1f600}\u{10ffff}]{0,4}";
     let letters = prop_oneof![tricky, "[^/\\\\#?\u{0}-\u{1f}\u{7f}-\u{9f}]{0,8}"];
     (letters.clone(), letters).prop_map(|(partition_key, row_key)| key(&partition_key, &row_key))
 }
@@ -120,7 +130,8 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..40)) {
         if let Ok(decoded) = decode_key(&bytes) {
-            // There is one encoding: what decodes is what the decoded key encodes to, if it is a legal key at all.
+            // There is one encoding: what decodes is what the decoded key encodes to, if it is a
+            // legal key at all.
             if let Ok(key) = super::entity_key(&decoded.partition_key, &decoded.row_key) {
                 prop_assert_eq!(encode_key(decoded.table, &key.partition_key, &key.row_key), bytes);
             }

@@ -1,4 +1,5 @@
-//! An identity provider for tests: prints its address, then serves keys and hands out tokens until it is stopped.
+//! An identity provider for tests: prints its address, then serves keys and hands out tokens until
+//! it is stopped.
 
 use std::process::ExitCode;
 use std::{env, fs};
@@ -38,9 +39,13 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     let mut options = Options::default();
     let (mut certificates, mut key) = (None, None);
     while let Some(flag) = arguments.next() {
-        let value = arguments.next().ok_or_else(|| format!("{flag} is unknown or lacks its value"))?;
+        let value =
+            arguments.next().ok_or_else(|| format!("{flag} is unknown or lacks its value"))?;
         match flag.as_str() {
-            "--listen" => options.listen = value.parse().map_err(|error| format!("--listen {value}: {error}"))?,
+            "--listen" => {
+                options.listen =
+                    value.parse().map_err(|error| format!("--listen {value}: {error}"))?
+            }
             "--host" => options.host = Some(value),
             "--cert" => certificates = Some(read(&value)?),
             "--key" => key = Some(read(&value)?),

@@ -1,4 +1,5 @@
-//! Attacks a server process and prints what it found. `cargo xtask torture` builds what it needs and starts it.
+//! Attacks a server process and prints what it found. `cargo xtask torture` builds what it needs
+//! and starts it.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
-use tavola_testkit::torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault, undo_faults};
+use tavola_testkit::torture::{
+    CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault, undo_faults,
+};
 
 const USAGE: &str = "\
 usage: torture [campaign...] --server FILE --scratch FOLDER [options]
@@ -109,7 +112,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 fn faults(text: &str) -> Result<Vec<String>, String> {
     let names: Vec<String> = text.split(',').map(str::to_owned).collect();
     match names.iter().find(|name| !FAULT_NAMES.contains(&name.as_str())) {
-        Some(unknown) => Err(format!("unknown fault {unknown}: choose from {}", FAULT_NAMES.join(", "))),
+        Some(unknown) => {
+            Err(format!("unknown fault {unknown}: choose from {}", FAULT_NAMES.join(", ")))
+        }
         None => Ok(names),
     }
 }
@@ -120,12 +125,17 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn choose(names: &[String]) -> Result<Vec<&'static Campaign>, String> {
     let known = || CAMPAIGNS.map(|campaign| campaign.name).join(", ");
-    if let Some(unknown) = names.iter().find(|name| *name != "all" && !CAMPAIGNS.iter().any(|one| one.name == **name)) {
+    if let Some(unknown) =
+        names.iter().find(|name| *name != "all" && !CAMPAIGNS.iter().any(|one| one.name == **name))
+    {
         return Err(format!("unknown campaign {unknown}: choose from {}, or all", known()));
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
     let all = |campaign: &Campaign| all && !campaign.needs_cluster;
-    Ok(CAMPAIGNS.iter().filter(|campaign| all(campaign) || names.iter().any(|name| name == campaign.name)).collect())
+    Ok(CAMPAIGNS
+        .iter()
+        .filter(|campaign| all(campaign) || names.iter().any(|name| name == campaign.name))
+        .collect())
 }
 
 fn undo(options: &Options) -> Result<(), String> {
@@ -133,7 +143,8 @@ fn undo(options: &Options) -> Result<(), String> {
     undo_faults(cluster).map_err(|violation| violation.to_string())
 }
 
-/// So many from the first on, and of these only those that bring one of the faults, if faults were named.
+/// So many from the first on, and of these only those that bring one of the faults, if faults were
+/// named.
 fn seeds(first: u64, count: u64, faults: &[String]) -> Vec<u64> {
     let wanted = (first..).filter(|seed| faults.is_empty() || seed_has_fault(*seed, faults));
     wanted.take(usize::try_from(count).unwrap_or(usize::MAX)).collect()
@@ -155,10 +166,14 @@ fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
             cluster: options.cluster.clone(),
             scratch: scratch.clone(),
         };
-        let outcome = run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;
+        let outcome =
+            run(campaign, &plan).map_err(|error| format!("{}: {error}", scratch.display()))?;
         kept &= outcome.found.is_empty() && outcome.missing.is_empty();
-        let figures: serde_json::Map<String, Value> =
-            outcome.tally.figures().map(|(what, figure)| (what.to_owned(), figure.into())).collect();
+        let figures: serde_json::Map<String, Value> = outcome
+            .tally
+            .figures()
+            .map(|(what, figure)| (what.to_owned(), figure.into()))
+            .collect();
         report.push(json!({
             "campaign": campaign.name, "first_seed": first, "clean": outcome.clean, "found": outcome.found,
             "missing": outcome.missing,
@@ -166,7 +181,8 @@ fn attack(campaigns: &[&Campaign], options: &Options) -> Result<bool, String> {
         }));
     }
     if let Some(file) = &options.json {
-        std::fs::write(file, format!("{:#}\n", Value::from(report))).map_err(|error| error.to_string())?;
+        std::fs::write(file, format!("{:#}\n", Value::from(report)))
+            .map_err(|error| error.to_string())?;
     }
     Ok(kept)
 }

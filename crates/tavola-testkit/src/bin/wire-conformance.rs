@@ -1,4 +1,5 @@
-//! Asks a Table endpoint every question of the wire conformance suite and prints one line per answer.
+//! Asks a Table endpoint every question of the wire conformance suite and prints one line per
+//! answer.
 
 use std::process::ExitCode;
 use std::{env, fs};
@@ -73,7 +74,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             options.list = true;
             continue;
         }
-        let value = arguments.next().ok_or_else(|| format!("{flag} is unknown or lacks its value"))?;
+        let value =
+            arguments.next().ok_or_else(|| format!("{flag} is unknown or lacks its value"))?;
         match flag.as_str() {
             "--endpoint" => options.endpoint = Some(value),
             "--account" => options.account = Some(value),
@@ -92,7 +94,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
 }
 
 fn endpoint(options: &Options) -> Result<Endpoint, String> {
-    let needed = |value: &Option<String>, flag: &str| value.clone().ok_or_else(|| format!("{flag} is missing"));
+    let needed = |value: &Option<String>, flag: &str| {
+        value.clone().ok_or_else(|| format!("{flag} is missing"))
+    };
     let mut endpoint = Endpoint::new(
         &needed(&options.endpoint, "--endpoint")?,
         &needed(&options.account, "--account")?,
@@ -123,7 +127,11 @@ fn to_json(reports: &[Report]) -> String {
 fn conclude(reports: &[Report]) -> ExitCode {
     let count = |verdict| reports.iter().filter(|report| report.verdict == verdict).count();
     let failed = count(Verdict::Failed);
-    println!("{} passed, {failed} failed, {} skipped", count(Verdict::Passed), count(Verdict::Skipped));
+    println!(
+        "{} passed, {failed} failed, {} skipped",
+        count(Verdict::Passed),
+        count(Verdict::Skipped)
+    );
     ExitCode::from(u8::from(failed > 0))
 }
 

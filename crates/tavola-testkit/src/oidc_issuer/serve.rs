@@ -68,8 +68,12 @@ async fn answer(state: &Arc<State>, request: &Request<Incoming>) -> Response<Bod
         ("/.well-known/openid-configuration", Behaviour::RedirectingDiscovery) => {
             redirect("/moved/discovery", json_body(&discovery(&state.url, behaviour)))
         }
-        ("/.well-known/openid-configuration" | "/moved/discovery", _) => json_body(&discovery(&state.url, behaviour)),
-        ("/keys", Behaviour::RedirectingKeys) => redirect("/moved/keys", json_body(&state.key_set())),
+        ("/.well-known/openid-configuration" | "/moved/discovery", _) => {
+            json_body(&discovery(&state.url, behaviour))
+        }
+        ("/keys", Behaviour::RedirectingKeys) => {
+            redirect("/moved/keys", json_body(&state.key_set()))
+        }
         ("/keys", Behaviour::EndlessKeys) => endless(state.clone()),
         ("/keys", Behaviour::NoKeys) => json_body(&json!({"keys": []})),
         ("/keys" | "/moved/keys", _) => json_body(&state.key_set()),
@@ -78,7 +82,8 @@ async fn answer(state: &Arc<State>, request: &Request<Incoming>) -> Response<Bod
 }
 
 fn discovery(url: &str, behaviour: Behaviour) -> Value {
-    let issuer = if behaviour == Behaviour::WrongIssuer { format!("{url}/other") } else { url.to_owned() };
+    let issuer =
+        if behaviour == Behaviour::WrongIssuer { format!("{url}/other") } else { url.to_owned() };
     let keys = match behaviour {
         Behaviour::PlainKeysElsewhere => "http://keys.example/keys".to_owned(),
         _ => format!("{url}/keys"),
@@ -94,7 +99,8 @@ fn discovery(url: &str, behaviour: Behaviour) -> Value {
     })
 }
 
-/// `roles` is a list with commas and `exp_in` is in seconds from now, perhaps negative; the rest are texts.
+/// `roles` is a list with commas and `exp_in` is in seconds from now, perhaps negative; the rest
+/// are texts.
 fn claims(query: &str) -> Value {
     let mut claims = Map::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -102,7 +108,8 @@ fn claims(query: &str) -> Value {
         match name {
             "exp_in" => {
                 let seconds: i64 = value.parse().unwrap_or(0);
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+                let now =
+                    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
                 claims.insert("exp".to_owned(), json!(now.saturating_add_signed(seconds)));
             }
             "roles" => {
@@ -123,7 +130,9 @@ fn full(content: String) -> Body {
 
 fn text(content: String) -> Response<Body> {
     let mut response = Response::new(full(content));
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/plain"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/plain"));
     response
 }
 

@@ -7,13 +7,18 @@ use std::task::{Context, Poll, Waker};
 use tavola_core::{KeyRange, Precondition, Refusal};
 use tokio::task::JoinSet;
 
-use super::fixture::{Subject, TABLE, group, insert, now, number, number_of, partition, replace, version};
+use super::fixture::{
+    Subject, TABLE, group, insert, now, number, number_of, partition, replace, version,
+};
 
 const TASKS: usize = 8;
 const ROUNDS: usize = 25;
 
 /// Runs `work` in several tasks and waits for all; a panic in one is a panic here.
-async fn at_once<F: Future<Output = ()> + Send + 'static>(store: &Subject, work: impl Fn(Subject, usize) -> F) {
+async fn at_once<F: Future<Output = ()> + Send + 'static>(
+    store: &Subject,
+    work: impl Fn(Subject, usize) -> F,
+) {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         tasks.spawn(work(store.clone(), task));
@@ -50,7 +55,8 @@ pub async fn no_increment_is_lost(store: Subject) {
 pub async fn one_of_many_inserts_wins(store: Subject) {
     at_once(&store, |store, task| async move {
         for round in 0..ROUNDS {
-            let verdict = store.commit("p", vec![insert(&format!("{round}"), number(task as i32))]).await;
+            let verdict =
+                store.commit("p", vec![insert(&format!("{round}"), number(task as i32))]).await;
             if verdict.is_ok() {
                 // Whoever wins finds its own row, and leaves a mark that nobody else can leave.
                 assert_eq!(store.number("p", &format!("{round}")).await, Some(task as i32));
@@ -67,18 +73,26 @@ pub async fn one_of_many_inserts_wins(store: Subject) {
 
 pub async fn a_page_sees_transactions_whole(store: Subject) {
     let write_all = |value: i32| {
-        (0..20).map(|row| replace(&format!("{row:02}"), number(value), Precondition::None)).collect::<Vec<_>>()
+        (0..20)
+            .map(|row| replace(&format!("{row:02}"), number(value), Precondition::None))
+            .collect::<Vec<_>>()
     };
     store.commit("p", write_all(0)).await.expect("nothing is refused");
     at_once(&store, move |store, task| async move {
         for round in 0..ROUNDS {
             if task % 2 == 0 {
-                store.commit("p", write_all((task * ROUNDS + round) as i32)).await.expect("nothing is refused");
+                store
+                    .commit("p", write_all((task * ROUNDS + round) as i32))
+                    .await
+                    .expect("nothing is refused");
                 continue;
             }
             let rows = store.rows(TABLE, KeyRange::partition(partition("p"))).await;
             assert_eq!(rows.len(), 20);
-            assert!(rows.iter().all(|row| number_of(row) == number_of(&rows[0])), "a page shows one transaction");
+            assert!(
+                rows.iter().all(|row| number_of(row) == number_of(&rows[0])),
+                "a page shows one transaction"
+            );
         }
     })
     .await;
@@ -86,7 +100,10 @@ pub async fn a_page_sees_transactions_whole(store: Subject) {
 
 pub async fn point_reads_see_transactions_whole(store: Subject) {
     let both = |value: i32| {
-        vec![replace("a", number(value), Precondition::None), replace("b", number(value), Precondition::None)]
+        vec![
+            replace("a", number(value), Precondition::None),
+            replace("b", number(value), Precondition::None),
+        ]
     };
     store.commit("p", both(0)).await.expect("nothing is refused");
     at_once(&store, move |store, task| async move {
@@ -121,7 +138,8 @@ pub async fn versions_of_a_partition_are_all_different(store: Subject) {
 pub async fn a_dropped_commit_is_whole_or_absent(store: Subject) {
     for round in 0..ROUNDS {
         let partition_key = format!("{round}");
-        let transaction = group(&partition_key, vec![insert("a", number(1)), insert("b", number(1))]);
+        let transaction =
+            group(&partition_key, vec![insert("a", number(1)), insert("b", number(1))]);
         {
             let mut commit = pin!(store.0.commit(TABLE, &transaction, now()));
             let polled = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tavola_core::{
-    Cut, ETag, EdmValue, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, EntityView,
-    KeyRange, NewEntity, Outcome, PartitionKey, Precondition, Properties, PropertyName, Refusal, RowKey, TableId,
-    Timestamp,
+    Cut, ETag, EdmValue, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
+    EntityView, KeyRange, NewEntity, Outcome, PartitionKey, Precondition, Properties, PropertyName,
+    Refusal, RowKey, TableId, Timestamp,
 };
 use tavola_store::{Row, Scan, ScanPage, Store, Verdict};
 
@@ -29,13 +29,18 @@ pub fn partition(text: &str) -> PartitionKey {
 
 /// Both keys.
 pub fn key(partition_key: &str, row_key: &str) -> EntityKey {
-    EntityKey::new(partition(partition_key), RowKey::new(row_key).expect("the keys of a case are legal"))
+    EntityKey::new(
+        partition(partition_key),
+        RowKey::new(row_key).expect("the keys of a case are legal"),
+    )
 }
 
 /// Properties from names and values.
 pub fn properties<const N: usize>(list: [(&str, EdmValue); N]) -> Properties {
-    let named = |(name, value)| (PropertyName::new(name).expect("the names of a case are legal"), value);
-    Properties::new(list.into_iter().map(named).collect()).expect("the properties of a case are legal")
+    let named =
+        |(name, value)| (PropertyName::new(name).expect("the names of a case are legal"), value);
+    Properties::new(list.into_iter().map(named).collect())
+        .expect("the properties of a case are legal")
 }
 
 /// One property `N` with this number.
@@ -75,7 +80,8 @@ pub fn version(timestamp: Timestamp) -> Precondition {
 /// A group of operations on one partition.
 pub fn group(partition_key: &str, operations: Vec<EntityOperation>) -> EntityGroupTransaction {
     let partition_key = partition(partition_key);
-    let operations = operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
+    let operations =
+        operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
     EntityGroupTransaction::new(operations).expect("the groups of a case are legal")
 }
 
@@ -97,24 +103,42 @@ impl Subject {
         operations: Vec<EntityOperation>,
         now: Timestamp,
     ) -> Verdict {
-        self.0.commit(table, &group(partition_key, operations), now).await.expect("the store commits")
+        self.0
+            .commit(table, &group(partition_key, operations), now)
+            .await
+            .expect("the store commits")
     }
 
     /// Writes one entity and returns its version.
-    pub async fn put(&self, partition_key: &str, row_key: &str, properties: Properties) -> Timestamp {
+    pub async fn put(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        properties: Properties,
+    ) -> Timestamp {
         self.put_in(TABLE, partition_key, row_key, properties).await
     }
 
     /// Writes one entity of a table and returns its version.
-    pub async fn put_in(&self, table: TableId, partition_key: &str, row_key: &str, new: Properties) -> Timestamp {
-        let written =
-            self.commit_at(table, partition_key, vec![replace(row_key, new, Precondition::None)], now()).await;
+    pub async fn put_in(
+        &self,
+        table: TableId,
+        partition_key: &str,
+        row_key: &str,
+        new: Properties,
+    ) -> Timestamp {
+        let written = self
+            .commit_at(table, partition_key, vec![replace(row_key, new, Precondition::None)], now())
+            .await;
         written_at(&written)
     }
 
     /// The refusal of a single operation.
     pub async fn refusal(&self, partition_key: &str, operation: EntityOperation) -> Refusal {
-        let failed = self.commit(partition_key, vec![operation]).await.expect_err("the operation is refused");
+        let failed = self
+            .commit(partition_key, vec![operation])
+            .await
+            .expect_err("the operation is refused");
         assert_eq!(failed.index, 0);
         failed.refusal
     }
@@ -126,7 +150,10 @@ impl Subject {
 
     /// A row.
     pub async fn row_in(&self, table: TableId, partition_key: &str, row_key: &str) -> Option<Row> {
-        self.0.get(&EntityAddress { table, key: key(partition_key, row_key) }).await.expect("the store reads")
+        self.0
+            .get(&EntityAddress { table, key: key(partition_key, row_key) })
+            .await
+            .expect("the store reads")
     }
 
     /// The property `N` of a row; `None` if there is no row.

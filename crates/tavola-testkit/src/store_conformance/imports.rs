@@ -6,7 +6,8 @@ use tavola_core::{EdmValue, EntityView, KeyRange, Precondition, TableId, Timesta
 use tavola_store::{Import, ImportError, Row};
 
 use super::fixture::{
-    Subject, TABLE, at, key, key_of, now, number, partition, properties, replace, scan_all, written_at,
+    Subject, TABLE, at, key, key_of, now, number, partition, properties, replace, scan_all,
+    written_at,
 };
 
 /// A row as another store would give it.
@@ -52,7 +53,8 @@ pub async fn rows_are_taken_over_as_they_are(store: Arc<dyn Import>) {
 
 /// After a failure everything is brought again; only what is missing is written.
 pub async fn an_import_may_be_repeated(store: Arc<dyn Import>) {
-    let rows: Vec<Row> = (0..30).map(|n| row(&format!("p{}", n / 10), &format!("{n:03}"), n, later(1))).collect();
+    let rows: Vec<Row> =
+        (0..30).map(|n| row(&format!("p{}", n / 10), &format!("{n:03}"), n, later(1))).collect();
     import(&store, &rows[5..17]).await;
     import(&store, &rows).await;
     import(&store, &rows).await;
@@ -80,13 +82,20 @@ pub async fn nothing_is_overwritten(store: Arc<dyn Import>) {
 
 /// Whatever the clock says.
 pub async fn versions_go_on_above_what_was_brought(store: Arc<dyn Import>) {
-    import(&store, &[row("p", "a", 1, later(5_000)), row("p", "b", 2, later(9_000)), row("p", "c", 3, at(1))]).await;
+    import(
+        &store,
+        &[row("p", "a", 1, later(5_000)), row("p", "b", 2, later(9_000)), row("p", "c", 3, at(1))],
+    )
+    .await;
     let store = subject(&store);
     let written = store.put("p", "a", number(4)).await;
     assert!(written > later(9_000), "{written:?} is above the highest of its partition");
     let condition = super::fixture::version(later(9_000));
     let verdict = store.commit("p", vec![replace("b", number(5), condition)]).await;
-    assert!(written_at(&verdict) > written, "the ETag that was brought counts, and the next version is higher");
+    assert!(
+        written_at(&verdict) > written,
+        "the ETag that was brought counts, and the next version is higher"
+    );
     let verdict = store.commit("p", vec![replace("c", number(6), Precondition::Exists)]).await;
     assert!(written_at(&verdict) > written);
 }
@@ -106,7 +115,8 @@ pub async fn large_rows_are_taken_over(store: Arc<dyn Import>) {
     const PART: usize = 60_000;
     let names = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "N", "O"];
     let large = properties(names.map(|name| (name, EdmValue::Binary(vec![7; PART]))));
-    let encode = |n: u64| Row::encode(&partition("p"), &key("", &format!("{n}")).row_key, &large, later(n));
+    let encode =
+        |n: u64| Row::encode(&partition("p"), &key("", &format!("{n}")).row_key, &large, later(n));
     let rows: Vec<Row> = (0..8).map(encode).collect();
     import(&store, &rows).await;
     let page = subject(&store).page(&scan_all()).await;

@@ -1,4 +1,5 @@
-//! The contract of [`tavola_store::Store`] as tests: one named case per guarantee, run on every store and decorator.
+//! The contract of [`tavola_store::Store`] as tests: one named case per guarantee, run on every
+//! store and decorator.
 //!
 //! ```ignore
 //! tavola_testkit::store_conformance!(MemoryStore::new());

@@ -1,7 +1,8 @@
 //! A store against a map: random operations, and after each of them the same answer from both.
 //!
-//! The model says what the six operations mean in its own words, so that it does not repeat a mistake of
-//! `tavola_core::decide`. Only versions it takes from the store, and checks that they rise.
+//! The model says what the six operations mean in its own words, so that it does not repeat a
+//! mistake of `tavola_core::decide`. Only versions it takes from the store, and checks that they
+//! rise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tavola_core::{
-    Cut, EdmValue, EntityKey, EntityOperation, EntityView, FailedOperation, KeyRange, Outcome, PartitionKey,
-    Precondition, Refusal, TableId, Timestamp,
+    Cut, EdmValue, EntityKey, EntityOperation, EntityView, FailedOperation, KeyRange, Outcome,
+    PartitionKey, Precondition, Refusal, TableId, Timestamp,
 };
 use tavola_store::{Row, Scan, Store};
 
-use super::fixture::{Subject, at, delete, group, insert, key, key_of, merge, properties, replace, scan_all, version};
+use super::fixture::{
+    Subject, at, delete, group, insert, key, key_of, merge, properties, replace, scan_all, version,
+};
 
 const TABLES: u64 = 3;
 /// Few and awkward, so that operations meet each other.
@@ -69,15 +72,17 @@ pub type Place = (u8, usize, usize);
 /// Any history of a store.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let table = 1..=TABLES;
-    let verb = prop_oneof![Just(Verb::Insert), Just(Verb::Replace), Just(Verb::Merge), Just(Verb::Delete)];
+    let verb =
+        prop_oneof![Just(Verb::Insert), Just(Verb::Replace), Just(Verb::Merge), Just(Verb::Delete)];
     let condition = prop_oneof![
         3 => Just(Condition::None),
         1 => Just(Condition::Exists),
         2 => Just(Condition::Current),
         1 => Just(Condition::Stale),
     ];
-    let write = (0..KEYS.len(), verb, condition, 0..NAMES.len(), any::<i32>())
-        .prop_map(|(row, verb, condition, name, value)| Write { row, verb, condition, name, value });
+    let write = (0..KEYS.len(), verb, condition, 0..NAMES.len(), any::<i32>()).prop_map(
+        |(row, verb, condition, name, value)| Write { row, verb, condition, name, value },
+    );
     let place = (0..5_u8, 0..KEYS.len(), 0..KEYS.len());
     let step = prop_oneof![
         12 => (table.clone(), 0..KEYS.len(), vec(write, 1..4), 0..50_u64)
@@ -114,16 +119,22 @@ pub async fn check<S: Store>(store: S, steps: Vec<Step>, mut reopen: impl FnMut(
             }
             Step::Get(table, partition, row) => {
                 let found = subject.row_in(TableId::new(table), KEYS[partition], KEYS[row]).await;
-                assert_eq!(found.as_ref().map(plain), model.get(table, &key(KEYS[partition], KEYS[row])));
+                assert_eq!(
+                    found.as_ref().map(plain),
+                    model.get(table, &key(KEYS[partition], KEYS[row]))
+                );
             }
-            Step::Scan(table, start, end, rows_max) => scan(&subject, &model, table, start, end, rows_max).await,
+            Step::Scan(table, start, end, rows_max) => {
+                scan(&subject, &model, table, start, end, rows_max).await
+            }
             Step::Purge(table) => {
                 store.purge(TableId::new(table)).await.expect("the store purges");
                 model.rows.retain(|(id, _), _| *id != table);
             }
             Step::Reopen => {
                 drop(subject);
-                store = Arc::new(reopen(Arc::into_inner(store).expect("nobody else has the store")));
+                store =
+                    Arc::new(reopen(Arc::into_inner(store).expect("nobody else has the store")));
             }
         }
     }
@@ -132,11 +143,19 @@ pub async fn check<S: Store>(store: S, steps: Vec<Step>, mut reopen: impl FnMut(
     }
 }
 
-async fn commit(store: &Subject, model: &mut Model, table: u64, partition_key: &str, writes: &[Write], now: Timestamp) {
+async fn commit(
+    store: &Subject,
+    model: &mut Model,
+    table: u64,
+    partition_key: &str,
+    writes: &[Write],
+    now: Timestamp,
+) {
     let mut writes = writes.to_vec();
     writes.sort_by_key(|write| write.row);
     writes.dedup_by_key(|write| write.row);
-    let operations = writes.iter().map(|write| model.operation(table, partition_key, write)).collect();
+    let operations =
+        writes.iter().map(|write| model.operation(table, partition_key, write)).collect();
     let verdict = store.0.commit(TableId::new(table), &group(partition_key, operations), now).await;
     let verdict = verdict.expect("the store commits");
     let expected = writes.iter().enumerate().find_map(|(index, write)| {
@@ -150,7 +169,14 @@ async fn commit(store: &Subject, model: &mut Model, table: u64, partition_key: &
     }
 }
 
-async fn scan(store: &Subject, model: &Model, table: u64, start: Place, end: Place, rows_max: usize) {
+async fn scan(
+    store: &Subject,
+    model: &Model,
+    table: u64,
+    start: Place,
+    end: Place,
+    rows_max: usize,
+) {
     let range = KeyRange { start: cut(start), end: cut(end) };
     let scan = Scan { table: TableId::new(table), range: range.clone(), rows_max, ..scan_all() };
     let page = store.page(&scan).await;
@@ -176,7 +202,8 @@ fn cut((kind, partition_key, row_key): Place) -> Cut {
 fn plain(row: &Row) -> (Timestamp, Values) {
     let mut values = Vec::new();
     row.visit(&mut |name, value| {
-        let name = NAMES.into_iter().find(|known| name == **known).expect("the model knows the name");
+        let name =
+            NAMES.into_iter().find(|known| name == **known).expect("the model knows the name");
         let EdmValue::Int32(value) = value.to_owned() else { panic!("the model writes numbers") };
         values.push((name, value));
     });
@@ -189,7 +216,9 @@ impl Model {
     }
 
     fn precondition(&self, table: u64, partition_key: &str, write: &Write) -> Precondition {
-        let current = self.get(table, &key(partition_key, KEYS[write.row])).map_or(at(1), |(version, _)| version);
+        let current = self
+            .get(table, &key(partition_key, KEYS[write.row]))
+            .map_or(at(1), |(version, _)| version);
         match write.condition {
             Condition::None => Precondition::None,
             Condition::Exists => Precondition::Exists,
@@ -222,7 +251,14 @@ impl Model {
         }
     }
 
-    fn apply(&mut self, table: u64, partition_key: &str, writes: &[Write], outcomes: &[Outcome], now: Timestamp) {
+    fn apply(
+        &mut self,
+        table: u64,
+        partition_key: &str,
+        writes: &[Write],
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) {
         assert_eq!(outcomes.len(), writes.len());
         let partition = (table, super::fixture::partition(partition_key));
         for (write, outcome) in writes.iter().zip(outcomes) {
@@ -233,9 +269,16 @@ impl Model {
                 }
                 (Verb::Insert | Verb::Replace | Verb::Merge, Outcome::Written(version)) => {
                     let last = self.versions.get(&partition).copied();
-                    assert!(last.is_none_or(|last| last < *version) && *version >= now, "{version:?} after {last:?}");
-                    let current = self.rows.get(&address).filter(|_| matches!(write.verb, Verb::Merge));
-                    let values = merged(current.map(|(_, values)| values.clone()).unwrap_or_default(), write);
+                    assert!(
+                        last.is_none_or(|last| last < *version) && *version >= now,
+                        "{version:?} after {last:?}"
+                    );
+                    let current =
+                        self.rows.get(&address).filter(|_| matches!(write.verb, Verb::Merge));
+                    let values = merged(
+                        current.map(|(_, values)| values.clone()).unwrap_or_default(),
+                        write,
+                    );
                     self.rows.insert(address, (*version, values));
                 }
                 (verb, outcome) => panic!("{outcome:?} is no outcome of {verb:?}"),

@@ -1,11 +1,13 @@
 //! Each operation, and each of its refusals.
 
 use tavola_core::{
-    DateTime, EdmValue, Entity, EntityView, Guid, Outcome, Precondition, Properties, PropertyName, Refusal,
+    DateTime, EdmValue, Entity, EntityView, Guid, Outcome, Precondition, Properties, PropertyName,
+    Refusal,
 };
 
 use super::fixture::{
-    Subject, delete, entity_of, insert, key, merge, now, number, properties, replace, version, written_at,
+    Subject, delete, entity_of, insert, key, merge, now, number, properties, replace, version,
+    written_at,
 };
 
 pub async fn an_absent_entity_is_none(store: Subject) {
@@ -35,7 +37,8 @@ pub async fn every_type_is_read_back(store: Subject) {
         ("Binary", EdmValue::Binary((0..=255).collect())),
     ]);
     let verdict = store.commit("p", vec![insert("r", written.clone())]).await;
-    let expected = Entity { key: key("p", "r"), timestamp: written_at(&verdict), properties: written };
+    let expected =
+        Entity { key: key("p", "r"), timestamp: written_at(&verdict), properties: written };
     assert_eq!(store.row("p", "r").await.as_ref().map(entity_of), Some(expected));
 }
 
@@ -46,8 +49,12 @@ pub async fn an_entity_may_have_no_properties(store: Subject) {
 }
 
 pub async fn the_largest_entity_is_read_back(store: Subject) {
-    let chunk =
-        |n: usize| (PropertyName::new(format!("P{n}")).expect("legal"), EdmValue::Binary(vec![n as u8; 65_536]));
+    let chunk = |n: usize| {
+        (
+            PropertyName::new(format!("P{n}")).expect("legal"),
+            EdmValue::Binary(vec![n as u8; 65_536]),
+        )
+    };
     let large = Properties::new((0..15).map(chunk).collect()).expect("legal");
     store.put("p", "r", large.clone()).await;
     let row = store.row("p", "r").await.expect("it was written");
@@ -76,10 +83,17 @@ pub async fn replace_without_a_condition_inserts(store: Subject) {
 pub async fn replace_checks_its_condition(store: Subject) {
     let absent = replace("r", number(1), Precondition::Exists);
     assert_eq!(store.refusal("p", absent).await, Refusal::EntityNotFound);
-    assert_eq!(store.refusal("p", replace("r", number(1), version(now()))).await, Refusal::EntityNotFound);
+    assert_eq!(
+        store.refusal("p", replace("r", number(1), version(now()))).await,
+        Refusal::EntityNotFound
+    );
     let first = store.put("p", "r", number(1)).await;
-    let second = written_at(&store.commit("p", vec![replace("r", number(2), version(first))]).await);
-    assert_eq!(store.refusal("p", replace("r", number(3), version(first))).await, Refusal::ConditionNotMet);
+    let second =
+        written_at(&store.commit("p", vec![replace("r", number(2), version(first))]).await);
+    assert_eq!(
+        store.refusal("p", replace("r", number(3), version(first))).await,
+        Refusal::ConditionNotMet
+    );
     assert_eq!(store.number("p", "r").await, Some(2));
     assert!(store.commit("p", vec![replace("r", number(4), version(second))]).await.is_ok());
 }
@@ -87,8 +101,14 @@ pub async fn replace_checks_its_condition(store: Subject) {
 pub async fn merge_keeps_what_it_does_not_name(store: Subject) {
     let text = |text: &str| EdmValue::String(text.to_owned());
     store.put("p", "r", properties([("A", text("a")), ("B", text("b"))])).await;
-    let verdict = store
-        .commit("p", vec![merge("r", properties([("C", text("c")), ("A", EdmValue::Int32(1))]), Precondition::Exists)]);
+    let verdict = store.commit(
+        "p",
+        vec![merge(
+            "r",
+            properties([("C", text("c")), ("A", EdmValue::Int32(1))]),
+            Precondition::Exists,
+        )],
+    );
     let merged_at = written_at(&verdict.await);
     let row = store.row("p", "r").await.expect("it was written");
     assert_eq!(row.timestamp(), merged_at);
@@ -102,23 +122,39 @@ pub async fn merge_without_a_condition_inserts(store: Subject) {
 }
 
 pub async fn merge_checks_its_condition(store: Subject) {
-    assert_eq!(store.refusal("p", merge("r", number(1), Precondition::Exists)).await, Refusal::EntityNotFound);
+    assert_eq!(
+        store.refusal("p", merge("r", number(1), Precondition::Exists)).await,
+        Refusal::EntityNotFound
+    );
     let first = store.put("p", "r", number(1)).await;
     store.put("p", "r", number(2)).await;
-    assert_eq!(store.refusal("p", merge("r", number(3), version(first))).await, Refusal::ConditionNotMet);
+    assert_eq!(
+        store.refusal("p", merge("r", number(3), version(first))).await,
+        Refusal::ConditionNotMet
+    );
     assert_eq!(store.number("p", "r").await, Some(2));
 }
 
 pub async fn merge_refuses_to_grow_beyond_the_limits(store: Subject) {
-    let named = |n: usize| (PropertyName::new(format!("P{n}")).expect("legal"), EdmValue::Boolean(true));
+    let named =
+        |n: usize| (PropertyName::new(format!("P{n}")).expect("legal"), EdmValue::Boolean(true));
     let full = Properties::new((0..252).map(named).collect()).expect("legal");
     store.put("p", "many", full).await;
-    assert_eq!(store.refusal("p", merge("many", number(1), Precondition::None)).await, Refusal::TooManyProperties);
+    assert_eq!(
+        store.refusal("p", merge("many", number(1), Precondition::None)).await,
+        Refusal::TooManyProperties
+    );
 
-    let chunk = |n: usize| (PropertyName::new(format!("P{n}")).expect("legal"), EdmValue::Binary(vec![0; 65_536]));
-    let half = |from: usize| Properties::new((from..from + 10).map(chunk).collect()).expect("legal");
+    let chunk = |n: usize| {
+        (PropertyName::new(format!("P{n}")).expect("legal"), EdmValue::Binary(vec![0; 65_536]))
+    };
+    let half =
+        |from: usize| Properties::new((from..from + 10).map(chunk).collect()).expect("legal");
     let before = store.put("p", "large", half(0)).await;
-    assert_eq!(store.refusal("p", merge("large", half(10), Precondition::None)).await, Refusal::EntityTooLarge);
+    assert_eq!(
+        store.refusal("p", merge("large", half(10), Precondition::None)).await,
+        Refusal::EntityTooLarge
+    );
     assert_eq!(store.row("p", "large").await.map(|row| row.timestamp()), Some(before));
 }
 
@@ -148,7 +184,11 @@ pub async fn keys_may_be_empty(store: Subject) {
         store.put(partition_key, row_key, number(value)).await;
     }
     for (partition_key, row_key, value) in [("", "", 1), ("", "r", 2), ("p", "", 3)] {
-        assert_eq!(store.number(partition_key, row_key).await, Some(value), "{partition_key:?} {row_key:?}");
+        assert_eq!(
+            store.number(partition_key, row_key).await,
+            Some(value),
+            "{partition_key:?} {row_key:?}"
+        );
     }
 }
 

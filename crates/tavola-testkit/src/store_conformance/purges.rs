@@ -6,8 +6,13 @@ use super::fixture::{Subject, insert, now, number};
 
 async fn fill(store: &Subject, table: TableId, rows: usize) {
     for from in (0..rows).step_by(100) {
-        let inserts = (from..rows.min(from + 100)).map(|row| insert(&format!("{row:06}"), number(1))).collect();
-        store.commit_at(table, &format!("p{}", from / 500), inserts, now()).await.expect("they are new");
+        let inserts = (from..rows.min(from + 100))
+            .map(|row| insert(&format!("{row:06}"), number(1)))
+            .collect();
+        store
+            .commit_at(table, &format!("p{}", from / 500), inserts, now())
+            .await
+            .expect("they are new");
     }
 }
 

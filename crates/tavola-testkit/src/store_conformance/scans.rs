@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tavola_core::filter::Comparison;
-use tavola_core::{CompiledFilter, Cut, EdmValue, EntityKey, Filter, KeyRange, Precondition, TableId};
+use tavola_core::{
+    CompiledFilter, Cut, EdmValue, EntityKey, Filter, KeyRange, Precondition, TableId,
+};
 use tavola_store::{Scan, StopToken};
 
 use super::fixture::{
-    Subject, TABLE, delete, insert, key, key_of, number, number_of, partition, properties, rest, scan_all,
+    Subject, TABLE, delete, insert, key, key_of, number, number_of, partition, properties, rest,
+    scan_all,
 };
 
-/// Texts around everything that is special about order: prefixes, case, the smallest character, two-byte letters, both
-/// sides of the surrogates.
-const TRICKY: [&str; 12] = ["", " ", "!", "A", "a", "a ", "aa", "b", "é", "\u{d7ff}", "\u{10000}", "\u{e000}"];
+/// Texts around everything that is special about order: prefixes, case, the smallest character,
+/// two-byte letters, both sides of the surrogates.
+const TRICKY: [&str; 12] =
+    ["", " ", "!", "A", "a", "a ", "aa", "b", "é", "\u{d7ff}", "\u{10000}", "\u{e000}"];
 
 async fn store_tricky_keys(store: &Subject) -> Vec<EntityKey> {
     let mut keys = Vec::new();
@@ -36,7 +40,11 @@ pub async fn a_scan_is_in_the_order_of_code_units(store: Subject) {
 pub async fn a_scan_returns_exactly_its_range(store: Subject) {
     let keys = store_tricky_keys(&store).await;
     let mut cuts = vec![Cut::Start, Cut::End];
-    for place in keys.iter().step_by(7).cloned().chain([key("aaa", "x"), key("a", "zz"), key("\u{e000}", "\u{ffff}")]) {
+    for place in keys.iter().step_by(7).cloned().chain([
+        key("aaa", "x"),
+        key("a", "zz"),
+        key("\u{e000}", "\u{ffff}"),
+    ]) {
         cuts.push(Cut::AfterPartition(place.partition_key.clone()));
         cuts.push(Cut::Before(place.clone()));
         cuts.push(Cut::After(place));
@@ -44,7 +52,8 @@ pub async fn a_scan_returns_exactly_its_range(store: Subject) {
     for start in &cuts {
         for end in &cuts {
             let range = KeyRange { start: start.clone(), end: end.clone() };
-            let expected: Vec<EntityKey> = keys.iter().filter(|key| range.contains(key)).cloned().collect();
+            let expected: Vec<EntityKey> =
+                keys.iter().filter(|key| range.contains(key)).cloned().collect();
             assert_eq!(store.keys(range.clone()).await, expected, "{range:?}");
         }
     }
@@ -60,7 +69,8 @@ pub async fn a_scan_stays_in_its_table(store: Subject) {
     assert!(store.rows(TableId::new(u64::MAX), KeyRange::ALL).await.is_empty());
 }
 
-/// Follows pages to the end; checks that every page keeps the bounds of `scan`, and returns the keys and the pages.
+/// Follows pages to the end; checks that every page keeps the bounds of `scan`, and returns the
+/// keys and the pages.
 async fn follow(store: &Subject, scan: Scan) -> (Vec<EntityKey>, usize) {
     let (mut keys, mut pages, mut scan) = (Vec::new(), 0, scan);
     loop {
@@ -89,7 +99,11 @@ pub async fn pages_bounded_by_rows_go_on_exactly(store: Subject) {
 pub async fn pages_bounded_by_bytes_go_on_exactly(store: Subject) {
     let expected = store_tricky_keys(&store).await;
     for bytes_max in [1, 100, 1000] {
-        assert_eq!(follow(&store, Scan { bytes_max, ..scan_all() }).await.0, expected, "{bytes_max}");
+        assert_eq!(
+            follow(&store, Scan { bytes_max, ..scan_all() }).await.0,
+            expected,
+            "{bytes_max}"
+        );
     }
 }
 
@@ -112,8 +126,15 @@ pub async fn bounds_of_zero_still_get_on(store: Subject) {
     let mut range = KeyRange::ALL;
     let mut keys = Vec::new();
     for _ in 0..1000 {
-        let page =
-            store.page(&Scan { range: range.clone(), rows_max: 0, bytes_max: 0, read_max: 0, ..scan_all() }).await;
+        let page = store
+            .page(&Scan {
+                range: range.clone(),
+                rows_max: 0,
+                bytes_max: 0,
+                read_max: 0,
+                ..scan_all()
+            })
+            .await;
         keys.extend(page.rows.iter().map(key_of));
         let Some(next) = page.next else { break };
         range = rest(&range, next);
@@ -143,8 +164,11 @@ pub async fn a_residual_leaves_rows_out(store: Subject) {
         store.put("p", &format!("{value:02}"), number(value)).await;
     }
     store.put("p", "99", properties([("Other", EdmValue::Boolean(true))])).await;
-    let compare =
-        |property: &str, comparison, constant| Filter::Compare { property: property.to_owned(), comparison, constant };
+    let compare = |property: &str, comparison, constant| Filter::Compare {
+        property: property.to_owned(),
+        comparison,
+        constant,
+    };
     let late = compare("N", Comparison::GreaterOrEqual, EdmValue::Int32(15));
     let by_key = compare("RowKey", Comparison::Less, EdmValue::String("18".to_owned()));
     let residual = Some(Arc::new(CompiledFilter::new(&Filter::And(vec![late, by_key]))));
@@ -156,7 +180,8 @@ pub async fn a_residual_leaves_rows_out(store: Subject) {
     assert_eq!(page.rows.iter().map(number_of).collect::<Vec<i32>>(), [15, 16]);
 }
 
-/// A scan that has to stop looks at one row more and no further, whatever it was asked for, and goes on exactly there.
+/// A scan that has to stop looks at one row more and no further, whatever it was asked for, and
+/// goes on exactly there.
 pub async fn a_scan_that_has_to_stop_does(store: Subject) {
     let expected = store_tricky_keys(&store).await;
     let (abandoned, guard) = StopToken::default().guarded();
@@ -180,7 +205,9 @@ pub async fn the_cost_of_a_page_is_the_page(store: Subject) {
     for value in 0..200 {
         store.put(&format!("{:02}", value / 10), &format!("{value:03}"), number(value)).await;
     }
-    let page = store.page(&Scan { rows_max: 3, range: KeyRange::partition(partition("07")), ..scan_all() }).await;
+    let page = store
+        .page(&Scan { rows_max: 3, range: KeyRange::partition(partition("07")), ..scan_all() })
+        .await;
     assert_eq!(page.rows.iter().map(number_of).collect::<Vec<i32>>(), [70, 71, 72]);
     assert!(page.rows_read <= 4, "{} rows were read for a page of three", page.rows_read);
 }

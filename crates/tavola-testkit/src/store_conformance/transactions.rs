@@ -3,7 +3,8 @@
 use tavola_core::{EdmValue, FailedOperation, KeyRange, Outcome, Precondition, Refusal, TableId};
 
 use super::fixture::{
-    Subject, at, delete, insert, merge, now, number, number_of, partition, properties, replace, version, written_at,
+    Subject, at, delete, insert, merge, now, number, number_of, partition, properties, replace,
+    version, written_at,
 };
 
 pub async fn a_transaction_is_applied_whole(store: Subject) {
@@ -16,7 +17,10 @@ pub async fn a_transaction_is_applied_whole(store: Subject) {
         merge("merged", number(5), Precondition::None),
     ];
     let outcomes = store.commit("p", operations).await.expect("nothing is refused");
-    assert!(matches!(outcomes[..], [Outcome::Written(_), Outcome::Written(_), Outcome::Deleted, Outcome::Written(_)]));
+    assert!(matches!(
+        outcomes[..],
+        [Outcome::Written(_), Outcome::Written(_), Outcome::Deleted, Outcome::Written(_)]
+    ));
     assert_eq!(store.number("p", "new").await, Some(3));
     assert_eq!(store.number("p", "old").await, Some(4));
     assert_eq!(store.number("p", "gone").await, None);
@@ -35,7 +39,10 @@ pub async fn a_refusal_leaves_nothing(store: Subject) {
     assert_eq!(failed, Err(FailedOperation { index: 2, refusal: Refusal::EntityNotFound }));
     assert_eq!(store.rows(super::fixture::TABLE, KeyRange::ALL).await.len(), 1);
     assert_eq!(store.number("p", "old").await, Some(1));
-    assert!(store.commit("p", vec![replace("old", number(5), version(before))]).await.is_ok(), "its version stands");
+    assert!(
+        store.commit("p", vec![replace("old", number(5), version(before))]).await.is_ok(),
+        "its version stands"
+    );
 }
 
 pub async fn the_first_failing_operation_is_named(store: Subject) {
@@ -56,11 +63,16 @@ pub async fn a_transaction_has_one_version(store: Subject) {
     let outcomes = store.commit("p", operations).await.expect("nothing is refused");
     assert_eq!(outcomes[0], outcomes[1]);
     let rows = store.rows(super::fixture::TABLE, KeyRange::partition(partition("p"))).await;
-    assert!(rows.iter().all(|row| Outcome::Written(tavola_core::EntityView::timestamp(row)) == outcomes[0]));
+    assert!(
+        rows.iter()
+            .all(|row| Outcome::Written(tavola_core::EntityView::timestamp(row)) == outcomes[0])
+    );
 }
 
 pub async fn a_hundred_large_operations_are_one_transaction(store: Subject) {
-    let large = |n: i32| properties([("N", EdmValue::Int32(n)), ("Bytes", EdmValue::Binary(vec![n as u8; 40_000]))]);
+    let large = |n: i32| {
+        properties([("N", EdmValue::Int32(n)), ("Bytes", EdmValue::Binary(vec![n as u8; 40_000]))])
+    };
     let operations = (0..100).map(|n| insert(&format!("{n:03}"), large(n))).collect();
     assert_eq!(store.commit("p", operations).await.map(|outcomes| outcomes.len()), Ok(100));
     let rows = store.rows(super::fixture::TABLE, KeyRange::partition(partition("p"))).await;
@@ -93,8 +105,13 @@ pub async fn versions_rise_while_the_clock_goes_back(store: Subject) {
     let mut last = at(0);
     for ticks in [1_000_000, 2_000_000, 500, 0, 2_000_000, 3_000_000] {
         let operation = replace("r", number(1), Precondition::None);
-        let written = written_at(&store.commit_at(super::fixture::TABLE, "p", vec![operation], at(ticks)).await);
-        assert!(written > last && written >= at(ticks), "{written:?} after {last:?} with the clock at {ticks}");
+        let written = written_at(
+            &store.commit_at(super::fixture::TABLE, "p", vec![operation], at(ticks)).await,
+        );
+        assert!(
+            written > last && written >= at(ticks),
+            "{written:?} after {last:?} with the clock at {ticks}"
+        );
         last = written;
     }
 }
@@ -112,6 +129,7 @@ pub async fn a_later_clock_is_followed(store: Subject) {
     store.put("p", "r", number(1)).await;
     let later = at(now().ticks() + 10_000_000);
     let operation = replace("r", number(2), Precondition::None);
-    let written = written_at(&store.commit_at(super::fixture::TABLE, "p", vec![operation], later).await);
+    let written =
+        written_at(&store.commit_at(super::fixture::TABLE, "p", vec![operation], later).await);
     assert!(written >= later);
 }

@@ -43,11 +43,15 @@ impl Arena {
         self.folder.join("server.log")
     }
 
-    /// `tavola serve` on this attack's data folder, changed by `with`; it is ready when this returns.
+    /// `tavola serve` on this attack's data folder, changed by `with`; it is ready when this
+    /// returns.
     ///
     /// # Errors
     /// If it ends before it is ready.
-    pub fn start(&self, with: impl FnOnce(&mut Command) -> &mut Command) -> Result<ServerProcess, Violation> {
+    pub fn start(
+        &self,
+        with: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Result<ServerProcess, Violation> {
         let mut command = self.serve_command()?;
         self.spawn(with(&mut command))
     }
@@ -87,7 +91,9 @@ impl Arena {
     /// If it cannot be written.
     pub fn append_to_log(&self) -> Result<File, Violation> {
         let log = File::options().create(true).append(true).open(self.log());
-        log.map_err(|error| Violation::new(format!("cannot write {}: {error}", self.log().display())))
+        log.map_err(|error| {
+            Violation::new(format!("cannot write {}: {error}", self.log().display()))
+        })
     }
 
     /// The end of what the servers said.

@@ -1,8 +1,9 @@
-//! One client of the mixed load: it asks for all kinds of writes, and knows which of them must succeed.
+//! One client of the mixed load: it asks for all kinds of writes, and knows which of them must
+//! succeed.
 
 use tavola_core::{
-    ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, Guid, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, RowKey, TableRequest,
+    ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, Guid, NewEntity,
+    PartitionKey, Precondition, Properties, PropertyName, RowKey, TableRequest,
 };
 use tavola_protocol::table::decode::{DecodeError, Decoded, ServiceError};
 
@@ -25,7 +26,8 @@ const LARGE_TEXTS_MAX: usize = 15;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Answered,
-    /// The server did not say whether it was carried out. The author goes on only after a comparison.
+    /// The server did not say whether it was carried out. The author goes on only after a
+    /// comparison.
     InDoubt,
 }
 
@@ -81,7 +83,12 @@ impl Author {
         self.carry_out(client, &request, intent, "writes")
     }
 
-    fn write_batch(&mut self, client: &mut Client, table: &str, rows_max: usize) -> Result<Step, Violation> {
+    fn write_batch(
+        &mut self,
+        client: &mut Client,
+        table: &str,
+        rows_max: usize,
+    ) -> Result<Step, Violation> {
         let (partition, _) = self.key();
         let count = self.dice.usize(2..=rows_max);
         let mut rows: Vec<usize> = (0..ROWS).collect();
@@ -97,7 +104,12 @@ impl Author {
         let transaction = EntityGroupTransaction::new(operations)
             .map_err(|failed| Violation::new(format!("our own batch is not legal: {failed:?}")))?;
         let intent = Intent::Write { table: table.to_owned(), after };
-        self.carry_out(client, &TableRequest::Transaction(name(table), transaction), intent, "batches")
+        self.carry_out(
+            client,
+            &TableRequest::Transaction(name(table), transaction),
+            intent,
+            "batches",
+        )
     }
 
     fn change_own_table(&mut self, client: &mut Client) -> Result<Step, Violation> {
@@ -122,7 +134,8 @@ impl Author {
         batches: usize,
     ) -> Result<Step, Violation> {
         let create = TableRequest::CreateTable(name(table));
-        let mut step = self.carry_out(client, &create, Intent::Create(table.to_owned()), "tables created")?;
+        let mut step =
+            self.carry_out(client, &create, Intent::Create(table.to_owned()), "tables created")?;
         for batch in 0..batches {
             // It was not created if the server was too busy.
             if step == Step::InDoubt || !self.ledger.has_table(table) {
@@ -133,13 +146,23 @@ impl Author {
             let insert = |(key, values): &(Key, Option<Values>)| {
                 (
                     partition_key(key),
-                    EntityOperation::Insert(new_entity(key, values.as_ref().unwrap_or(&Values::new()))),
+                    EntityOperation::Insert(new_entity(
+                        key,
+                        values.as_ref().unwrap_or(&Values::new()),
+                    )),
                 )
             };
             let transaction = EntityGroupTransaction::new(after.iter().map(insert).collect())
-                .map_err(|failed| Violation::new(format!("our own batch is not legal: {failed:?}")))?;
+                .map_err(|failed| {
+                    Violation::new(format!("our own batch is not legal: {failed:?}"))
+                })?;
             let intent = Intent::Write { table: table.to_owned(), after };
-            step = self.carry_out(client, &TableRequest::Transaction(name(table), transaction), intent, "batches")?;
+            step = self.carry_out(
+                client,
+                &TableRequest::Transaction(name(table), transaction),
+                intent,
+                "batches",
+            )?;
         }
         if step == Step::InDoubt {
             return Ok(step);
@@ -165,13 +188,19 @@ impl Author {
                 return Ok(Step::Answered);
             }
             // Nobody promises that nothing happened.
-            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => return self.in_doubt(),
+            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => {
+                return self.in_doubt();
+            }
             Ok(Err(error)) => {
-                return Err(Violation::new(format!("a request that must succeed was refused: {error}; {request:?}")));
+                return Err(Violation::new(format!(
+                    "a request that must succeed was refused: {error}; {request:?}"
+                )));
             }
             Ok(Ok(Decoded::Done(tag))) => tag.into_iter().collect(),
             Ok(Ok(Decoded::TransactionDone(tags))) => tags.into_iter().flatten().collect(),
-            Ok(Ok(other)) => return Err(Violation::new(format!("a strange answer to a write: {other:?}"))),
+            Ok(Ok(other)) => {
+                return Err(Violation::new(format!("a strange answer to a write: {other:?}")));
+            }
         };
         self.tally.add(what, 1);
         self.ledger.acknowledged(&tags)?;
@@ -192,10 +221,16 @@ impl Author {
         let (operation, code) = match (present, self.dice.u8(..3)) {
             (true, 0) => (EntityOperation::Insert(entity), "EntityAlreadyExists"),
             (true, 1) => (EntityOperation::Replace(entity, stale), "UpdateConditionNotSatisfied"),
-            (true, _) => (EntityOperation::Delete(row_key(&key), stale), "UpdateConditionNotSatisfied"),
-            (false, 0) => (EntityOperation::Merge(entity, Precondition::Exists), "ResourceNotFound"),
+            (true, _) => {
+                (EntityOperation::Delete(row_key(&key), stale), "UpdateConditionNotSatisfied")
+            }
+            (false, 0) => {
+                (EntityOperation::Merge(entity, Precondition::Exists), "ResourceNotFound")
+            }
             (false, 1) => (EntityOperation::Replace(entity, stale), "ResourceNotFound"),
-            (false, _) => (EntityOperation::Delete(row_key(&key), Precondition::Exists), "ResourceNotFound"),
+            (false, _) => {
+                (EntityOperation::Delete(row_key(&key), Precondition::Exists), "ResourceNotFound")
+            }
         };
         let request = if self.dice.bool() {
             TableRequest::Write(name(SHARED), partition_key(&key), operation)
@@ -204,8 +239,9 @@ impl Author {
             let other = (key.0.clone(), "only in a refused batch".to_owned());
             let fine = EntityOperation::Insert(new_entity(&other, &self.values(false)));
             let operations = vec![(partition_key(&key), fine), (partition_key(&key), operation)];
-            let transaction = EntityGroupTransaction::new(operations)
-                .map_err(|failed| Violation::new(format!("our own batch is not legal: {failed:?}")))?;
+            let transaction = EntityGroupTransaction::new(operations).map_err(|failed| {
+                Violation::new(format!("our own batch is not legal: {failed:?}"))
+            })?;
             TableRequest::Transaction(name(SHARED), transaction)
         };
         match client.ask(&request) {
@@ -214,9 +250,15 @@ impl Author {
                 self.tally.add("refused", 1);
                 Ok(Step::Answered)
             }
-            Ok(Err(DecodeError::Service(error))) if error.status.as_u16() == 503 => Ok(Step::Answered),
-            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => self.in_doubt(),
-            Ok(other) => Err(Violation::new(format!("expected {code}, got {other:?} for {request:?}"))),
+            Ok(Err(DecodeError::Service(error))) if error.status.as_u16() == 503 => {
+                Ok(Step::Answered)
+            }
+            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => {
+                self.in_doubt()
+            }
+            Ok(other) => {
+                Err(Violation::new(format!("expected {code}, got {other:?} for {request:?}")))
+            }
         }
     }
 
@@ -227,19 +269,32 @@ impl Author {
             Err(NoAnswer) => return self.in_doubt(),
             Ok(Ok(Decoded::Entity(entity))) => Some(super::verify::row(entity)?.1),
             Ok(Err(DecodeError::Service(error))) if error.code == "ResourceNotFound" => None,
-            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => return Ok(Step::Answered),
-            Ok(other) => return Err(Violation::new(format!("a strange answer to a read of {key:?}: {other:?}"))),
+            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => {
+                return Ok(Step::Answered);
+            }
+            Ok(other) => {
+                return Err(Violation::new(format!(
+                    "a strange answer to a read of {key:?}: {other:?}"
+                )));
+            }
         };
         self.tally.add("reads", 1);
         if shown.as_ref() == self.current(SHARED, &key) {
             return Ok(Step::Answered);
         }
         let known = self.current(SHARED, &key);
-        Err(Violation::new(format!("a read of {key:?} gave {shown:?}, and {known:?} was acknowledged")))
+        Err(Violation::new(format!(
+            "a read of {key:?} gave {shown:?}, and {known:?} was acknowledged"
+        )))
     }
 
     /// A write to one row that must succeed, and what the row is afterwards.
-    fn operation(&mut self, table: &str, key: &Key, large: bool) -> (EntityOperation, Option<Values>) {
+    fn operation(
+        &mut self,
+        table: &str,
+        key: &Key,
+        large: bool,
+    ) -> (EntityOperation, Option<Values>) {
         let current = self.current(table, key).cloned();
         let new = self.values(large);
         let entity = new_entity(key, &new);
@@ -300,7 +355,8 @@ impl Author {
         let texts = if large { dice.usize(1..=LARGE_TEXTS_MAX) } else { 1 };
         for number in 0..texts {
             let length = if large { LARGE_TEXT } else { dice.usize(..200) };
-            let text: String = std::iter::repeat_with(|| dice.alphanumeric()).take(length).collect();
+            let text: String =
+                std::iter::repeat_with(|| dice.alphanumeric()).take(length).collect();
             values.insert(format!("Text{number}"), EdmValue::String(text));
         }
         values
@@ -331,6 +387,9 @@ fn new_entity(key: &Key, values: &Values) -> NewEntity {
     let property = |(name, value): (&String, &EdmValue)| {
         (PropertyName::new(name.as_str()).expect("our names are identifiers"), value.clone())
     };
-    let properties = Properties::new(values.iter().map(property).collect()).expect("our entities are small enough");
-    NewEntity::new(EntityKey::new(partition_key(key), row_key(key)), properties).expect("our entities are legal").1
+    let properties = Properties::new(values.iter().map(property).collect())
+        .expect("our entities are small enough");
+    NewEntity::new(EntityKey::new(partition_key(key), row_key(key)), properties)
+        .expect("our entities are legal")
+        .1
 }

@@ -14,9 +14,11 @@ pub struct Campaign {
     pub about: &'static str,
     /// Seeds of the short form, which every landing runs.
     pub short_seeds: u64,
-    /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by its name.
+    /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by
+    /// its name.
     pub needs_cluster: bool,
-    /// Figures that cannot be zero after as many seeds as the short form has: something else would have been tested.
+    /// Figures that cannot be zero after as many seeds as the short form has: something else would
+    /// have been tested.
     pub must_happen: &'static [&'static str],
     /// The attack with one seed, in a folder of its own.
     pub attack: fn(&Arena) -> Result<Tally, Violation>,
@@ -62,7 +64,8 @@ impl Tally {
         *self.sums.entry(what).or_default() += amount;
     }
 
-    /// Keeps the highest value of something that cannot be summed: `tally.peak("resident MB", 120)`.
+    /// Keeps the highest value of something that cannot be summed: `tally.peak("resident MB",
+    /// 120)`.
     pub fn peak(&mut self, what: &'static str, value: u64) {
         let highest = self.peaks.entry(what).or_default();
         *highest = value.max(*highest);

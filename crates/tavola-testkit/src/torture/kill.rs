@@ -1,4 +1,5 @@
-//! SIGKILL at random moments: under load, while the server recovers, while it flushes and compacts, while it drops.
+//! SIGKILL at random moments: under load, while the server recovers, while it flushes and compacts,
+//! while it drops.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -58,7 +59,10 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
         if life == 0 {
             load.prepare(&server.table)?;
         } else {
-            tally.add("kills that left unfinished files", u64::from(!files.is_subset(&table_files(arena))));
+            tally.add(
+                "kills that left unfinished files",
+                u64::from(!files.is_subset(&table_files(arena))),
+            );
             load.verify(&server.table)?;
         }
         kill_at(Moment::throw(&mut dice), server, &mut load, &mut tally)?;
@@ -89,7 +93,12 @@ fn settings<'a>(command: &'a mut Command, memtable_kb: &str) -> &'a mut Command 
     command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb)
 }
 
-fn kill_at(moment: Moment, server: ServerProcess, load: &mut Load, tally: &mut Tally) -> Result<(), Violation> {
+fn kill_at(
+    moment: Moment,
+    server: ServerProcess,
+    load: &mut Load,
+    tally: &mut Tally,
+) -> Result<(), Violation> {
     let authority = server.table.clone();
     let progress = &Progress::default();
     thread::scope(|scope| {
@@ -113,13 +122,17 @@ fn kill_at(moment: Moment, server: ServerProcess, load: &mut Load, tally: &mut T
 fn kill_in_recovery(arena: &Arena, memtable_kb: &str, after: Duration) -> Result<(), Violation> {
     let mut command = arena.serve_command()?;
     let child = settings(&mut command, memtable_kb).stdout(Stdio::null()).spawn();
-    let mut child = child.map_err(|error| Violation::new(format!("the server cannot be started: {error}")))?;
+    let mut child =
+        child.map_err(|error| Violation::new(format!("the server cannot be started: {error}")))?;
     thread::sleep(after);
     let killed = child.kill().and_then(|()| child.wait());
-    killed.map(|_| ()).map_err(|error| Violation::new(format!("the server cannot be killed: {error}")))
+    killed
+        .map(|_| ())
+        .map_err(|error| Violation::new(format!("the server cannot be killed: {error}")))
 }
 
-/// The engine's table files. One that is gone after a recovery belonged to work that the kill cut off.
+/// The engine's table files. One that is gone after a recovery belonged to work that the kill cut
+/// off.
 fn table_files(arena: &Arena) -> BTreeSet<OsString> {
     let entries = fs::read_dir(arena.data().join("store")).into_iter().flatten();
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));

@@ -1,5 +1,5 @@
-//! What one client asked for and was told. Its partitions and its own tables belong to it alone, so that it knows what
-//! must be there.
+//! What one client asked for and was told. Its partitions and its own tables belong to it alone, so
+//! that it knows what must be there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -82,7 +82,9 @@ impl Ledger {
                     None => Ok((key, None)),
                     Some(values) => match timestamps.next() {
                         Some(timestamp) => Ok((key, Some(Version { values, timestamp }))),
-                        None => Err(Violation::new(format!("a write to {table} {key:?} was answered without an ETag"))),
+                        None => Err(Violation::new(format!(
+                            "a write to {table} {key:?} was answered without an ETag"
+                        ))),
                     },
                 });
                 let rows = rows.collect::<Result<Vec<_>, _>>()?;
@@ -100,8 +102,13 @@ impl Ledger {
         }
     }
 
-    /// Rows that changed together: their versions are newer than all of the partition, and were never seen before.
-    fn take_over(&mut self, table: &str, rows: Vec<(Key, Option<Version>)>) -> Result<(), Violation> {
+    /// Rows that changed together: their versions are newer than all of the partition, and were
+    /// never seen before.
+    fn take_over(
+        &mut self,
+        table: &str,
+        rows: Vec<(Key, Option<Version>)>,
+    ) -> Result<(), Violation> {
         let partition = rows.first().map(|(key, _)| (table.to_owned(), key.0.clone()));
         let before = partition.as_ref().and_then(|partition| self.newest.get(partition)).copied();
         for (key, version) in rows {
@@ -113,19 +120,23 @@ impl Ledger {
             let timestamp = version.timestamp;
             standing.insert(key.clone(), version);
             if let Some(before) = before.filter(|before| timestamp <= *before) {
-                let what = format!("the version of {table} {key:?} goes back: {before}, then {timestamp}");
+                let what =
+                    format!("the version of {table} {key:?} goes back: {before}, then {timestamp}");
                 return Err(Violation::new(what));
             }
             self.newest.insert((table.to_owned(), key.0.clone()), timestamp);
-            if !self.versions.entry((table.to_owned(), key.clone())).or_default().insert(timestamp) {
-                return Err(Violation::new(format!("the ETag {timestamp} of {table} {key:?} was given out twice")));
+            if !self.versions.entry((table.to_owned(), key.clone())).or_default().insert(timestamp)
+            {
+                return Err(Violation::new(format!(
+                    "the ETag {timestamp} of {table} {key:?} was given out twice"
+                )));
             }
         }
         Ok(())
     }
 
-    /// Compares a table with what a restarted server shows of it: `None` if it has no such table. A request that had
-    /// no answer is decided by this, once and for all.
+    /// Compares a table with what a restarted server shows of it: `None` if it has no such table. A
+    /// request that had no answer is decided by this, once and for all.
     pub(super) fn compare(&mut self, table: &str, shown: Option<&Rows>) -> Result<(), Violation> {
         match self.doubt.take() {
             Some(Intent::Create(name)) if name == table => {
@@ -145,29 +156,43 @@ impl Ledger {
         }
         match (self.tables.get(table), shown) {
             (None, None) => Ok(()),
-            (Some(_), None) => Err(Violation::new(format!("the table {table} was acknowledged and is missing"))),
-            (None, Some(_)) => {
-                Err(Violation::new(format!("the table {table} was dropped, or never created, and is there")))
+            (Some(_), None) => {
+                Err(Violation::new(format!("the table {table} was acknowledged and is missing")))
             }
+            (None, Some(_)) => Err(Violation::new(format!(
+                "the table {table} was dropped, or never created, and is there"
+            ))),
             (Some(expected), Some(shown)) => compare_rows(table, expected, shown),
         }
     }
 
-    fn decide(&mut self, table: &str, after: Vec<(Key, Option<Values>)>, shown: &Rows) -> Result<(), Violation> {
-        let is_done = |(key, values): &(Key, Option<Values>)| shown.get(key).map(|row| &row.values) == values.as_ref();
+    fn decide(
+        &mut self,
+        table: &str,
+        after: Vec<(Key, Option<Values>)>,
+        shown: &Rows,
+    ) -> Result<(), Violation> {
+        let is_done = |(key, values): &(Key, Option<Values>)| {
+            shown.get(key).map(|row| &row.values) == values.as_ref()
+        };
         let done = after.iter().filter(|row| is_done(row)).count();
         if done == after.len() {
-            let rows = after.into_iter().map(|(key, _)| (key.clone(), shown.get(&key).cloned())).collect();
+            let rows =
+                after.into_iter().map(|(key, _)| (key.clone(), shown.get(&key).cloned())).collect();
             return self.take_over(table, rows);
         }
         let standing = self.tables.get(table);
-        let is_untouched = |(key, _): &(Key, Option<Values>)| standing.and_then(|rows| rows.get(key)) == shown.get(key);
+        let is_untouched = |(key, _): &(Key, Option<Values>)| {
+            standing.and_then(|rows| rows.get(key)) == shown.get(key)
+        };
         if after.iter().all(is_untouched) {
             return Ok(());
         }
         let keys: Vec<&Key> = after.iter().map(|(key, _)| key).collect();
         let count = after.len();
-        Err(Violation::new(format!("a batch on {table} was carried out by half: {done} of {count} rows of {keys:?}")))
+        Err(Violation::new(format!(
+            "a batch on {table} was carried out by half: {done} of {count} rows of {keys:?}"
+        )))
     }
 }
 
@@ -182,7 +207,9 @@ fn compare_rows(table: &str, expected: &Rows, shown: &Rows) -> Result<(), Violat
             }
             Some(other) if other != version => {
                 let (version, other) = (brief(version), brief(other));
-                return Err(Violation::new(format!("{table} {key:?} was acknowledged as {version} and is {other}")));
+                return Err(Violation::new(format!(
+                    "{table} {key:?} was acknowledged as {version} and is {other}"
+                )));
             }
             Some(_) => {}
         }
@@ -210,7 +237,8 @@ fn brief(version: &Version) -> String {
 /// `W/"datetime'2026-01-01T00%3A00%3A00.1Z'"` names the timestamp.
 pub(super) fn timestamp_of(tag: &ETag) -> Result<Timestamp, Violation> {
     let text = tag.as_str().split('\'').nth(1).unwrap_or_default().replace("%3A", ":");
-    let at = DateTime::parse(&text).map_err(|_| Violation::new(format!("{tag} is not an ETag of this service")))?;
+    let at = DateTime::parse(&text)
+        .map_err(|_| Violation::new(format!("{tag} is not an ETag of this service")))?;
     Ok(Timestamp::new(at))
 }
 

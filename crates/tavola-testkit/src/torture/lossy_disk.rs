@@ -1,19 +1,22 @@
-//! What a disk holds after the power went, worked out from the record that `preload/lossy_disk.c` writes.
+//! What a disk holds after the power went, worked out from the record that `preload/lossy_disk.c`
+//! writes.
 //!
 //! # The model
 //!
-//! - `fsync` and `fdatasync` of a file make durable what was written to it before they were called: bytes and length.
-//!   They do not make its *name* durable.
-//! - `fsync` of a folder makes the names in it durable as they were when it was called: files that were made, renamed
-//!   or removed.
-//! - Everything else may be lost. [`Losses::All`] loses all of it; [`Losses::Some`] loses what the dice say, because a
-//!   disk may write what nobody asked for: any of the last changes of a file up to some moment, any sector of 512 bytes
-//!   of them, the length with or without the bytes, any change of a name.
+//! - `fsync` and `fdatasync` of a file make durable what was written to it before they were called:
+//!   bytes and length. They do not make its *name* durable.
+//! - `fsync` of a folder makes the names in it durable as they were when it was called: files that
+//!   were made, renamed or removed.
+//! - Everything else may be lost. [`Losses::All`] loses all of it; [`Losses::Some`] loses what the
+//!   dice say, because a disk may write what nobody asked for: any of the last changes of a file up
+//!   to some moment, any sector of 512 bytes of them, the length with or without the bytes, any
+//!   change of a name.
 //! - A rename happens whole or not at all, and a sector is written whole or not at all.
 //! - After a failed sync the bytes that it should have written are not made durable by later syncs.
 //!
-//! This is stricter than common file systems, which keep the name of a synced file. What the model does not have: disks
-//! that acknowledge a flush and forget, and sectors that are damaged by the loss of power.
+//! This is stricter than common file systems, which keep the name of a synced file. What the model
+//! does not have: disks that acknowledge a flush and forget, and sectors that are damaged by the
+//! loss of power.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -35,7 +38,8 @@ pub(super) enum Losses<'a> {
 
 type Id = usize;
 
-/// Files and folders below one folder, as they are and as they would be found after a loss of power.
+/// Files and folders below one folder, as they are and as they would be found after a loss of
+/// power.
 #[derive(Debug)]
 pub(super) struct LossyDisk {
     root: PathBuf,
@@ -141,7 +145,8 @@ impl LossyDisk {
             tickets: HashMap::new(),
             syncs: 0,
         };
-        disk.load_object(root).map_err(|error| Violation::new(format!("cannot read {}: {error}", root.display())))?;
+        disk.load_object(root)
+            .map_err(|error| Violation::new(format!("cannot read {}: {error}", root.display())))?;
         Ok(disk)
     }
 
@@ -154,7 +159,10 @@ impl LossyDisk {
         let mut names = Names::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            names.insert(entry.file_name().to_string_lossy().into_owned(), self.load_object(&entry.path())?);
+            names.insert(
+                entry.file_name().to_string_lossy().into_owned(),
+                self.load_object(&entry.path())?,
+            );
         }
         self.objects[id] = Object::Folder(Changing::new(names));
         Ok(id)
@@ -174,7 +182,8 @@ impl LossyDisk {
     pub(super) fn replay(&mut self, record: &[u8]) -> Result<(), Violation> {
         let mut rest = record;
         while let Some((entry, after)) = Entry::read(rest) {
-            self.take(&entry).map_err(|what| Violation::new(format!("the record of the lossy disk: {what}")))?;
+            self.take(&entry)
+                .map_err(|what| Violation::new(format!("the record of the lossy disk: {what}")))?;
             rest = after;
         }
         Ok(())
@@ -184,7 +193,10 @@ impl LossyDisk {
         match entry.kind {
             1 => self.made(entry, Object::File(Changing::new(Vec::new()))),
             2 => self.made(entry, Object::Folder(Changing::new(Names::new()))),
-            3 => self.change_file(entry, Bytes::Write { at: entry.position()?, bytes: entry.payload.to_vec() }),
+            3 => self.change_file(
+                entry,
+                Bytes::Write { at: entry.position()?, bytes: entry.payload.to_vec() },
+            ),
             4 => self.change_file(entry, Bytes::Resize(entry.position()?)),
             5 => {
                 let id = self.object(entry.inode)?;
@@ -198,7 +210,8 @@ impl LossyDisk {
             6 => self.synced(entry),
             7 => {
                 let id = self.object(entry.inode)?;
-                // A folder that cannot be synced stops its file system; a file's pages are forgotten.
+                // A folder that cannot be synced stops its file system; a file's pages are
+                // forgotten.
                 if let Object::File(file) = &mut self.objects[id] {
                     file.settled += file.pending.len();
                     file.orphaned.append(&mut file.pending);
@@ -206,7 +219,8 @@ impl LossyDisk {
                 Ok(())
             }
             8 => {
-                let (from, to) = entry.text()?.split_once('\0').ok_or("a rename without a second name")?;
+                let (from, to) =
+                    entry.text()?.split_once('\0').ok_or("a rename without a second name")?;
                 self.renamed(from, to)
             }
             9 => {
@@ -229,8 +243,14 @@ impl LossyDisk {
         if from_folder != to_folder {
             return Err(format!("the model does not know renames between folders: {from} to {to}"));
         }
-        let id = *self.names_now(from_folder)?.get(&from_name).ok_or(format!("{from} was never made"))?;
-        self.change_folder(from_folder, Rename { goes: Some(from_name), comes: Some((to_name, id)) })
+        let id = *self
+            .names_now(from_folder)?
+            .get(&from_name)
+            .ok_or(format!("{from} was never made"))?;
+        self.change_folder(
+            from_folder,
+            Rename { goes: Some(from_name), comes: Some((to_name, id)) },
+        )
     }
 
     fn synced(&mut self, entry: &Entry<'_>) -> Result<(), String> {
@@ -267,7 +287,9 @@ impl LossyDisk {
 
     /// The names of a folder as the running process sees them.
     fn names_now(&self, id: Id) -> Result<Names, String> {
-        let Object::Folder(folder) = &self.objects[id] else { return Err("a file was used as a folder".to_owned()) };
+        let Object::Folder(folder) = &self.objects[id] else {
+            return Err("a file was used as a folder".to_owned());
+        };
         let mut names = folder.durable.clone();
         folder.pending.iter().for_each(|change| change.apply(&mut names));
         Ok(names)
@@ -275,12 +297,17 @@ impl LossyDisk {
 
     /// The folder and the name in it that a path means.
     fn place(&self, path: &str) -> Result<(Id, String), String> {
-        let inside = Path::new(path).strip_prefix(&self.root).map_err(|_| format!("{path} is elsewhere"))?;
-        let mut names: Vec<&str> = inside.iter().map(|name| name.to_str().unwrap_or_default()).collect();
+        let inside =
+            Path::new(path).strip_prefix(&self.root).map_err(|_| format!("{path} is elsewhere"))?;
+        let mut names: Vec<&str> =
+            inside.iter().map(|name| name.to_str().unwrap_or_default()).collect();
         let name = names.pop().ok_or(format!("{path} is the folder itself"))?.to_owned();
         let mut id = 0;
         for folder in names {
-            id = *self.names_now(id)?.get(folder).ok_or(format!("{path} is in no folder that was made"))?;
+            id = *self
+                .names_now(id)?
+                .get(folder)
+                .ok_or(format!("{path} is in no folder that was made"))?;
         }
         Ok((id, name))
     }
@@ -290,8 +317,11 @@ impl LossyDisk {
     /// # Errors
     /// If the disk does not let us.
     pub(super) fn lose_power(&self, losses: &mut Losses<'_>) -> Result<(), Violation> {
-        let rebuilt = fs::remove_dir_all(&self.root).and_then(|()| self.build(0, &self.root, losses));
-        rebuilt.map_err(|error| Violation::new(format!("cannot rebuild {}: {error}", self.root.display())))
+        let rebuilt =
+            fs::remove_dir_all(&self.root).and_then(|()| self.build(0, &self.root, losses));
+        rebuilt.map_err(|error| {
+            Violation::new(format!("cannot rebuild {}: {error}", self.root.display()))
+        })
     }
 
     fn build(&self, id: Id, path: &Path, losses: &mut Losses<'_>) -> std::io::Result<()> {
@@ -327,7 +357,9 @@ fn found_bytes(file: &Changing<Vec<u8>, Bytes>, losses: &mut Losses<'_>) -> Vec<
     let Losses::Some(dice) = losses else { return file.durable.clone() };
     let mut written = file.durable.clone();
     for changes in [&file.orphaned, &file.pending] {
-        changes[..some_of(changes.len(), dice)].iter().for_each(|change| change.apply(&mut written));
+        changes[..some_of(changes.len(), dice)]
+            .iter()
+            .for_each(|change| change.apply(&mut written));
     }
     let keeps_all = dice.bool();
     let mut found = file.durable.clone();
@@ -364,7 +396,9 @@ impl<'a> Entry<'a> {
     /// `None` at the end, or if a kill cut the last one off.
     fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (head, rest) = bytes.split_first_chunk::<32>()?;
-        let number = |index: usize| head[8 * index..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let number = |index: usize| {
+            head[8 * index..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
         let (payload, rest) = rest.split_at_checked(usize::try_from(number(3)).ok()?)?;
         Some((Self { kind: number(0), inode: number(1), at: number(2), payload }, rest))
     }

@@ -1,11 +1,14 @@
-//! Attacks on the real server process: what it acknowledged must be there, what it says must be true.
+//! Attacks on the real server process: what it acknowledged must be there, what it says must be
+//! true.
 //!
-//! A *campaign* is one way to attack. It runs once per *seed*, from which every choice of the attack follows; what the
-//! machine's scheduler does does not follow from it, so a repeated seed repeats the plan, not every interleaving. A
-//! campaign counts what it did in a [`Tally`] and ends with the first [`Violation`] of a promise.
+//! A *campaign* is one way to attack. It runs once per *seed*, from which every choice of the
+//! attack follows; what the machine's scheduler does does not follow from it, so a repeated seed
+//! repeats the plan, not every interleaving. A campaign counts what it did in a [`Tally`] and ends
+//! with the first [`Violation`] of a promise.
 //!
-//! Reading order: `campaign` and `arena` (what an attack is given and gives back), `runner`, `ledger` (what a client was
-//! told), `author` and `workload` (what clients ask for), `verify`, then the campaigns.
+//! Reading order: `campaign` and `arena` (what an attack is given and gives back), `runner`,
+//! `ledger` (what a client was told), `author` and `workload` (what clients ask for), `verify`,
+//! then the campaigns.
 
 #![allow(clippy::missing_panics_doc, reason = "for tests, which fail by panicking")]
 
@@ -34,7 +37,8 @@ pub use cluster::{FAULT_NAMES, seed_has_fault, undo_faults};
 pub use preload::ShiftedClock;
 pub use runner::{Outcome, Plan, run};
 
-/// All campaigns, in the order in which `all` runs them; those that need a cluster run only by name.
+/// All campaigns, in the order in which `all` runs them; those that need a cluster run only by
+/// name.
 pub const CAMPAIGNS: [Campaign; 10] = [
     kill::CAMPAIGN,
     disk::CAMPAIGN,

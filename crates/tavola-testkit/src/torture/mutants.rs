@@ -16,11 +16,12 @@ pub(super) struct Mutant<How> {
 /// What the checks say of one race, if it could be played.
 type Played = Result<Result<Tally, Violation>, Violation>;
 
-/// Races against one mutant after another until it is reported; `play` says what the checks say of one race.
+/// Races against one mutant after another until it is reported; `play` says what the checks say of
+/// one race.
 ///
 /// # Errors
-/// If a mutant is not reported within so many seeds, or a race cannot be played: a server that does not work at all is
-/// no mutant.
+/// If a mutant is not reported within so many seeds, or a race cannot be played: a server that does
+/// not work at all is no mutant.
 pub(super) fn report_all<How>(
     campaign: &str,
     arena: &Arena,
@@ -29,7 +30,9 @@ pub(super) fn report_all<How>(
     play: impl Fn(&Arena, &Mutant<How>) -> Played,
 ) -> Result<Tally, Violation> {
     let Some(server) = &arena.mutants else {
-        return Err(Violation::new("there is no server with defects; `cargo xtask torture` builds one"));
+        return Err(Violation::new(
+            "there is no server with defects; `cargo xtask torture` builds one",
+        ));
     };
     let mut tally = Tally::default();
     for mutant in mutants {
@@ -106,12 +109,18 @@ mod tests {
 
     #[test]
     fn each_mutant_must_be_reported_in_time() {
-        assert_eq!(run(3, by_seed), "1 seeds until early was reported, 3 seeds until late was reported");
+        assert_eq!(
+            run(3, by_seed),
+            "1 seeds until early was reported, 3 seeds until late was reported"
+        );
         assert_eq!(run(2, by_seed), "refused: late was not reported within 2 seeds");
     }
 
     #[test]
     fn a_race_that_cannot_be_played_reports_nothing() {
-        assert_eq!(run(3, |_, _| Err(Violation::new("it does not start"))), "refused: it does not start");
+        assert_eq!(
+            run(3, |_, _| Err(Violation::new("it does not start"))),
+            "refused: it does not start"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The power goes: everything that was not synced is thrown away, all of it or what the dice say. A kill alone shows
-//! nothing of this, because the kernel keeps what a killed process wrote.
+//! The power goes: everything that was not synced is thrown away, all of it or what the dice say. A
+//! kill alone shows nothing of this, because the kernel keeps what a killed process wrote.
 
 use std::fs;
 use std::path::PathBuf;
@@ -84,7 +84,8 @@ impl Machine<'_> {
 
     fn begin_anew(&self) -> Result<(), Violation> {
         let _there_was_none = fs::remove_dir_all(&self.root);
-        fs::create_dir(&self.root).map_err(|error| Violation::new(format!("cannot make the disk: {error}")))
+        fs::create_dir(&self.root)
+            .map_err(|error| Violation::new(format!("cannot make the disk: {error}")))
     }
 
     /// A server whose log is not synced must be found out, or this campaign proves nothing.
@@ -99,7 +100,8 @@ impl Machine<'_> {
         kill_after(server, &mut load, dice.usize(50..200), None, Duration::ZERO)?;
         disk.replay(&self.recorder.record()?)?;
         disk.lose_power(&mut Losses::All)?;
-        let lost = self.arena.spawn(&mut self.command()?).and_then(|server| load.verify(&server.table));
+        let lost =
+            self.arena.spawn(&mut self.command()?).and_then(|server| load.verify(&server.table));
         if lost.is_ok() {
             return Err(Violation::new("a server that does not sync its log was not found out"));
         }
@@ -108,7 +110,13 @@ impl Machine<'_> {
     }
 
     /// From one start to the loss of power.
-    fn live(&self, life: usize, load: &mut Load, dice: &mut fastrand::Rng, tally: &mut Tally) -> Result<(), Violation> {
+    fn live(
+        &self,
+        life: usize,
+        load: &mut Load,
+        dice: &mut fastrand::Rng,
+        tally: &mut Tally,
+    ) -> Result<(), Violation> {
         let disk = LossyDisk::load(&self.root)?;
         self.faults.reset();
         let server = self.arena.spawn(&mut self.recorded_command()?)?;
@@ -128,12 +136,17 @@ impl Machine<'_> {
     }
 
     /// A start that is cut off by the loss of power.
-    fn fail_in_recovery(&self, dice: &mut fastrand::Rng, tally: &mut Tally) -> Result<(), Violation> {
+    fn fail_in_recovery(
+        &self,
+        dice: &mut fastrand::Rng,
+        tally: &mut Tally,
+    ) -> Result<(), Violation> {
         let disk = LossyDisk::load(&self.root)?;
         self.faults.reset();
         let mut command = self.recorded_command()?;
         let child = command.stdout(Stdio::null()).spawn();
-        let mut child = child.map_err(|error| Violation::new(format!("the server cannot be started: {error}")))?;
+        let mut child = child
+            .map_err(|error| Violation::new(format!("the server cannot be started: {error}")))?;
         thread::sleep(Duration::from_micros(dice.u64(0..60_000)));
         let killed = child.kill().and_then(|()| child.wait());
         killed.map_err(|error| Violation::new(format!("the server cannot be killed: {error}")))?;

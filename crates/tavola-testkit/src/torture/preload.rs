@@ -1,8 +1,10 @@
-//! Libraries that are preloaded into a server: a disk that fails, one that forgets, and a clock that somebody sets.
+//! Libraries that are preloaded into a server: a disk that fails, one that forgets, and a clock
+//! that somebody sets.
 //!
-//! They are C, because they stand before functions of the C library; each says at its top what it does. They are
-//! compiled when a campaign needs them, by the compiler that compiled the engine. Numbers in files that they share with
-//! us are in the order of the machine, and all machines that the engine is built for are little endian.
+//! They are C, because they stand before functions of the C library; each says at its top what it
+//! does. They are compiled when a campaign needs them, by the compiler that compiled the engine.
+//! Numbers in files that they share with us are in the order of the machine, and all machines that
+//! the engine is built for are little endian.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,13 +20,21 @@ const SHIFTED_CLOCK: &str = include_str!("../../preload/shifted_clock.c");
 
 /// Compiles a library into the folder of an attack.
 fn compile(arena: &Arena, name: &str, source: &str) -> Result<PathBuf, Violation> {
-    let (c, library) = (arena.folder.join(format!("{name}.c")), arena.folder.join(format!("{name}.so")));
-    fs::write(&c, source).map_err(|error| Violation::new(format!("cannot write {}: {error}", c.display())))?;
-    let compiled =
-        Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&c).arg("-ldl").output();
+    let (c, library) =
+        (arena.folder.join(format!("{name}.c")), arena.folder.join(format!("{name}.so")));
+    fs::write(&c, source)
+        .map_err(|error| Violation::new(format!("cannot write {}: {error}", c.display())))?;
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-o"])
+        .arg(&library)
+        .arg(&c)
+        .arg("-ldl")
+        .output();
     match compiled {
         Ok(output) if output.status.success() => Ok(library),
-        Ok(output) => Err(Violation::new(format!("cc: {}", String::from_utf8_lossy(&output.stderr)))),
+        Ok(output) => {
+            Err(Violation::new(format!("cc: {}", String::from_utf8_lossy(&output.stderr))))
+        }
         Err(error) => Err(Violation::new(format!(
             "cannot run cc ({error}), which compiles the libraries of this campaign: install a C compiler (package gcc)"
         ))),
@@ -33,7 +43,8 @@ fn compile(arena: &Arena, name: &str, source: &str) -> Result<PathBuf, Violation
 
 /// Adds a library in front of those that a command preloads already.
 fn preload(command: &mut Command, library: &Path) {
-    let others = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
+    let others =
+        command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others {
         all.push(":");
@@ -101,8 +112,15 @@ pub(super) enum FileKind {
 
 impl FileKind {
     /// All of them, in the order of `faulty_disk.c`.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Log, Self::Table, Self::Manifest, Self::Small, Self::Info, Self::Folder, Self::Other];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Log,
+        Self::Table,
+        Self::Manifest,
+        Self::Small,
+        Self::Info,
+        Self::Folder,
+        Self::Other,
+    ];
     /// With the files that are not ours.
     const COUNT: u64 = Self::ALL.len() as u64 + 1;
 }
@@ -257,7 +275,9 @@ impl FaultyDisk {
     }
 
     fn set(&self, cell: u64, value: u64) {
-        self.control.write_all_at(&value.to_le_bytes(), 8 * cell).expect("the control file can be written");
+        self.control
+            .write_all_at(&value.to_le_bytes(), 8 * cell)
+            .expect("the control file can be written");
     }
 }
 
@@ -279,7 +299,12 @@ impl LossyDiskRecorder {
     }
 
     /// Puts it under a server's folder, with a new record.
-    pub(super) fn attach<'a>(&self, command: &'a mut Command, root: &Path, sync: Duration) -> &'a mut Command {
+    pub(super) fn attach<'a>(
+        &self,
+        command: &'a mut Command,
+        root: &Path,
+        sync: Duration,
+    ) -> &'a mut Command {
         let _there_was_none = fs::remove_file(&self.record);
         preload(command, &self.library);
         command
@@ -293,7 +318,8 @@ impl LossyDiskRecorder {
     /// # Errors
     /// If there is no record: then nothing was tested.
     pub(super) fn record(&self) -> Result<Vec<u8>, Violation> {
-        fs::read(&self.record).map_err(|error| Violation::new(format!("no record of the lossy disk: {error}")))
+        fs::read(&self.record)
+            .map_err(|error| Violation::new(format!("no record of the lossy disk: {error}")))
     }
 }
 
@@ -339,6 +365,7 @@ impl ShiftedClock {
 }
 
 fn new_file(path: &Path, content: &[u8]) -> Result<File, Violation> {
-    let file = fs::write(path, content).and_then(|()| File::options().read(true).write(true).open(path));
+    let file =
+        fs::write(path, content).and_then(|()| File::options().read(true).write(true).open(path));
     file.map_err(|error| Violation::new(format!("cannot make {}: {error}", path.display())))
 }

@@ -63,14 +63,25 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
         run_seed(campaign, plan, seed, &mut outcome)?;
         // Seeds on a cluster take long, and have a line of their own each.
         if shown.elapsed() >= PROGRESS_INTERVAL && !campaign.needs_cluster {
-            println!("{}: {} of {} seeds, {}", campaign.name, outcome.clean, plan.seeds.len(), outcome.tally);
+            println!(
+                "{}: {} of {} seeds, {}",
+                campaign.name,
+                outcome.clean,
+                plan.seeds.len(),
+                outcome.tally
+            );
             shown = Instant::now();
         }
     }
     outcome.elapsed = begun.elapsed();
     outcome.missing = campaign.missing(outcome.clean, &outcome.tally);
     let Outcome { clean, found, missing, tally, elapsed } = &outcome;
-    println!("{}: {clean} seeds clean, {} not, in {} s: {tally}", campaign.name, found.len(), elapsed.as_secs());
+    println!(
+        "{}: {clean} seeds clean, {} not, in {} s: {tally}",
+        campaign.name,
+        found.len(),
+        elapsed.as_secs()
+    );
     if !missing.is_empty() {
         println!(
             "{}: this never happened, so the seeds prove less than they say: {}",
@@ -81,7 +92,12 @@ pub fn run(campaign: &Campaign, plan: &Plan) -> std::io::Result<Outcome> {
     Ok(outcome)
 }
 
-fn run_seed(campaign: &Campaign, plan: &Plan, seed: u64, outcome: &mut Outcome) -> std::io::Result<()> {
+fn run_seed(
+    campaign: &Campaign,
+    plan: &Plan,
+    seed: u64,
+    outcome: &mut Outcome,
+) -> std::io::Result<()> {
     let folder = plan.scratch.join(format!("{}-{seed}", campaign.name));
     empty(&folder)?;
     let Plan { is_short, server, mutants, cluster, .. } = plan.clone();

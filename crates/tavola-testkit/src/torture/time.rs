@@ -1,9 +1,10 @@
 //! A clock that somebody sets, while the server runs and between its lives.
 //!
-//! The ledger of the clients checks what must hold of versions: they grow within a partition, and no ETag comes twice.
-//! A folder whose versions are more than a day ahead of the clock is not served unless that is asked for.
-//! Here is what must hold of credentials: a request is as old as the server's clock says, and a signature opens what it
-//! opens between its two times on that clock.
+//! The ledger of the clients checks what must hold of versions: they grow within a partition, and
+//! no ETag comes twice. A folder whose versions are more than a day ahead of the clock is not
+//! served unless that is asked for. Here is what must hold of credentials: a request is as old as
+//! the server's clock says, and a signature opens what it opens between its two times on that
+//! clock.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -62,7 +63,10 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
         }
         set(&clock, far(&mut dice));
         let server = arena.start(|command| {
-            clock.attach(command).env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb).env(ALLOW_FUTURE, "true")
+            clock
+                .attach(command)
+                .env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb)
+                .env(ALLOW_FUTURE, "true")
         })?;
         if life == 0 {
             load.prepare(&server.table)?;
@@ -80,7 +84,10 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
     load.verify(&server.table)?;
     let ended = server.terminate();
     if !ended.success() {
-        return Err(Violation::new(format!("the server did not end well: {ended}; {}", arena.last_words())));
+        return Err(Violation::new(format!(
+            "the server did not end well: {ended}; {}",
+            arena.last_words()
+        )));
     }
     tally.merge(&load.tally());
     Ok(tally)
@@ -92,13 +99,17 @@ fn must_be_refused(arena: &Arena, clock: &ShiftedClock) -> Result<(), Violation>
     let mut command = arena.serve_command()?;
     match ServerProcess::spawn(clock.attach(&mut command)) {
         Err(ended)
-            if ended.status.code() == Some(3) && arena.last_words().contains("ahead of this machine's clock") =>
+            if ended.status.code() == Some(3)
+                && arena.last_words().contains("ahead of this machine's clock") =>
         {
             Ok(())
         }
         Err(ended) => {
             let said = arena.last_words();
-            Err(Violation::new(format!("a folder ahead of the clock ended with {}: {said}", ended.status)))
+            Err(Violation::new(format!(
+                "a folder ahead of the clock ended with {}: {said}",
+                ended.status
+            )))
         }
         Ok(_) => Err(Violation::new("a folder that is years ahead of the clock is served")),
     }
@@ -110,15 +121,15 @@ fn set(clock: &ShiftedClock, seconds: i64) {
     shift_clocks(seconds);
 }
 
-/// Back or forth by minutes to years. The clock starts at most so many years before the present that it stays beyond
-/// the times at which credentials can be made at all.
+/// Back or forth by minutes to years. The clock starts at most so many years before the present
+/// that it stays beyond the times at which credentials can be made at all.
 fn far(dice: &mut fastrand::Rng) -> i64 {
     let unit = [MINUTE, HOUR, DAY, 365 * DAY][dice.usize(..4)];
     dice.i64(-20..=20) * unit + dice.i64(-MINUTE..=MINUTE)
 }
 
-/// Somebody sets the clock: by much while the clients hold still, because their requests would be of another time;
-/// then by little while they write.
+/// Somebody sets the clock: by much while the clients hold still, because their requests would be
+/// of another time; then by little while they write.
 fn jump(
     clock: &ShiftedClock,
     server: &ServerProcess,
@@ -183,7 +194,12 @@ fn check_credentials(server: &ServerProcess, seconds: i64) -> Result<(), Violati
         let target = format!("http://{}/{ACCOUNT}/{SHARED}?$top=1", server.table);
         let request = ask(&target)?;
         let response = connect(&server.table)?.exchange_signed_at(request, shifted(client_seconds));
-        expect(response.map_err(|_| no_answer())?, is_let_in, &format!("a request signed {what}"), seconds)?;
+        expect(
+            response.map_err(|_| no_answer())?,
+            is_let_in,
+            &format!("a request signed {what}"),
+            seconds,
+        )?;
     }
     for (what, start, expiry, is_let_in) in [
         ("that holds", -HOUR, HOUR, true),
@@ -199,7 +215,9 @@ fn check_credentials(server: &ServerProcess, seconds: i64) -> Result<(), Violati
 }
 
 fn ask(target: &str) -> Result<Request<Bytes>, Violation> {
-    let request = Request::get(target).header("x-ms-version", "2019-02-02").header("accept", "application/json");
+    let request = Request::get(target)
+        .header("x-ms-version", "2019-02-02")
+        .header("accept", "application/json");
     request.body(Bytes::new()).map_err(|error| Violation::new(format!("{target}: {error}")))
 }
 
@@ -207,17 +225,32 @@ fn no_answer() -> Violation {
     Violation::new("the server does not answer after the clock was set")
 }
 
-fn expect(response: Response<Bytes>, is_let_in: bool, what: &str, seconds: i64) -> Result<(), Violation> {
-    let (status, body) = (response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned());
-    let is_right = if is_let_in { status == 200 } else { status == 403 && body.contains("AuthenticationFailed") };
+fn expect(
+    response: Response<Bytes>,
+    is_let_in: bool,
+    what: &str,
+    seconds: i64,
+) -> Result<(), Violation> {
+    let (status, body) =
+        (response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned());
+    let is_right = if is_let_in {
+        status == 200
+    } else {
+        status == 403 && body.contains("AuthenticationFailed")
+    };
     if !is_right {
-        return Err(Violation::new(format!("with the clock at {seconds} s, {what} is answered {status} {body}")));
+        return Err(Violation::new(format!(
+            "with the clock at {seconds} s, {what} is answered {status} {body}"
+        )));
     }
     // What the server says of the time is its clock, as it is set.
     let date = date(&response).ok_or_else(|| Violation::new("an answer has no Date"))?;
     let off = distance(date, shifted(seconds));
     if off > Duration::from_secs(5) {
-        return Err(Violation::new(format!("with the clock at {seconds} s, Date is off by {} s", off.as_secs())));
+        return Err(Violation::new(format!(
+            "with the clock at {seconds} s, Date is off by {} s",
+            off.as_secs()
+        )));
     }
     Ok(())
 }
@@ -247,7 +280,9 @@ fn signature(start: SystemTime, expiry: SystemTime) -> Result<String, Violation>
         expiry: text(expiry),
         ..AccountSas::default()
     };
-    let account = AccountName::parse(ACCOUNT).ok_or_else(|| Violation::new("the account has no legal name"))?;
-    let key = AccountKey::parse(KEY).map_err(|error| Violation::new(format!("the account's key: {error}")))?;
+    let account = AccountName::parse(ACCOUNT)
+        .ok_or_else(|| Violation::new("the account has no legal name"))?;
+    let key = AccountKey::parse(KEY)
+        .map_err(|error| Violation::new(format!("the account's key: {error}")))?;
     Ok(sas.signed(&account, &key))
 }

@@ -39,7 +39,9 @@ pub(super) fn rows(client: &mut Client, table: &str) -> Result<Option<Rows>, Vio
                 for entity in entities {
                     let (key, version) = row(entity)?;
                     if all.last_key_value().is_some_and(|(last, _)| *last >= key) {
-                        return Err(Violation::new(format!("a scan of {table} shows {key:?} out of order or twice")));
+                        return Err(Violation::new(format!(
+                            "a scan of {table} shows {key:?} out of order or twice"
+                        )));
                     }
                     all.insert(key, version);
                 }
@@ -48,7 +50,9 @@ pub(super) fn rows(client: &mut Client, table: &str) -> Result<Option<Rows>, Vio
                     None => return Ok(Some(all)),
                 }
             }
-            Ok(Err(DecodeError::Service(error))) if error.code == "TableNotFound" => return Ok(None),
+            Ok(Err(DecodeError::Service(error))) if error.code == "TableNotFound" => {
+                return Ok(None);
+            }
             other => return Err(Violation::new(format!("{table} cannot be read: {other:?}"))),
         }
     }
@@ -59,11 +63,15 @@ pub(super) fn row(entity: DecodedEntity) -> Result<(Key, Version), Violation> {
     let tag = entity.etag.clone();
     let strange = || Violation::new("an entity came without its system properties");
     let entity = entity.into_entity().ok_or_else(strange)?;
-    let key = (entity.key.partition_key.as_str().to_owned(), entity.key.row_key.as_str().to_owned());
+    let key =
+        (entity.key.partition_key.as_str().to_owned(), entity.key.row_key.as_str().to_owned());
     if let Some(tag) = tag
         && timestamp_of(&tag)? != entity.timestamp
     {
-        return Err(Violation::new(format!("{key:?} has the ETag {tag} and the Timestamp {}", entity.timestamp)));
+        return Err(Violation::new(format!(
+            "{key:?} has the ETag {tag} and the Timestamp {}",
+            entity.timestamp
+        )));
     }
     let value = |(name, value): (&str, EdmRef<'_>)| (name.to_owned(), value.to_owned());
     let values = entity.properties.iter().map(value).collect();

@@ -30,11 +30,14 @@ impl Progress {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many requests were answered; on a machine that is busy with other things, no longer than
-    /// `time_max`.
+    /// Waits until so many requests were answered; on a machine that is busy with other things, no
+    /// longer than `time_max`.
     pub(super) fn wait_for(&self, answers: usize, time_max: Duration) {
         let begun = Instant::now();
-        while self.answered.load(Ordering::Relaxed) < answers && begun.elapsed() < time_max && !self.is_stopped() {
+        while self.answered.load(Ordering::Relaxed) < answers
+            && begun.elapsed() < time_max
+            && !self.is_stopped()
+        {
             thread::sleep(Duration::from_micros(200));
         }
     }
@@ -53,7 +56,11 @@ impl Load {
     /// A load of so many clients.
     pub(super) fn new(arena: &Arena, clients: usize) -> Self {
         let author = |number: usize| Author::new(number, arena.dice(1000 + number as u64));
-        Self { authors: (0..clients).map(author).collect(), dropper: author(clients), big_tables: 0 }
+        Self {
+            authors: (0..clients).map(author).collect(),
+            dropper: author(clients),
+            big_tables: 0,
+        }
     }
 
     /// Creates the table that all share. Once, before anything else.
@@ -83,18 +90,23 @@ impl Load {
         })
     }
 
-    /// Compares everything that the server shows with everything that was acknowledged. What was in doubt is decided.
+    /// Compares everything that the server shows with everything that was acknowledged. What was in
+    /// doubt is decided.
     pub(super) fn verify(&mut self, authority: &str) -> Result<(), Violation> {
         let client = &mut connect(authority)?;
         let shared = verify::rows(client, SHARED)?.unwrap_or_default();
-        let is_foreign = |partition_key: &str| !self.authors.iter().any(|author| author.owns(partition_key));
-        if let Some((key, _)) = shared.iter().find(|((partition_key, _), _)| is_foreign(partition_key)) {
+        let is_foreign =
+            |partition_key: &str| !self.authors.iter().any(|author| author.owns(partition_key));
+        if let Some((key, _)) =
+            shared.iter().find(|((partition_key, _), _)| is_foreign(partition_key))
+        {
             return Err(Violation::new(format!("{SHARED} {key:?} is nobody's")));
         }
         let mut tables = verify::tables(client)?;
         tables.remove(SHARED);
         for author in &mut self.authors {
-            let own: Rows = shared.iter().filter(|((key, _), _)| author.owns(key)).map(clone).collect();
+            let own: Rows =
+                shared.iter().filter(|((key, _), _)| author.owns(key)).map(clone).collect();
             author.ledger.compare(SHARED, Some(&own))?;
             for table in author.own_tables() {
                 compare_table(author, client, &table, tables.remove(&table))?;
@@ -119,7 +131,12 @@ impl Load {
 }
 
 /// The list of tables and the table itself must agree.
-fn compare_table(author: &mut Author, client: &mut Client, table: &str, is_listed: bool) -> Result<(), Violation> {
+fn compare_table(
+    author: &mut Author,
+    client: &mut Client,
+    table: &str,
+    is_listed: bool,
+) -> Result<(), Violation> {
     let rows = verify::rows(client, table)?;
     if rows.is_some() != is_listed {
         return Err(Violation::new(format!(
@@ -144,9 +161,9 @@ fn write_all(
         let write = |author| scope.spawn(move || write_on(author, authority, progress));
         let threads: Vec<_> = authors.iter_mut().map(write).collect();
         let meanwhile = meanwhile();
-        let written = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(Violation::new("a client panicked: see above"))));
+        let written = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Violation::new("a client panicked: see above")))
+        });
         written.fold(meanwhile, Result::and)
     })
 }

@@ -64,7 +64,10 @@ fn host_style(endpoint: &Endpoint) -> Outcome {
         .send()?
         .expect_status(200)?
         .expect_json("/RowKey", "r")?
-        .expect_json("/odata.metadata", format!("http://{host}/$metadata#{}/@Element", table.name()))?;
+        .expect_json(
+            "/odata.metadata",
+            format!("http://{host}/$metadata#{}/@Element", table.name()),
+        )?;
     Ok(())
 }
 
@@ -79,7 +82,13 @@ fn secondary_reads(endpoint: &Endpoint) -> Outcome {
     table.add(&keys("p", "r"))?;
     let target = secondary_target(endpoint, &table.entity("p", "r"));
     for scheme in Scheme::BOTH {
-        client.get("").target(&target).scheme(scheme).send()?.expect_status(200)?.expect_json("/RowKey", "r")?;
+        client
+            .get("")
+            .target(&target)
+            .scheme(scheme)
+            .send()?
+            .expect_status(200)?
+            .expect_json("/RowKey", "r")?;
     }
     let port = endpoint.port();
     client
@@ -89,12 +98,16 @@ fn secondary_reads(endpoint: &Endpoint) -> Outcome {
         .send()?
         .expect_status(200)?
         .expect_json("/RowKey", "r")?;
-    // The resource begins with the primary's name; with the secondary's name the signature is another.
+    // The resource begins with the primary's name; with the secondary's name the signature is
+    // another.
     let request = client.get("").target(&target);
     let mut parts = request.signed_parts();
     parts.resource = canonicalized_resource(&format!("{}-secondary", endpoint.account()), &target);
     let text = parts.string_to_sign(Scheme::SharedKey);
-    request.signing(Scheme::SharedKey, endpoint.key(), &text).send()?.expect_error(403, "AuthenticationFailed")?;
+    request
+        .signing(Scheme::SharedKey, endpoint.key(), &text)
+        .send()?
+        .expect_error(403, "AuthenticationFailed")?;
     Ok(())
 }
 
@@ -118,17 +131,23 @@ fn secondary_refuses_writes(endpoint: &Endpoint) -> Outcome {
     table.expect_missing("p", "new")
 }
 
-/// The account and the key that `UseDevelopmentStorage=true` stands for. That a server without configuration listens
-/// on port 10002 is seen by starting one, not by asking an endpoint whose port was given.
+/// The account and the key that `UseDevelopmentStorage=true` stands for. That a server without
+/// configuration listens on port 10002 is seen by starting one, not by asking an endpoint whose
+/// port was given.
 fn development_account(endpoint: &Endpoint) -> Outcome {
     if endpoint.account() != "devstoreaccount1" {
         return Err(Failure::skipped("the endpoint's account is not the development account"));
     }
-    let client = Endpoint::new(&endpoint.base_url(), "devstoreaccount1", DEVELOPMENT_KEY).map_err(Failure::mismatch)?;
+    let client = Endpoint::new(&endpoint.base_url(), "devstoreaccount1", DEVELOPMENT_KEY)
+        .map_err(Failure::mismatch)?;
     let client = client.client();
     let table = client.table()?;
     for scheme in Scheme::BOTH {
-        client.get(&format!("/Tables('{}')", table.name())).scheme(scheme).send()?.expect_status(200)?;
+        client
+            .get(&format!("/Tables('{}')", table.name()))
+            .scheme(scheme)
+            .send()?
+            .expect_status(200)?;
     }
     Ok(())
 }
@@ -139,9 +158,17 @@ fn tables_parentheses(endpoint: &Endpoint) -> Outcome {
     let query = format!("$filter=TableName%20eq%20'{}'", table.name());
     let plain = client.get(&format!("/Tables?{query}")).send()?;
     plain.expect_status(200)?.expect_json("/value/0/TableName", table.name())?;
-    client.get(&format!("/Tables()?{query}")).send()?.expect_status(200)?.expect_body(plain.text()?)?;
+    client
+        .get(&format!("/Tables()?{query}"))
+        .send()?
+        .expect_status(200)?
+        .expect_body(plain.text()?)?;
     let name = endpoint.fresh_name();
-    client.post("/Tables()").json(&json!({ "TableName": name }).to_string()).send()?.expect_status(201)?;
+    client
+        .post("/Tables()")
+        .json(&json!({ "TableName": name }).to_string())
+        .send()?
+        .expect_status(201)?;
     client.existing_table(&name);
     Ok(())
 }
@@ -155,7 +182,11 @@ fn set_parentheses(endpoint: &Endpoint) -> Outcome {
         let plain = client.get(&format!("{}{query}", table.path())).send()?;
         plain.expect_status(200)?;
         ensure!(!plain.rows()?.is_empty(), "{query}: no rows without parentheses");
-        client.get(&format!("{}(){query}", table.path())).send()?.expect_status(200)?.expect_body(plain.text()?)?;
+        client
+            .get(&format!("{}(){query}", table.path()))
+            .send()?
+            .expect_status(200)?
+            .expect_body(plain.text()?)?;
     }
     Ok(())
 }
@@ -166,10 +197,15 @@ fn table_name_case(endpoint: &Endpoint) -> Outcome {
     table.add(&keys("p", "r"))?;
     let others = [table.name().to_uppercase(), table.name().replace("wc", "wC")];
     for (index, name) in others.iter().enumerate() {
-        // Only the address is written in another case; the table stays in the care of its first name.
+        // Only the address is written in another case; the table stays in the care of its first
+        // name.
         let entity = table.entity("p", "r").replace(table.name(), name);
         client.get(&entity).send()?.expect_status(200)?;
-        client.get(&format!("/{name}()")).send()?.expect_status(200)?.expect_row_count(1 + index)?;
+        client
+            .get(&format!("/{name}()"))
+            .send()?
+            .expect_status(200)?
+            .expect_row_count(1 + index)?;
         client
             .post(&format!("/{name}"))
             .json(&keys("p", &format!("r{index}")).to_string())
@@ -198,12 +234,17 @@ fn predicate_spellings(endpoint: &Endpoint) -> Outcome {
         ("(PartitionKey='p',%20RowKey='it''s')", 1),
         ("(PartitionKey=%27p%27%2C%20RowKey=%27it%27%27s%27)", 1),
     ] {
-        client.get(&format!("{}{predicate}", table.path())).send()?.expect_status(200)?.expect_json("/n", n)?;
+        client
+            .get(&format!("{}{predicate}", table.path()))
+            .send()?
+            .expect_status(200)?
+            .expect_json("/n", n)?;
     }
     Ok(())
 }
 
-/// Not verified on the service: the other order may also be refused, but never cause a failure of the server.
+/// Not verified on the service: the other order may also be refused, but never cause a failure of
+/// the server.
 fn reversed_predicate(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -218,7 +259,8 @@ fn reversed_predicate(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Each key is written in a body, then addressed by the spelling in a path; and the other way round.
+/// Each key is written in a body, then addressed by the spelling in a path; and the other way
+/// round.
 fn key_decoding(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -254,7 +296,12 @@ fn check_spelling(client: &Client<'_>, table: &Table<'_>, key: &str, spelling: &
     );
     client.delete(&path).header("If-Match", "*").send()?.expect_status(204)?;
     table.add(&keys(key, key))?;
-    client.get(&path).send()?.expect_status(200)?.expect_json("/PartitionKey", key)?.expect_json("/RowKey", key)?;
+    client
+        .get(&path)
+        .send()?
+        .expect_status(200)?
+        .expect_json("/PartitionKey", key)?
+        .expect_json("/RowKey", key)?;
     client.delete(&path).header("If-Match", "*").send()?.expect_status(204)?;
     Ok(())
 }
@@ -303,8 +350,12 @@ fn encoded_parameter_names(endpoint: &Endpoint) -> Outcome {
 fn unknown_account(endpoint: &Endpoint) -> Outcome {
     endpoint.require_path_style()?;
     let key = base64(endpoint.key());
-    let stranger = Endpoint::new(&format!("http://{}/nosuchaccount", endpoint.authority()), "nosuchaccount", &key)
-        .map_err(Failure::mismatch)?;
+    let stranger = Endpoint::new(
+        &format!("http://{}/nosuchaccount", endpoint.authority()),
+        "nosuchaccount",
+        &key,
+    )
+    .map_err(Failure::mismatch)?;
     let client = stranger.client();
     for path in ["/Tables", "/T(PartitionKey='p',RowKey='r')"] {
         client.get(path).send()?.expect_status(404)?;
@@ -324,7 +375,10 @@ fn body_limit(endpoint: &Endpoint) -> Outcome {
         body
     };
     table.insert(&padded("fits", BODY_BYTES_MAX)).send()?.expect_status(201)?;
-    table.insert(&padded("large", BODY_BYTES_MAX + 1)).send()?.expect_error(413, "RequestBodyTooLarge")?;
+    table
+        .insert(&padded("large", BODY_BYTES_MAX + 1))
+        .send()?
+        .expect_error(413, "RequestBodyTooLarge")?;
     table.expect_missing("p", "large")?;
     let body = padded("larger", BODY_BYTES_MAX + 100_000);
     let chunks: Vec<&[u8]> = body.as_bytes().chunks(64 * 1024).collect();
@@ -357,7 +411,8 @@ fn connection_survives(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
     let entity = table.entity("p", "r");
-    let wrong = format!("SharedKey {}:d3Jvbmcgc2lnbmF0dXJlIG9mIHRoaXJ0eS10d28gYnk=", endpoint.account());
+    let wrong =
+        format!("SharedKey {}:d3Jvbmcgc2lnbmF0dXJlIG9mIHRoaXJ0eS10d28gYnk=", endpoint.account());
     let stale = "W/\"datetime'2012-06-15T22%3A51%3A44.9662825Z'\"";
     let exchanges = [
         (200, client.get(&entity)),
@@ -378,7 +433,8 @@ fn connection_survives(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// The exact answer to the shorthand is not verified on the service; the rest is not an address at all.
+/// The exact answer to the shorthand is not verified on the service; the rest is not an address at
+/// all.
 fn broken_predicates(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;

@@ -1,4 +1,5 @@
-//! What bad input gets: the service's own answer, nothing half done, and a connection that still serves.
+//! What bad input gets: the service's own answer, nothing half done, and a connection that still
+//! serves.
 
 use super::multipart::Operation;
 use super::request::{Client, NO_METADATA, Request, minutes_from_now, percent_encode};
@@ -37,7 +38,9 @@ fn expect_all(client: &Client<'_>, requests: Vec<(u16, &str, Request<'_>)>) -> O
 fn bad_bodies(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let with = |members: &str| table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{members}}}"));
+    let with = |members: &str| {
+        table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{members}}}"))
+    };
     expect_all(
         &client,
         vec![
@@ -64,16 +67,23 @@ fn bad_bodies(endpoint: &Endpoint) -> Outcome {
 fn bad_sizes(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let with = |members: &str| table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{members}}}"));
+    let with = |members: &str| {
+        table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{members}}}"))
+    };
     let many: Vec<_> = (0..253).map(|number| format!("\"p{number}\":1")).collect();
-    let large: Vec<_> = (0..17).map(|number| format!("\"s{number}\":\"{}\"", "s".repeat(32 * 1024))).collect();
+    let large: Vec<_> =
+        (0..17).map(|number| format!("\"s{number}\":\"{}\"", "s".repeat(32 * 1024))).collect();
     expect_all(
         &client,
         vec![
             (400, "TooManyProperties", with(&many.join(","))),
             (400, "EntityTooLarge", with(&large.join(","))),
             (400, "PropertyNameTooLong", with(&format!("\"{}\":1", "n".repeat(256)))),
-            (400, "PropertyValueTooLarge", with(&format!("\"s\":\"{}\"", "s".repeat(32 * 1024 + 1)))),
+            (
+                400,
+                "PropertyValueTooLarge",
+                with(&format!("\"s\":\"{}\"", "s".repeat(32 * 1024 + 1))),
+            ),
             (400, "OutOfRangeInput", client.create_table("ab")),
             (400, "OutOfRangeInput", client.create_table(&"a".repeat(64))),
         ],
@@ -116,12 +126,21 @@ fn bad_addresses(endpoint: &Endpoint) -> Outcome {
 fn unterminated_strings(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for filter in ["a eq 'x", "a eq '", "a eq 'it''", "a eq X'01", "a eq guid'", "a eq datetime'2020-01-01"] {
+    for filter in
+        ["a eq 'x", "a eq '", "a eq 'it''", "a eq X'01", "a eq guid'", "a eq datetime'2020-01-01"]
+    {
         table.filter(filter).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
-    for predicate in ["(PartitionKey='p',RowKey='r)", "(PartitionKey='p,RowKey=r)", "(PartitionKey='p',RowKey='r'')"] {
-        client.get(&format!("{}{predicate}", table.path())).send()?.expect_error(400, "InvalidInput")?;
+    for predicate in [
+        "(PartitionKey='p',RowKey='r)",
+        "(PartitionKey='p,RowKey=r)",
+        "(PartitionKey='p',RowKey='r'')",
+    ] {
+        client
+            .get(&format!("{}{predicate}", table.path()))
+            .send()?
+            .expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
     Ok(())
@@ -131,11 +150,19 @@ fn deep_filters(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
-    let parentheses = |depth: usize| format!("{}RowKey eq 'r'{}", "(".repeat(depth), ")".repeat(depth));
-    let negations = |depth: usize| format!("{}RowKey eq 'r'{}", "not (".repeat(depth), ")".repeat(depth));
+    let parentheses =
+        |depth: usize| format!("{}RowKey eq 'r'{}", "(".repeat(depth), ")".repeat(depth));
+    let negations =
+        |depth: usize| format!("{}RowKey eq 'r'{}", "not (".repeat(depth), ")".repeat(depth));
     table.expect_found(&parentheses(15), "r")?;
     table.expect_found(&negations(14), "r")?;
-    for filter in [parentheses(100), negations(100), parentheses(3_000), "(".repeat(5_000), "not ".repeat(2_000)] {
+    for filter in [
+        parentheses(100),
+        negations(100),
+        parentheses(3_000),
+        "(".repeat(5_000),
+        "not ".repeat(2_000),
+    ] {
         table.filter(&filter).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
@@ -203,10 +230,14 @@ fn broken_continuation(endpoint: &Endpoint) -> Outcome {
         table.query(&format!("$top=1&{token}")).send()?.expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
-    // The last four are well-formed tokens of "/", "", a control character and a name that is too long for a key.
+    // The last four are well-formed tokens of "/", "", a control character and a name that is too
+    // long for a key.
     let long = format!("1!1368!{}", "YWFh".repeat(342));
     for token in ["garbage!", "1!4!", "%C3%A9", "1!4!Lw--", "1!0!", "1!8!YWJjAQ--", &long] {
-        client.get(&format!("/Tables?NextTableName={token}")).send()?.expect_error(400, "InvalidInput")?;
+        client
+            .get(&format!("/Tables?NextTableName={token}"))
+            .send()?
+            .expect_error(400, "InvalidInput")?;
         client.expect_usable_connection()?;
     }
     let token = continuation(&page).unwrap_or_default();
@@ -223,10 +254,16 @@ fn empty_row_token(endpoint: &Endpoint) -> Outcome {
     }
     let page = table.query("$top=1").send()?;
     let partition = page.require_header("x-ms-continuation-NextPartitionKey")?;
-    let response = table.query(&format!("NextPartitionKey={}&NextRowKey=", percent_encode(partition))).send()?;
+    let response = table
+        .query(&format!("NextPartitionKey={}&NextRowKey=", percent_encode(partition)))
+        .send()?;
     match response.status {
         200 => response.expect_row_count(3)?,
-        _ => response.expect_error_text(400, "InvalidInput", "One of the request inputs is not valid.")?,
+        _ => response.expect_error_text(
+            400,
+            "InvalidInput",
+            "One of the request inputs is not valid.",
+        )?,
     };
     Ok(())
 }
@@ -277,9 +314,13 @@ fn invalid_utf8_in_addresses(endpoint: &Endpoint) -> Outcome {
 fn unpaired_surrogates(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (row_key, escape) in [("high", r"\ud800"), ("low", r"\udc00"), ("swapped", r"\udc00\ud800")] {
-        let response =
-            table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row_key}\",\"a\":\"{escape}\"}}")).send()?;
+    for (row_key, escape) in [("high", r"\ud800"), ("low", r"\udc00"), ("swapped", r"\udc00\ud800")]
+    {
+        let response = table
+            .insert(&format!(
+                "{{\"PartitionKey\":\"p\",\"RowKey\":\"{row_key}\",\"a\":\"{escape}\"}}"
+            ))
+            .send()?;
         if response.expect_status_in(&[201, 400])?.status == 201 {
             table.get("p", row_key)?.text()?;
         } else {
@@ -292,7 +333,8 @@ fn unpaired_surrogates(endpoint: &Endpoint) -> Outcome {
     client.expect_usable_connection()
 }
 
-/// The detail helps whoever writes a client, and discloses nothing: it is made of the request alone.
+/// The detail helps whoever writes a client, and discloses nothing: it is made of the request
+/// alone.
 fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let key = base64(endpoint.key());
@@ -307,7 +349,8 @@ fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
             let text = request.signed_parts().string_to_sign(scheme);
             let response = request.send()?;
             response.expect_status(403)?.expect_in_body("AuthenticationFailed")?;
-            let body = response.text()?.replace("\\n", "\n").replace("&apos;", "'").replace("&#39;", "'");
+            let body =
+                response.text()?.replace("\\n", "\n").replace("&apos;", "'").replace("&#39;", "'");
             let detail = format!(
                 "' is not the same as any computed signature. \
                  Server used following string to sign: '{text}'."
@@ -337,7 +380,11 @@ fn wrong_date(endpoint: &Endpoint) -> Outcome {
         client.expect_usable_connection()?;
     }
     for date in ["yesterday", "2020-07-23T16:43:13Z", "Thu, 99 Jul 2020 16:43:13 GMT", "0"] {
-        client.get("/Tables?$top=1").header("x-ms-date", date).send()?.expect_status_in(&[400, 403])?;
+        client
+            .get("/Tables?$top=1")
+            .header("x-ms-date", date)
+            .send()?
+            .expect_status_in(&[400, 403])?;
         client.expect_usable_connection()?;
     }
     Ok(())
@@ -346,7 +393,9 @@ fn wrong_date(endpoint: &Endpoint) -> Outcome {
 fn bad_batches(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let insert = |partition_key: &str, row_key: &str| Operation::insert(&table.path(), &keys(partition_key, row_key));
+    let insert = |partition_key: &str, row_key: &str| {
+        Operation::insert(&table.path(), &keys(partition_key, row_key))
+    };
     let hundred_and_one: Vec<_> = (0..101).map(|number| insert("p", &number.to_string())).collect();
     for (code, operations) in [
         ("InvalidInput", hundred_and_one),

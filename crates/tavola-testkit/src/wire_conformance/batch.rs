@@ -40,12 +40,17 @@ fn byte_rules(endpoint: &Endpoint) -> Outcome {
     table.add(&keys("003", "merged"))?;
     let response = client
         .batch(&[
-            Operation::insert(&table.path(), &keys("003", "r")).header("Prefer", "return-no-content"),
+            Operation::insert(&table.path(), &keys("003", "r"))
+                .header("Prefer", "return-no-content"),
             Operation::delete(&table.entity("003", "old")),
-            Operation::new("PATCH", &table.entity("003", "merged")).header("If-Match", "*").json(&json!({ "a": 1 })),
+            Operation::new("PATCH", &table.entity("003", "merged"))
+                .header("If-Match", "*")
+                .json(&json!({ "a": 1 })),
         ])
         .send()?;
-    response.expect_header("Cache-Control", "no-cache")?.expect_header("X-Content-Type-Options", "nosniff")?;
+    response
+        .expect_header("Cache-Control", "no-cache")?
+        .expect_header("X-Content-Type-Options", "nosniff")?;
     let parts = response.strict_parts()?;
     ensure!(parts.len() == 3, "{} parts", parts.len());
     let always = ["Cache-Control", "DataServiceVersion", "X-Content-Type-Options"];
@@ -63,7 +68,8 @@ fn byte_rules(endpoint: &Endpoint) -> Outcome {
         // The reference's samples echo Content-ID, which the recordings do not.
         let mut found = header_names(part);
         found.retain(|name| *name != "Content-ID");
-        response.ensure(found == names, &format!("expected the headers {names:?}, got {found:?}"))?;
+        response
+            .ensure(found == names, &format!("expected the headers {names:?}, got {found:?}"))?;
         response.ensure(
             part.header("Cache-Control") == Some("no-cache")
                 && part.header("X-Content-Type-Options") == Some("nosniff"),
@@ -85,7 +91,8 @@ fn client_readers(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let operations: Vec<_> = (0..3)
         .map(|number| {
-            Operation::insert(&table.path(), &keys("p", &number.to_string())).header("Prefer", "return-no-content")
+            Operation::insert(&table.path(), &keys("p", &number.to_string()))
+                .header("Prefer", "return-no-content")
         })
         .collect();
     let response = client.batch(&operations).send()?;
@@ -102,18 +109,23 @@ fn client_readers(endpoint: &Endpoint) -> Outcome {
             "JavaScript cannot read a part",
         )?;
         // .NET needs an empty line between the part's own header and the status line.
-        response
-            .ensure(piece.contains("Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "), ".NET cannot read a part")?;
+        response.ensure(
+            piece.contains("Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "),
+            ".NET cannot read a part",
+        )?;
     }
     // Go takes the boundary from the first line, and everything else from Content-Type.
     let first_line = text.split("\r\n").next().unwrap_or_default();
-    let boundary =
-        response.require_header("Content-Type")?.strip_prefix("multipart/mixed; boundary=").unwrap_or_default();
+    let boundary = response
+        .require_header("Content-Type")?
+        .strip_prefix("multipart/mixed; boundary=")
+        .unwrap_or_default();
     response.ensure(
         first_line.strip_prefix("--") == Some(boundary) && boundary.starts_with("batchresponse_"),
         "the boundary of the header is not that of the first line",
     )?;
-    response.ensure(!text.replace("\r\n", "").contains(['\r', '\n']), "a line does not end in CRLF")?;
+    response
+        .ensure(!text.replace("\r\n", "").contains(['\r', '\n']), "a line does not end in CRLF")?;
     Ok(())
 }
 
@@ -133,7 +145,10 @@ fn all_operations(endpoint: &Endpoint) -> Outcome {
     let body = json!({ "m": 2 });
     client
         .batch(&[
-            Operation::insert(&table.path(), &json!({ "PartitionKey": "p", "RowKey": "i", "s": "text" })),
+            Operation::insert(
+                &table.path(),
+                &json!({ "PartitionKey": "p", "RowKey": "i", "s": "text" }),
+            ),
             Operation::new("PATCH", &at("a")).header("If-Match", "*").json(&body),
             Operation::new("PUT", &at("b")).header("If-Match", "*").json(&body),
             Operation::delete(&at("c")),
@@ -157,12 +172,18 @@ fn insert_without_content(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let response = client
-        .batch(&[Operation::insert(&table.path(), &keys("it's", "r é")).header("Prefer", "return-no-content")])
+        .batch(&[Operation::insert(&table.path(), &keys("it's", "r é"))
+            .header("Prefer", "return-no-content")])
         .send()?;
     let part = response.expect_parts(&[204])?.remove(0);
-    let location = format!("{}/{}(PartitionKey='it''s',RowKey='r%20%C3%A9')", endpoint.base_url(), table.name());
+    let location = format!(
+        "{}/{}(PartitionKey='it''s',RowKey='r%20%C3%A9')",
+        endpoint.base_url(),
+        table.name()
+    );
     response.ensure(
-        part.header("Location") == Some(&location) && part.header("DataServiceId") == Some(&location),
+        part.header("Location") == Some(&location)
+            && part.header("DataServiceId") == Some(&location),
         &format!("expected Location and DataServiceId {location}"),
     )?;
     response.ensure(
@@ -179,7 +200,10 @@ fn insert_with_content(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let response = client
         .batch(&[
-            Operation::insert(&table.path(), &json!({ "PartitionKey": "p", "RowKey": "a", "n": 1 })),
+            Operation::insert(
+                &table.path(),
+                &json!({ "PartitionKey": "p", "RowKey": "a", "n": 1 }),
+            ),
             Operation::insert(&table.path(), &keys("p", "b")).header("Prefer", "return-content"),
         ])
         .send()?;
@@ -187,9 +211,13 @@ fn insert_with_content(endpoint: &Endpoint) -> Outcome {
     for (row_key, part) in ["a", "b"].iter().zip(&parts) {
         let read = table.get("p", row_key)?;
         response.ensure(part.body == read.text()?, "the part's body is not the entity")?;
-        response.ensure(part.header("ETag") == Some(read.etag()?), "the part's ETag is not the entity's")?;
         response.ensure(
-            part.header("Content-Type") == Some(&format!("{MINIMAL_METADATA};streaming=true;charset=utf-8")),
+            part.header("ETag") == Some(read.etag()?),
+            "the part's ETag is not the entity's",
+        )?;
+        response.ensure(
+            part.header("Content-Type")
+                == Some(&format!("{MINIMAL_METADATA};streaming=true;charset=utf-8")),
             "the part's content type is not that of minimal metadata",
         )?;
         response.ensure(part.header("Location").is_some(), "the part has no Location")?;
@@ -215,7 +243,10 @@ fn delete_part(endpoint: &Endpoint) -> Outcome {
         ])
         .send()?;
     for part in response.expect_parts(&[204, 204])? {
-        response.ensure(part.header("ETag").is_none() && part.body.is_empty(), "expected neither ETag nor body")?;
+        response.ensure(
+            part.header("ETag").is_none() && part.body.is_empty(),
+            "expected neither ETag nor body",
+        )?;
     }
     table.expect_missing("p", "a")?;
     table.expect_missing("p", "b")
@@ -228,7 +259,9 @@ fn update_parts(endpoint: &Endpoint) -> Outcome {
     let response = client
         .batch(&[
             Operation::new("PUT", &table.entity("p", "a")).json(&json!({ "n": 2 })),
-            Operation::new("PATCH", &table.entity("p", "b")).header("If-Match", "*").json(&json!({})),
+            Operation::new("PATCH", &table.entity("p", "b"))
+                .header("If-Match", "*")
+                .json(&json!({})),
         ])
         .send()?;
     for (row_key, part) in ["a", "b"].iter().zip(response.expect_parts(&[204, 204])?) {
@@ -249,13 +282,26 @@ fn failure(endpoint: &Endpoint) -> Outcome {
     three_entities(&table)?;
     let before = table.query("").send()?;
     let patch = |row_key: &str| {
-        Operation::new("PATCH", &table.entity("p", row_key)).header("If-Match", "*").json(&json!({ "n": 9 }))
+        Operation::new("PATCH", &table.entity("p", row_key))
+            .header("If-Match", "*")
+            .json(&json!({ "n": 9 }))
     };
-    let insert = |entity| Operation::insert(&table.path(), &entity).header("Prefer", "return-no-content");
+    let insert =
+        |entity| Operation::insert(&table.path(), &entity).header("Prefer", "return-no-content");
     for (failing, status, code, text) in [
-        (insert(keys("p", "b")), 409, "EntityAlreadyExists", "1:The specified entity already exists."),
+        (
+            insert(keys("p", "b")),
+            409,
+            "EntityAlreadyExists",
+            "1:The specified entity already exists.",
+        ),
         (patch("none"), 404, "ResourceNotFound", "1:The specified resource does not exist."),
-        (insert(json!({ "PartitionKey": "p", "RowKey": "x", "a-b": 1 })), 400, "PropertyNameInvalid", ""),
+        (
+            insert(json!({ "PartitionKey": "p", "RowKey": "x", "a-b": 1 })),
+            400,
+            "PropertyNameInvalid",
+            "",
+        ),
     ] {
         client
             .batch(&[patch("a"), failing, Operation::delete(&table.entity("p", "c"))])
@@ -264,9 +310,17 @@ fn failure(endpoint: &Endpoint) -> Outcome {
         table.query("").send()?.expect_body(before.text()?)?;
     }
     client
-        .batch(&[insert(keys("p", "new")), Operation::delete(&table.entity("p", "c")), insert(keys("p", "a"))])
+        .batch(&[
+            insert(keys("p", "new")),
+            Operation::delete(&table.entity("p", "c")),
+            insert(keys("p", "a")),
+        ])
         .send()?
-        .expect_failed_part(409, "EntityAlreadyExists", "2:The specified entity already exists.\nRequestId:")?;
+        .expect_failed_part(
+            409,
+            "EntityAlreadyExists",
+            "2:The specified entity already exists.\nRequestId:",
+        )?;
     table.query("").send()?.expect_body(before.text()?)?;
     Ok(())
 }
@@ -277,7 +331,10 @@ fn failure_bytes(endpoint: &Endpoint) -> Outcome {
     three_entities(&table)?;
     let mut operations: Vec<_> = ["x", "y", "z", "a"]
         .iter()
-        .map(|row_key| Operation::insert(&table.path(), &keys("p", row_key)).header("Prefer", "return-no-content"))
+        .map(|row_key| {
+            Operation::insert(&table.path(), &keys("p", row_key))
+                .header("Prefer", "return-no-content")
+        })
         .collect();
     operations.push(Operation::delete(&table.entity("p", "b")));
     let response = client.batch(&operations).send()?;
@@ -295,7 +352,8 @@ fn failure_bytes(endpoint: &Endpoint) -> Outcome {
     }
     // Older .NET clients find the index by this very text.
     let start = r#"{"odata.error":{"code":"EntityAlreadyExists","message":{"lang":"en-US","value":"3:The specified entity already exists.\nRequestId:"#;
-    response.ensure(part.body.starts_with(start), &format!("expected a body that begins {start}"))?;
+    response
+        .ensure(part.body.starts_with(start), &format!("expected a body that begins {start}"))?;
     response.expect_in_body("HTTP/1.1 409 Conflict\r\n")?;
     Ok(())
 }
@@ -327,7 +385,9 @@ fn stale_etag(endpoint: &Endpoint) -> Outcome {
         client
             .batch(&[
                 Operation::delete(&table.entity("p", "a")),
-                Operation::new(method, &table.entity("p", "b")).header("If-Match", &stale).json(&json!({ "n": 5 })),
+                Operation::new(method, &table.entity("p", "b"))
+                    .header("If-Match", &stale)
+                    .json(&json!({ "n": 5 })),
             ])
             .send()?
             .expect_failed_part(
@@ -351,7 +411,11 @@ fn missing_entity(endpoint: &Endpoint) -> Outcome {
             Operation::delete(&table.entity("p", "none")),
         ])
         .send()?
-        .expect_failed_part(404, "ResourceNotFound", "2:The specified resource does not exist.\n")?;
+        .expect_failed_part(
+            404,
+            "ResourceNotFound",
+            "2:The specified resource does not exist.\n",
+        )?;
     table.get("p", "a")?;
     table.get("p", "b")?;
     Ok(())
@@ -365,9 +429,12 @@ fn single_query(endpoint: &Endpoint) -> Outcome {
     let read = table.get("p", "a")?;
     let response = client.bare_batch(&[Operation::new("GET", &table.entity("p", "a"))]).send()?;
     let text = response.expect_status(202)?.text()?.to_owned();
-    let boundary =
-        response.require_header("Content-Type")?.strip_prefix("multipart/mixed; boundary=").unwrap_or_default();
-    response.ensure(boundary.starts_with("batchresponse_"), "expected a batchresponse_ boundary")?;
+    let boundary = response
+        .require_header("Content-Type")?
+        .strip_prefix("multipart/mixed; boundary=")
+        .unwrap_or_default();
+    response
+        .ensure(boundary.starts_with("batchresponse_"), "expected a batchresponse_ boundary")?;
     let head = format!(
         "--{boundary}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 200 OK\r\n"
     );
@@ -392,10 +459,15 @@ fn single_query(endpoint: &Endpoint) -> Outcome {
 fn single_query_missing(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let response =
-        client.bare_batch(&[Operation::new("GET", &table.entity("p", "none"))]).accept(FULL_METADATA).send()?;
+    let response = client
+        .bare_batch(&[Operation::new("GET", &table.entity("p", "none"))])
+        .accept(FULL_METADATA)
+        .send()?;
     let part = response.expect_parts(&[404])?.remove(0);
-    response.ensure(part.body.contains("\"code\":\"ResourceNotFound\""), "expected ResourceNotFound in the part")?;
+    response.ensure(
+        part.body.contains("\"code\":\"ResourceNotFound\""),
+        "expected ResourceNotFound in the part",
+    )?;
     Ok(())
 }
 
@@ -406,7 +478,8 @@ fn visible_at_once(endpoint: &Endpoint) -> Outcome {
     let generation = |number: i32| -> Vec<_> {
         (0..10)
             .map(|row| {
-                Operation::new("PUT", &table.entity("p", &row.to_string())).json(&json!({ "generation": number }))
+                Operation::new("PUT", &table.entity("p", &row.to_string()))
+                    .json(&json!({ "generation": number }))
             })
             .collect()
     };
@@ -426,7 +499,9 @@ fn visible_at_once(endpoint: &Endpoint) -> Outcome {
             let rows = page.expect_status(200)?.rows()?;
             let seen = rows[0]["generation"].as_i64().unwrap_or(-1);
             page.ensure(
-                rows.len() == 10 && rows.iter().all(|row| row["generation"] == seen) && seen >= last,
+                rows.len() == 10
+                    && rows.iter().all(|row| row["generation"] == seen)
+                    && seen >= last,
                 "a query saw part of a batch",
             )?;
             last = seen;

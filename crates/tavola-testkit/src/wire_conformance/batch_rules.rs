@@ -1,4 +1,5 @@
-//! Section 16.12, second part: what a batch may contain, and the spellings that a parser must cope with.
+//! Section 16.12, second part: what a batch may contain, and the spellings that a parser must cope
+//! with.
 
 use serde_json::json;
 
@@ -56,7 +57,10 @@ fn two_tables(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let (table, other) = (client.table()?, client.table()?);
     client
-        .batch(&[Operation::insert(&table.path(), &keys("p", "1")), Operation::insert(&other.path(), &keys("p", "1"))])
+        .batch(&[
+            Operation::insert(&table.path(), &keys("p", "1")),
+            Operation::insert(&other.path(), &keys("p", "1")),
+        ])
         .send()?
         .expect_failed_part(400, "CommandsInBatchActOnDifferentPartitions", "1:")?;
     for table in [&table, &other] {
@@ -114,8 +118,10 @@ fn operation_count(endpoint: &Endpoint) -> Outcome {
     let text = ":The batch request operation exceeds the maximum 100 changes per change set.";
     let prefix = part.body.split(text).next().unwrap_or_default();
     let index = prefix.rsplit('"').next().unwrap_or_default();
-    response
-        .ensure(part.body.contains(text) && index.parse::<u8>().is_ok(), &format!("expected an index and {text}"))?;
+    response.ensure(
+        part.body.contains(text) && index.parse::<u8>().is_ok(),
+        &format!("expected an index and {text}"),
+    )?;
     table.query("").send()?.expect_body(r#"{"value":[]}"#)?;
     client.batch(&inserts(100)).send()?.expect_parts(&[204; 100])?;
     let count = table.walk("")?.len();
@@ -141,10 +147,9 @@ fn size_limit(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     // Each entity has 480 KiB of text: eight of them fit, nine do not.
     let response = client.batch(&large_inserts(&table.path(), 9)).send()?;
-    response
-        .expect_status(413)?
-        .expect_in_body("RequestBodyTooLarge")?
-        .expect_in_body("The request body is too large and exceeds the maximum permissible limit.")?;
+    response.expect_status(413)?.expect_in_body("RequestBodyTooLarge")?.expect_in_body(
+        "The request body is too large and exceeds the maximum permissible limit.",
+    )?;
     table.query("").send()?.expect_body(r#"{"value":[]}"#)?;
     client.batch(&large_inserts(&table.path(), 8)).send()?.expect_parts(&[204; 8])?;
     Ok(())
@@ -178,7 +183,8 @@ fn query_and_writes(endpoint: &Endpoint) -> Outcome {
     table.expect_missing("p", "new")
 }
 
-/// A batch body with placeholders filled in: `{set}` is the address of the set, `{r}` the row key of the round.
+/// A batch body with placeholders filled in: `{set}` is the address of the set, `{r}` the row key
+/// of the round.
 struct Spelling {
     name: &'static str,
     content_type: &'static str,
@@ -243,7 +249,10 @@ const SPELLINGS: [Spelling; 6] = [
 impl Spelling {
     fn fill(&self, set: &str) -> String {
         let length = format!(r#"{{"PartitionKey":"p","RowKey":"{}"}}"#, self.name).len();
-        self.body.replace("{set}", set).replace("{r}", self.name).replace("{length}", &length.to_string())
+        self.body
+            .replace("{set}", set)
+            .replace("{r}", self.name)
+            .replace("{length}", &length.to_string())
     }
 }
 
@@ -268,7 +277,9 @@ fn line_feeds(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let set = format!("{}{}", endpoint.base_url(), table.path());
     let spelling = &SPELLINGS[1];
-    let response = client.batch_bytes("batch_b", spelling.fill(&set).replace("\r\n", "\n").as_bytes()).send()?;
+    let response = client
+        .batch_bytes("batch_b", spelling.fill(&set).replace("\r\n", "\n").as_bytes())
+        .send()?;
     if response.expect_status_in(&[202, 400])?.status == 202 {
         response.expect_parts(&[204])?;
         table.get("p", spelling.name)?;
@@ -313,7 +324,8 @@ fn empty_changeset(endpoint: &Endpoint) -> Outcome {
         let response = batch.send()?;
         if response.status == 202 {
             response.ensure(
-                !response.text()?.contains("HTTP/1.1 2") && !response.text()?.contains("HTTP/1.1 5"),
+                !response.text()?.contains("HTTP/1.1 2")
+                    && !response.text()?.contains("HTTP/1.1 5"),
                 "an empty changeset has neither successes nor failures of the server",
             )?;
         } else {
@@ -388,7 +400,8 @@ fn two_changesets(endpoint: &Endpoint) -> Outcome {
     let one = SPELLINGS[1].fill(&set);
     let first = one.strip_suffix("\r\n--batch_b--\r\n").unwrap_or_default();
     let second = one.replace(SPELLINGS[1].name, "second");
-    let response = client.batch_bytes("batch_b", format!("{first}\r\n{second}").as_bytes()).send()?;
+    let response =
+        client.batch_bytes("batch_b", format!("{first}\r\n{second}").as_bytes()).send()?;
     response.ensure(response.status < 500, "two changesets broke the server")?;
     response.ensure(
         response.status == 400 || response.text()?.contains("HTTP/1.1 400"),
@@ -406,14 +419,21 @@ fn no_multipart(endpoint: &Endpoint) -> Outcome {
         ("multipart/mixed", "--batch_b\r\n\r\n--batch_b--\r\n"),
         ("multipart/mixed; boundary=", "--\r\n\r\n----\r\n"),
         ("application/json", "{}"),
-        ("multipart/mixed; boundary=batch_b", "--batch_b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n"),
+        (
+            "multipart/mixed; boundary=batch_b",
+            "--batch_b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n",
+        ),
         (
             "multipart/mixed; boundary=batch_b",
             "--batch_b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\
              \r\nPOST\r\n\r\n--c--\r\n--batch_b--\r\n",
         ),
     ] {
-        let response = client.post("/$batch").header("Content-Type", content_type).body(body.as_bytes()).send()?;
+        let response = client
+            .post("/$batch")
+            .header("Content-Type", content_type)
+            .body(body.as_bytes())
+            .send()?;
         if response.status == 202 {
             response.expect_parts(&[400])?;
         } else {

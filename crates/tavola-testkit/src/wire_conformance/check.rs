@@ -1,4 +1,5 @@
-//! What a case expects of an answer. Every check gives the answer back, so that checks can be chained with `?`.
+//! What a case expects of an answer. Every check gives the answer back, so that checks can be
+//! chained with `?`.
 
 use serde_json::Value;
 
@@ -13,16 +14,25 @@ impl Response {
     }
 
     pub(super) fn expect_status(&self, status: u16) -> Checked<'_> {
-        self.ensure(self.status == status, &format!("expected status {status}, got {}", self.status))
+        self.ensure(
+            self.status == status,
+            &format!("expected status {status}, got {}", self.status),
+        )
     }
 
     pub(super) fn expect_status_in(&self, statuses: &[u16]) -> Checked<'_> {
-        self.ensure(statuses.contains(&self.status), &format!("expected one of {statuses:?}, got {}", self.status))
+        self.ensure(
+            statuses.contains(&self.status),
+            &format!("expected one of {statuses:?}, got {}", self.status),
+        )
     }
 
     /// Any 4xx: the client's fault, and not the endpoint's.
     pub(super) fn expect_refusal(&self) -> Checked<'_> {
-        self.ensure((400..500).contains(&self.status), &format!("expected a 4xx, got {}", self.status))
+        self.ensure(
+            (400..500).contains(&self.status),
+            &format!("expected a 4xx, got {}", self.status),
+        )
     }
 
     pub(super) fn expect_header(&self, name: &str, value: &str) -> Checked<'_> {
@@ -33,7 +43,10 @@ impl Response {
     }
 
     pub(super) fn expect_no_header(&self, name: &str) -> Checked<'_> {
-        self.ensure(self.header(name).is_none(), &format!("expected no {name}, got {:?}", self.header(name)))
+        self.ensure(
+            self.header(name).is_none(),
+            &format!("expected no {name}, got {:?}", self.header(name)),
+        )
     }
 
     pub(super) fn require_header(&self, name: &str) -> Result<&str, Failure> {
@@ -53,18 +66,25 @@ impl Response {
     }
 
     pub(super) fn expect_not_in_body(&self, text: &str) -> Checked<'_> {
-        self.ensure(!self.text()?.contains(text), &format!("expected the body not to contain {text}"))
+        self.ensure(
+            !self.text()?.contains(text),
+            &format!("expected the body not to contain {text}"),
+        )
     }
 
     pub(super) fn json(&self) -> Result<Value, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| self.mismatch(format!("the body is not JSON: {error}")))
+        serde_json::from_slice(&self.body)
+            .map_err(|error| self.mismatch(format!("the body is not JSON: {error}")))
     }
 
     /// `pointer` as in RFC 6901: `/value/0/RowKey`.
     pub(super) fn expect_json(&self, pointer: &str, value: impl Into<Value>) -> Checked<'_> {
         let (json, value) = (self.json()?, value.into());
         let found = json.pointer(pointer);
-        self.ensure(found == Some(&value), &format!("expected {value} at {pointer}, found {found:?}"))
+        self.ensure(
+            found == Some(&value),
+            &format!("expected {value} at {pointer}, found {found:?}"),
+        )
     }
 
     pub(super) fn expect_no_json(&self, pointer: &str) -> Checked<'_> {
@@ -72,7 +92,8 @@ impl Response {
         self.ensure(json.pointer(pointer).is_none(), &format!("expected nothing at {pointer}"))
     }
 
-    /// The members of an entity beside its metadata, keys and Timestamp: in their order, byte for byte.
+    /// The members of an entity beside its metadata, keys and Timestamp: in their order, byte for
+    /// byte.
     pub(super) fn expect_own_members(&self, expected: &str) -> Checked<'_> {
         let system = ["\"odata.", "\"PartitionKey\":", "\"RowKey\":", "\"Timestamp\":"];
         let own: Vec<_> = members(self.text()?)
@@ -113,7 +134,8 @@ impl Response {
         self.ensure(found == text, &format!("expected the text {text:?}, got {found:?}"))
     }
 
-    /// The text of a JSON error without its tail, and without what a server adds about the property that is wrong.
+    /// The text of a JSON error without its tail, and without what a server adds about the property
+    /// that is wrong.
     pub(super) fn error_text(&self) -> Result<String, Failure> {
         let json = self.json()?;
         let value = json
@@ -134,7 +156,8 @@ impl Response {
     pub(super) fn expect_code(&self, status: u16, code: &str) -> Checked<'_> {
         self.expect_status(status)?;
         let body = self.text()?;
-        let told = body.contains(&format!("\"code\":\"{code}\"")) || body.contains(&format!("ode>{code}</"));
+        let told = body.contains(&format!("\"code\":\"{code}\""))
+            || body.contains(&format!("ode>{code}</"));
         self.ensure(told, &format!("expected the code {code}"))
     }
 
@@ -176,7 +199,9 @@ impl Denial {
         match self {
             Denial::Operation => ("AuthorizationFailure", "."),
             Denial::Permission => ("AuthorizationPermissionMismatch", " using this permission."),
-            Denial::ResourceType => ("AuthorizationResourceTypeMismatch", " using this resource type."),
+            Denial::ResourceType => {
+                ("AuthorizationResourceTypeMismatch", " using this resource type.")
+            }
             Denial::Service => ("AuthorizationServiceMismatch", " using this service."),
             Denial::Protocol => ("AuthorizationProtocolMismatch", " using this protocol."),
             Denial::SourceAddress => ("AuthorizationSourceIPMismatch", " using this source IP "),
@@ -186,7 +211,8 @@ impl Denial {
 
 /// The members of a JSON object without nested ones, as they stand in the text.
 fn members(object: &str) -> Vec<&str> {
-    let inner = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+    let inner =
+        object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
     let (mut quoted, mut escaped) = (false, false);
     inner
         .split(|character| {
@@ -212,8 +238,8 @@ pub(super) fn etag_of(timestamp: &str) -> String {
     format!("W/\"datetime'{}'\"", timestamp.replace(':', "%3A"))
 }
 
-/// Whether a text has the shape of `pattern`: `0` stands for a digit, `x` for a lower-case hexadecimal digit, anything
-/// else for itself.
+/// Whether a text has the shape of `pattern`: `0` stands for a digit, `x` for a lower-case
+/// hexadecimal digit, anything else for itself.
 pub(super) fn has_shape(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(byte, wanted)| match wanted {
@@ -234,7 +260,10 @@ mod tests {
 
     #[test]
     fn members_of_a_flat_object() {
-        assert_eq!(members(r#"{"a":1,"b":"x,\",y\\","c":""}"#), [r#""a":1"#, r#""b":"x,\",y\\""#, r#""c":"""#]);
+        assert_eq!(
+            members(r#"{"a":1,"b":"x,\",y\\","c":""}"#),
+            [r#""a":1"#, r#""b":"x,\",y\\""#, r#""c":"""#]
+        );
     }
 
     #[test]

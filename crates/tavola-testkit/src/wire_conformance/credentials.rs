@@ -75,9 +75,13 @@ fn challenge_text(endpoint: &Endpoint) -> Outcome {
         authority.starts_with("https://") || authority.starts_with("http://"),
         "expected authorization_uri to be a URL",
     )?;
-    response.ensure(words[2] == "resource_id=https://storage.azure.com", "expected the resource of storage")?;
+    response.ensure(
+        words[2] == "resource_id=https://storage.azure.com",
+        "expected the resource of storage",
+    )?;
     response.ensure(!challenge.contains(['"', ',', '\'']), "expected neither quotes nor commas")?;
-    let challenges = response.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("WWW-Authenticate"));
+    let challenges =
+        response.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("WWW-Authenticate"));
     response.ensure(challenges.count() == 1, "expected one challenge")?;
     Ok(())
 }
@@ -93,10 +97,13 @@ fn challenge_version(endpoint: &Endpoint) -> Outcome {
             .expect_error(403, "AuthenticationFailed")?
             .expect_no_header("WWW-Authenticate")?;
     }
-    expect_challenge(&client.get("/Tables").header("x-ms-version", "2020-12-06").anonymous().send()?)
+    expect_challenge(
+        &client.get("/Tables").header("x-ms-version", "2020-12-06").anonymous().send()?,
+    )
 }
 
-/// A challenge is for who has nothing to show; a wrong signature of either kind is wrong at any version.
+/// A challenge is for who has nothing to show; a wrong signature of either kind is wrong at any
+/// version.
 fn not_challenged(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
@@ -135,7 +142,8 @@ fn no_token(endpoint: &Endpoint) -> Outcome {
              eyJhdWQiOiJodHRwczovL3N0b3JhZ2UuYXp1cmUuY29tIiwiZXhwIjo0MTAyNDQ0ODAwfQ.",
             &long,
         ] {
-            let request = table.point("p", "r").header("x-ms-version", version).authorization(value);
+            let request =
+                table.point("p", "r").header("x-ms-version", version).authorization(value);
             request.send()?.expect_status_in(&[400, 401, 403])?.expect_not_in_body("RowKey")?;
         }
     }
@@ -151,7 +159,12 @@ fn header_wins(endpoint: &Endpoint) -> Outcome {
     let narrow = table.sas("a").sign(endpoint.key());
     for query in [&rubbish, &expired, &narrow, &good, &good.clone().and("sp", "r")] {
         for scheme in Scheme::BOTH {
-            table.point("p", "r").with_query(&query.to_string()).scheme(scheme).send()?.expect_status(200)?;
+            table
+                .point("p", "r")
+                .with_query(&query.to_string())
+                .scheme(scheme)
+                .send()?
+                .expect_status(200)?;
         }
         client.get("/Tables?$top=1").with_query(&query.to_string()).send()?.expect_status(200)?;
     }
@@ -159,7 +172,11 @@ fn header_wins(endpoint: &Endpoint) -> Outcome {
     let text = read().signed_parts().string_to_sign(Scheme::SharedKey);
     read().signing(Scheme::SharedKey, &[7; 64], &text).send()?.expect_unauthenticated()?;
     for value in ["SharedKey", "Unknown a:b", "Bearer nonsense"] {
-        read().authorization(value).send()?.expect_status_in(&[400, 401, 403])?.expect_not_in_body("RowKey")?;
+        read()
+            .authorization(value)
+            .send()?
+            .expect_status_in(&[400, 401, 403])?
+            .expect_not_in_body("RowKey")?;
     }
     Ok(())
 }

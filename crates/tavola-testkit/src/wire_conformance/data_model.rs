@@ -41,7 +41,10 @@ fn property_count(endpoint: &Endpoint) -> Outcome {
     let read = client.get(&table.entity("p", "fits")).accept(NO_METADATA).send()?.json()?;
     let count = read.as_object().map_or(0, |members| members.len());
     ensure!(count == 255, "{count} members came back");
-    table.insert(&with_properties("many", 253).to_string()).send()?.expect_error(400, "TooManyProperties")?;
+    table
+        .insert(&with_properties("many", 253).to_string())
+        .send()?
+        .expect_error(400, "TooManyProperties")?;
     client
         .put(&table.entity("p", "many"))
         .json(&with_properties("many", 253).to_string())
@@ -104,9 +107,13 @@ fn entity_of(row_key: &str, bytes: usize) -> String {
     for number in 0.. {
         let name = format!("b{number:02}");
         let overhead = per_property(&name);
-        // For a mebibyte the full properties leave a rest that is large enough to be a property itself.
+        // For a mebibyte the full properties leave a rest that is large enough to be a property
+        // itself.
         let size = (left - overhead).min(60_000);
-        members.push_str(&format!(",\"{name}@odata.type\":\"Edm.Binary\",\"{name}\":\"{}\"", zero_bytes(size)));
+        members.push_str(&format!(
+            ",\"{name}@odata.type\":\"Edm.Binary\",\"{name}\":\"{}\"",
+            zero_bytes(size)
+        ));
         left -= overhead + size;
         if left == 0 {
             break;
@@ -123,7 +130,9 @@ fn entity_size(endpoint: &Endpoint) -> Outcome {
     table.insert(&entity_of("fits", ENTITY_BYTES_MAX)).send()?.expect_status(201)?;
     let large = entity_of("over", ENTITY_BYTES_MAX + 1);
     table.insert(&large).send()?.expect_error(400, "EntityTooLarge")?;
-    for request in [client.put(&table.entity("p", "over")), client.patch(&table.entity("p", "over"))] {
+    for request in
+        [client.put(&table.entity("p", "over")), client.patch(&table.entity("p", "over"))]
+    {
         request.json(&large).send()?.expect_error(400, "EntityTooLarge")?;
     }
     table.expect_missing("p", "over")?;
@@ -146,7 +155,10 @@ fn entity_size(endpoint: &Endpoint) -> Outcome {
 fn key_characters_in_bodies(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for character in ['/', '\\', '#', '?', '\u{0}', '\u{1}', '\t', '\n', '\r', '\u{1f}', '\u{7f}', '\u{80}', '\u{9f}'] {
+    for character in [
+        '/', '\\', '#', '?', '\u{0}', '\u{1}', '\t', '\n', '\r', '\u{1f}', '\u{7f}', '\u{80}',
+        '\u{9f}',
+    ] {
         let bad = format!("a{character}b");
         for (key, entity) in [("PartitionKey", keys(&bad, "r")), ("RowKey", keys("p", &bad))] {
             let response = table.insert(&entity.to_string()).send()?;
@@ -181,9 +193,10 @@ fn key_characters_in_urls(endpoint: &Endpoint) -> Outcome {
         ("%C2%80", "OutOfRangeInput", range),
         ("%C2%9F", "OutOfRangeInput", range),
     ] {
-        for predicate in
-            [format!("(PartitionKey='a{escape}b',RowKey='r')"), format!("(PartitionKey='p',RowKey='a{escape}b')")]
-        {
+        for predicate in [
+            format!("(PartitionKey='a{escape}b',RowKey='r')"),
+            format!("(PartitionKey='p',RowKey='a{escape}b')"),
+        ] {
             client
                 .put(&format!("{}{predicate}", table.path()))
                 .json("{}")
@@ -206,13 +219,19 @@ fn key_characters_in_urls(endpoint: &Endpoint) -> Outcome {
 fn key_length(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (longest, extra) in [("k".repeat(512), "k"), ("é".repeat(512), "é"), ("😀".repeat(256), "k")] {
+    for (longest, extra) in
+        [("k".repeat(512), "k"), ("é".repeat(512), "é"), ("😀".repeat(256), "k")]
+    {
         table.add(&keys(&longest, &longest))?;
         table.get(&longest, &longest)?.expect_json("/RowKey", longest.as_str())?;
         let long = format!("{longest}{extra}");
         for (partition_key, row_key) in [(long.as_str(), "r"), ("p", long.as_str())] {
             table.insert(&keys(partition_key, row_key).to_string()).send()?.expect_status(400)?;
-            client.put(&table.entity(partition_key, row_key)).json("{}").send()?.expect_status(400)?;
+            client
+                .put(&table.entity(partition_key, row_key))
+                .json("{}")
+                .send()?
+                .expect_status(400)?;
         }
     }
     let count = table.walk("")?.len();
@@ -239,7 +258,11 @@ fn missing_keys(endpoint: &Endpoint) -> Outcome {
         )?;
     }
     for body in [r#"{"PartitionKey":5,"RowKey":"r"}"#, r#"{"PartitionKey":"p","RowKey":true}"#] {
-        table.insert(body).send()?.expect_error_text(400, "InvalidInput", "One of the request inputs is not valid.")?;
+        table.insert(body).send()?.expect_error_text(
+            400,
+            "InvalidInput",
+            "One of the request inputs is not valid.",
+        )?;
     }
     table.query("").send()?.expect_body(r#"{"value":[]}"#)?;
     Ok(())
@@ -274,7 +297,10 @@ fn annotation_order(endpoint: &Endpoint) -> Outcome {
     ] {
         let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row_key}\",{members}}}");
         table.insert(&body).send()?.expect_status(201)?;
-        table.get("p", row_key)?.expect_json("/n", "5")?.expect_json("/n@odata.type", "Edm.Int64")?;
+        table
+            .get("p", row_key)?
+            .expect_json("/n", "5")?
+            .expect_json("/n@odata.type", "Edm.Int64")?;
     }
     table.expect_found("n eq 5L", "after ahead apart before")
 }
@@ -285,7 +311,11 @@ fn nested_values(endpoint: &Endpoint) -> Outcome {
     for value in ["[]", "[1]", "{}", r#"{"b":1}"#, r#"["x",{"y":[]}]"#] {
         let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"a\":{value}}}");
         table.insert(&body).send()?.expect_error(400, "InvalidInput")?;
-        client.put(&table.entity("p", "r")).json(&body).send()?.expect_error(400, "InvalidInput")?;
+        client
+            .put(&table.entity("p", "r"))
+            .json(&body)
+            .send()?
+            .expect_error(400, "InvalidInput")?;
     }
     table.expect_missing("p", "r")
 }
@@ -327,7 +357,9 @@ fn stamp(table: &Table<'_>, row_key: &str) -> Result<(String, String), Failure> 
     let json = response.json()?;
     let timestamp = json["Timestamp"].as_str().unwrap_or_default().to_owned();
     let etag = response.etag()?.to_owned();
-    response.expect_header("ETag", &etag_of(&timestamp))?.expect_json("/odata.etag", etag.as_str())?;
+    response
+        .expect_header("ETag", &etag_of(&timestamp))?
+        .expect_json("/odata.etag", etag.as_str())?;
     let trimmed = timestamp
         .strip_suffix('Z')
         .is_some_and(|text| !text.contains('.') || (!text.ends_with('0') && !text.ends_with('.')));
@@ -341,7 +373,9 @@ fn etag_is_timestamp(endpoint: &Endpoint) -> Outcome {
     let inserted = table.insert(&keys("p", "r").to_string()).send()?;
     let json = inserted.expect_status(201)?.json()?;
     let timestamp = json["Timestamp"].as_str().unwrap_or_default();
-    inserted.expect_header("ETag", &etag_of(timestamp))?.expect_json("/odata.etag", etag_of(timestamp))?;
+    inserted
+        .expect_header("ETag", &etag_of(timestamp))?
+        .expect_json("/odata.etag", etag_of(timestamp))?;
     let (_, etag) = stamp(&table, "r")?;
     inserted.expect_header("ETag", &etag)?;
     for method in ["PUT", "PATCH"] {

@@ -32,7 +32,12 @@ pub(super) fn store(table: &Table<'_>, row_key: &str, members: &str) -> Result<R
 }
 
 /// Writes members, reads the entity, and compares the bytes of its own properties.
-pub(super) fn expect_read_back(table: &Table<'_>, row_key: &str, written: &str, read: &str) -> Outcome {
+pub(super) fn expect_read_back(
+    table: &Table<'_>,
+    row_key: &str,
+    written: &str,
+    read: &str,
+) -> Outcome {
     store(table, row_key, written)?.expect_status(201)?;
     table.get("p", row_key)?.expect_own_members(read)?;
     Ok(())
@@ -162,7 +167,9 @@ fn date_times(endpoint: &Endpoint) -> Outcome {
 fn date_time_bounds(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (row_key, text) in [("first", "1601-01-01T00:00:00Z"), ("last", "9999-12-31T23:59:59.9999999Z")] {
+    for (row_key, text) in
+        [("first", "1601-01-01T00:00:00Z"), ("last", "9999-12-31T23:59:59.9999999Z")]
+    {
         expect_read_back(&table, row_key, &date(text), &date(text))?;
     }
     for (text, shown) in [
@@ -207,13 +214,15 @@ fn string_limit(endpoint: &Endpoint) -> Outcome {
         let member = format!("\"s\":\"{text}\"");
         expect_read_back(&table, &index.to_string(), &member, &member)?;
         for extra in ["s", "é"] {
-            store(&table, "large", &format!("\"s\":\"{text}{extra}\""))?.expect_error(400, "PropertyValueTooLarge")?;
+            store(&table, "large", &format!("\"s\":\"{text}{extra}\""))?
+                .expect_error(400, "PropertyValueTooLarge")?;
         }
     }
     // One unit short of the limit there is room for a character of one unit, but not of two.
     let almost = "s".repeat(units - 1);
     store(&table, "one", &format!("\"s\":\"{almost}é\""))?.expect_status(201)?;
-    store(&table, "two", &format!("\"s\":\"{almost}😀\""))?.expect_error(400, "PropertyValueTooLarge")?;
+    store(&table, "two", &format!("\"s\":\"{almost}😀\""))?
+        .expect_error(400, "PropertyValueTooLarge")?;
     Ok(())
 }
 
@@ -246,7 +255,11 @@ fn nulls(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let members = r#""gone":null,"typed@odata.type":"Edm.Int64","typed":null,"kept":1"#;
     expect_read_back(&table, "r", members, r#""kept":1"#)?;
-    client.put(&table.entity("p", "r")).json(r#"{"kept":null,"other":2}"#).send()?.expect_status(204)?;
+    client
+        .put(&table.entity("p", "r"))
+        .json(r#"{"kept":null,"other":2}"#)
+        .send()?
+        .expect_status(204)?;
     table.get("p", "r")?.expect_own_members(r#""other":2"#)?;
     // An absent property fits neither `eq` nor `ne`.
     table.expect_found("kept ne 7", "")?;

@@ -1,4 +1,5 @@
-//! The lines of the design guide that a server carries and that no case of the protocol carries already.
+//! The lines of the design guide that a server carries and that no case of the protocol carries
+//! already.
 
 use serde_json::{Value, json};
 
@@ -24,9 +25,12 @@ pub(super) const CASES: &[Case] = &[
 fn kinds(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    table.add(&json!({ "PartitionKey": "sales", "RowKey": "dept", "name": "Sales", "count": 2 }))?;
+    table
+        .add(&json!({ "PartitionKey": "sales", "RowKey": "dept", "name": "Sales", "count": 2 }))?;
     table.add(&json!({ "PartitionKey": "sales", "RowKey": "emp_1", "first": "Ann", "age": 30 }))?;
-    table.add(&json!({ "PartitionKey": "sales", "RowKey": "emp_2", "first": "Bob", "mail": true }))?;
+    table.add(
+        &json!({ "PartitionKey": "sales", "RowKey": "emp_2", "first": "Bob", "mail": true }),
+    )?;
     table.add(&keys("sales", "nothing"))?;
     table.expect_found("PartitionKey eq 'sales'", "dept emp_1 emp_2 nothing")?;
     table.expect_found("first eq 'Ann'", "emp_1")?;
@@ -52,7 +56,11 @@ fn types_per_entity(endpoint: &Endpoint) -> Outcome {
     }
     table.expect_found("v eq 'x' or v eq '1'", "string")?;
     table.expect_found("v eq true", "bool")?;
-    client.patch(&table.entity("p", "int32")).json(r#"{"v":"now text"}"#).send()?.expect_status(204)?;
+    client
+        .patch(&table.entity("p", "int32"))
+        .json(r#"{"v":"now text"}"#)
+        .send()?
+        .expect_status(204)?;
     table.get("p", "int32")?.expect_json("/v", "now text")?;
     Ok(())
 }
@@ -84,7 +92,8 @@ fn drop_large_table(endpoint: &Endpoint) -> Outcome {
 const WRITERS: usize = 4;
 const INCREMENTS: usize = 15;
 
-/// Adds one to the counter together with a row that says so, in one group; goes on until no other writer was faster.
+/// Adds one to the counter together with a row that says so, in one group; goes on until no other
+/// writer was faster.
 fn increment(client: &Client<'_>, table: &str, log_row: &str) -> Outcome {
     let counter = format!("/{table}(PartitionKey='p',RowKey='counter')");
     for _ in 0..10_000 {
@@ -92,8 +101,11 @@ fn increment(client: &Client<'_>, table: &str, log_row: &str) -> Outcome {
         let count = read.expect_status(200)?.json()?["count"].as_u64().unwrap_or_default();
         let response = client
             .batch(&[
-                Operation::new("PATCH", &counter).header("If-Match", read.etag()?).json(&json!({ "count": count + 1 })),
-                Operation::insert(&format!("/{table}"), &keys("p", log_row)).header("Prefer", "return-no-content"),
+                Operation::new("PATCH", &counter)
+                    .header("If-Match", read.etag()?)
+                    .json(&json!({ "count": count + 1 })),
+                Operation::insert(&format!("/{table}"), &keys("p", log_row))
+                    .header("Prefer", "return-no-content"),
             ])
             .send()?;
         if response.parts()?.len() == 2 {
@@ -115,11 +127,15 @@ fn overlapping_groups(endpoint: &Endpoint) -> Outcome {
             .map(|writer| {
                 scope.spawn(move || -> Outcome {
                     let client = endpoint.client();
-                    (0..INCREMENTS).try_for_each(|round| increment(&client, name, &format!("log{writer}x{round}")))
+                    (0..INCREMENTS).try_for_each(|round| {
+                        increment(&client, name, &format!("log{writer}x{round}"))
+                    })
                 })
             })
             .collect();
-        writers.into_iter().try_for_each(|writer| writer.join().expect("writers return their failures"))
+        writers
+            .into_iter()
+            .try_for_each(|writer| writer.join().expect("writers return their failures"))
     })?;
     let total = WRITERS * INCREMENTS;
     table.get("p", "counter")?.expect_json("/count", total)?;
@@ -167,7 +183,13 @@ fn counted_table<'c>(client: &'c Client<'c>) -> Result<Table<'c>, Failure> {
     Ok(table)
 }
 
-fn expect_cost(endpoint: &Endpoint, table: &Table<'_>, filter: &str, found: usize, read_max: u64) -> Outcome {
+fn expect_cost(
+    endpoint: &Endpoint,
+    table: &Table<'_>,
+    filter: &str,
+    found: usize,
+    read_max: u64,
+) -> Outcome {
     let query = format!("$filter={}", percent_encode(filter));
     let (rows, read) = rows_read(endpoint, || table.walk(&query))?;
     ensure!(rows.len() == found, "{filter} found {} rows, expected {found}", rows.len());

@@ -1,4 +1,5 @@
-//! Whom the suite asks: address, account, keys, and the turnstile for cases that need the account for themselves.
+//! Whom the suite asks: address, account, keys, and the turnstile for cases that need the account
+//! for themselves.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +33,8 @@ pub(super) enum Turn<'e> {
 }
 
 impl Endpoint {
-    /// `url` is `http://host:port/account` (path style) or `http://account.table.host` (host style).
-    /// `key` is the account key in Base64.
+    /// `url` is `http://host:port/account` (path style) or `http://account.table.host` (host
+    /// style). `key` is the account key in Base64.
     ///
     /// # Errors
     /// A text for the user when the address or the key cannot be read.
@@ -60,7 +61,8 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Adds the address of the admin port (`http://host:port`), whose `/metrics` count the rows read.
+    /// Adds the address of the admin port (`http://host:port`), whose `/metrics` count the rows
+    /// read.
     ///
     /// # Errors
     /// A text for the user when the address cannot be read.
@@ -107,11 +109,15 @@ impl Endpoint {
     }
 
     pub(super) fn second_key(&self) -> Result<&[u8], Failure> {
-        self.second_key.as_deref().ok_or_else(|| Failure::skipped("no second key was given (--key2)"))
+        self.second_key
+            .as_deref()
+            .ok_or_else(|| Failure::skipped("no second key was given (--key2)"))
     }
 
     pub(super) fn admin(&self) -> Result<&str, Failure> {
-        self.admin.as_deref().ok_or_else(|| Failure::skipped("no admin address was given (--admin)"))
+        self.admin
+            .as_deref()
+            .ok_or_else(|| Failure::skipped("no admin address was given (--admin)"))
     }
 
     /// Cases about path style mean nothing where the account is in the host name.
@@ -126,9 +132,11 @@ impl Endpoint {
         Client::new(self)
     }
 
-    /// A table name that nobody used before on this endpoint, short enough to be lengthened by a case.
+    /// A table name that nobody used before on this endpoint, short enough to be lengthened by a
+    /// case.
     pub(super) fn fresh_name(&self) -> String {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+        let since_epoch =
+            SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
         let number = self.names.fetch_add(1, Ordering::Relaxed);
         // The letter at the end keeps one name from being the beginning of another.
         format!("wc{:x}x{:x}x{number}t", since_epoch.as_micros(), std::process::id())
@@ -137,8 +145,12 @@ impl Endpoint {
     pub(super) fn turn(&self, access: Access) -> Turn<'_> {
         // A case that panicked while holding its turn left nothing half done in the lock itself.
         match access {
-            Access::Shared => Turn::Shared(self.turnstile.read().unwrap_or_else(|lock| lock.into_inner())),
-            Access::Exclusive => Turn::Exclusive(self.turnstile.write().unwrap_or_else(|lock| lock.into_inner())),
+            Access::Shared => {
+                Turn::Shared(self.turnstile.read().unwrap_or_else(|lock| lock.into_inner()))
+            }
+            Access::Exclusive => {
+                Turn::Exclusive(self.turnstile.write().unwrap_or_else(|lock| lock.into_inner()))
+            }
         }
     }
 }
@@ -156,12 +168,14 @@ impl fmt::Debug for Endpoint {
 }
 
 fn split_url(url: &str) -> Result<(String, String), String> {
-    let rest = url.strip_prefix("http://").ok_or_else(|| format!("{url} does not begin with http://"))?;
+    let rest =
+        url.strip_prefix("http://").ok_or_else(|| format!("{url} does not begin with http://"))?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if authority.is_empty() {
         return Err(format!("{url} names no host"));
     }
-    let authority = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+    let authority =
+        if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
     let path = path.trim_end_matches('/');
     let base_path = if path.is_empty() { String::new() } else { format!("/{path}") };
     Ok((authority, base_path))

@@ -57,7 +57,8 @@ fn expect_json_shape(response: &Response) -> Outcome {
     response.ensure(!code.is_empty(), "the code is empty")?;
     let value = value.as_str().unwrap_or_default();
     let time = value.rsplit("\nTime:").next().unwrap_or_default();
-    response.ensure(has_shape(time, TIME_SHAPE), "Time is not in UTC with seven fraction digits")?;
+    response
+        .ensure(has_shape(time, TIME_SHAPE), "Time is not in UTC with seven fraction digits")?;
     let id = response.require_header("x-ms-request-id")?;
     let tail = format!("\nRequestId:{id}\nTime:{time}");
     response.ensure(
@@ -92,14 +93,19 @@ fn xml_shape(endpoint: &Endpoint) -> Outcome {
 }
 
 fn expect_xml_shape(response: &Response, code: &str, text: &str) -> Outcome {
-    response.expect_header("Content-Type", "application/xml")?.expect_header("x-ms-error-code", code)?;
+    response
+        .expect_header("Content-Type", "application/xml")?
+        .expect_header("x-ms-error-code", code)?;
     let id = response.require_header("x-ms-request-id")?;
     let head = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error \
          xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>{code}</m:code>\
          <m:message xml:lang=\"en-US\">{text}\nRequestId:{id}\nTime:"
     );
-    let time = response.text()?.strip_prefix(&head).and_then(|rest| rest.strip_suffix("</m:message></m:error>"));
+    let time = response
+        .text()?
+        .strip_prefix(&head)
+        .and_then(|rest| rest.strip_suffix("</m:message></m:error>"));
     response.ensure(has_shape(id, GUID_SHAPE), "the request id is not a GUID")?;
     response.ensure(
         time.is_some_and(|time| has_shape(time, TIME_SHAPE)),
@@ -165,11 +171,16 @@ fn entity_codes(endpoint: &Endpoint) -> Outcome {
          etag value is specified and is valid.",
     )?;
     for (method, verb) in [("PUT", "PUT"), ("DELETE", "DELETE")] {
-        client.request(method, &entity).json("{}").header("If-None-Match", "*").send()?.expect_error_text(
-            400,
-            "InvalidInput",
-            &format!("If-None-Match HTTP header cannot be specified for {verb} operations."),
-        )?;
+        client
+            .request(method, &entity)
+            .json("{}")
+            .header("If-None-Match", "*")
+            .send()?
+            .expect_error_text(
+                400,
+                "InvalidInput",
+                &format!("If-None-Match HTTP header cannot be specified for {verb} operations."),
+            )?;
     }
     Ok(())
 }
@@ -177,7 +188,9 @@ fn entity_codes(endpoint: &Endpoint) -> Outcome {
 fn property_codes(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let with = |member: &str| table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{member}}}"));
+    let with = |member: &str| {
+        table.insert(&format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",{member}}}"))
+    };
     let long_name = "n".repeat(256);
     let many: Vec<_> = (0..253).map(|n| format!("\"p{n}\":1")).collect();
     let value_size = "The property value exceeds the maximum allowed size (64KB). If the property value is a \
@@ -222,7 +235,9 @@ fn header_codes(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     table.add(&keys("p", "r"))?;
     let entity = table.entity("p", "r");
-    let tunnel = |method: &str, verb: &str| client.request(method, &entity).json("{}").header("X-HTTP-Method", verb);
+    let tunnel = |method: &str, verb: &str| {
+        client.request(method, &entity).json("{}").header("X-HTTP-Method", verb)
+    };
     for (code, request) in [
         ("XMethodNotUsingPost", tunnel("PUT", "MERGE")),
         ("XMethodIncorrectValue", tunnel("POST", "FETCH")),

@@ -43,7 +43,11 @@ const SAMPLES: [Sample; 8] = [
         members: [r#""text":"Banana""#, r#""text":"apple""#, r#""text":"banana""#],
         literals: ["'Banana'", "'apple'", "'banana'"],
     },
-    Sample { name: "int32", members: [r#""int32":-5"#, r#""int32":0"#, r#""int32":10"#], literals: ["-5", "0", "10"] },
+    Sample {
+        name: "int32",
+        members: [r#""int32":-5"#, r#""int32":0"#, r#""int32":10"#],
+        literals: ["-5", "0", "10"],
+    },
     Sample {
         name: "int64",
         members: [
@@ -112,10 +116,16 @@ const OPERATORS: [(&str, Finds); 6] = [
     ("le", |value, index| value <= index),
 ];
 
-fn expect_operators(table: &Table<'_>, name: &str, literals: [&str; 3], row_keys: [&str; 3]) -> Outcome {
+fn expect_operators(
+    table: &Table<'_>,
+    name: &str,
+    literals: [&str; 3],
+    row_keys: [&str; 3],
+) -> Outcome {
     for (operator, finds) in OPERATORS {
         for (index, literal) in literals.iter().enumerate() {
-            let expected: Vec<_> = (0..3).filter(|value| finds(*value, index)).map(|value| row_keys[value]).collect();
+            let expected: Vec<_> =
+                (0..3).filter(|value| finds(*value, index)).map(|value| row_keys[value]).collect();
             table.expect_found(&format!("{name} {operator} {literal}"), &expected.join(" "))?;
         }
     }
@@ -127,7 +137,8 @@ fn operators(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     for value in 0..3 {
         let members: Vec<_> = SAMPLES.iter().map(|sample| sample.members[value]).collect();
-        let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{value}\",{}}}", members.join(","));
+        let body =
+            format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{value}\",{}}}", members.join(","));
         table.insert(&body).send()?.expect_status(201)?;
     }
     for sample in &SAMPLES {
@@ -161,7 +172,8 @@ fn boolean_operators(endpoint: &Endpoint) -> Outcome {
         ("flag ge false", "f t"),
         ("flag lt true", "f"),
         ("flag le false", "f"),
-        // The service reads the constant in any case (Azure/Azurite#1947), though keywords in lower case only.
+        // The service reads the constant in any case (Azure/Azurite#1947), though keywords in lower
+        // case only.
         ("flag eq True", "t"),
         ("flag eq FALSE", "f"),
         ("True eq flag", "t"),
@@ -210,7 +222,9 @@ fn precedence(endpoint: &Endpoint) -> Outcome {
 fn string_literals(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (row_key, text) in [("1", "O'Brien"), ("2", ""), ("3", "''"), ("4", "a and b eq 'c'"), ("5", "+ %20&")] {
+    for (row_key, text) in
+        [("1", "O'Brien"), ("2", ""), ("3", "''"), ("4", "a and b eq 'c'"), ("5", "+ %20&")]
+    {
         table.add(&json!({ "PartitionKey": "p", "RowKey": row_key, "s": text }))?;
     }
     for (filter, found) in [
@@ -239,7 +253,8 @@ fn numbers(table: &Table<'_>) -> Outcome {
     Ok(())
 }
 
-/// An Int64 constant against a Double property is unsettled, so `5L` is only asked of the other types.
+/// An Int64 constant against a Double property is unsettled, so `5L` is only asked of the other
+/// types.
 fn widening(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -257,7 +272,12 @@ fn mismatched_types(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     numbers(&table)?;
-    for literal in ["true", "guid'c9da6455-213d-42c9-9a79-3e9149a57833'", "datetime'1601-01-01T00:00:00Z'", "X'00'"] {
+    for literal in [
+        "true",
+        "guid'c9da6455-213d-42c9-9a79-3e9149a57833'",
+        "datetime'1601-01-01T00:00:00Z'",
+        "X'00'",
+    ] {
         for operator in ["eq", "gt", "ge"] {
             table.expect_found(&format!("n {operator} {literal}"), "")?;
         }
@@ -366,7 +386,9 @@ fn binary_literals(endpoint: &Endpoint) -> Outcome {
 fn bare_property(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (row_key, value) in [("f", json!(false)), ("n", json!(1)), ("s", json!("true")), ("t", json!(true))] {
+    for (row_key, value) in
+        [("f", json!(false)), ("n", json!(1)), ("s", json!("true")), ("t", json!(true))]
+    {
         table.add(&json!({ "PartitionKey": "p", "RowKey": row_key, "flag": value }))?;
     }
     table.add(&keys("p", "x"))?;
@@ -382,7 +404,9 @@ fn absent_properties(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     table.add(&json!({ "PartitionKey": "p", "RowKey": "has", "P": 1 }))?;
     table.add(&keys("p", "lacks"))?;
-    for (operator, found) in [("eq", ""), ("ne", "has"), ("gt", ""), ("ge", ""), ("lt", "has"), ("le", "has")] {
+    for (operator, found) in
+        [("eq", ""), ("ne", "has"), ("gt", ""), ("ge", ""), ("lt", "has"), ("le", "has")]
+    {
         table.expect_found(&format!("P {operator} 5"), found)?;
         for literal in ["5", "5L", "5.0", "'5'", "true", "''"] {
             table.expect_found(&format!("Nowhere {operator} {literal}"), "")?;
@@ -497,7 +521,8 @@ fn syntax_errors(endpoint: &Endpoint) -> Outcome {
     ] {
         table.filter(filter).send()?.expect_error(400, "InvalidInput")?;
     }
-    let response = client.get(&format!("/Tables?$filter={}", percent_encode("TableName eq"))).send()?;
+    let response =
+        client.get(&format!("/Tables?$filter={}", percent_encode("TableName eq"))).send()?;
     response.expect_error(400, "InvalidInput")?;
     Ok(())
 }
@@ -532,7 +557,8 @@ fn fifteen_comparisons(endpoint: &Endpoint) -> Outcome {
     let any: Vec<_> = (10..25).map(|number| format!("n eq {number}")).collect();
     let found = table.found(&any.join(" or "))?;
     ensure!(found.len() == 15, "15 alternatives found {found:?}");
-    let points: Vec<_> = (10..25).map(|number| format!("(PartitionKey eq 'p' and RowKey eq '{number}')")).collect();
+    let points: Vec<_> =
+        (10..25).map(|number| format!("(PartitionKey eq 'p' and RowKey eq '{number}')")).collect();
     let found = table.found(&points.join(" or "))?;
     ensure!(found.len() == 15, "15 points found {found:?}");
     let all: Vec<_> = (10..25).map(|number| format!("n ne {number}")).collect();

@@ -1,5 +1,5 @@
-//! Broken and unusual HTTP framing. Where the framing itself is broken the connection may end; the server may not, and
-//! nothing may be stored.
+//! Broken and unusual HTTP framing. Where the framing itself is broken the connection may end; the
+//! server may not, and nothing may be stored.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ fn framed(table: &Table<'_>, row_key: &str, header: (&str, &str)) -> (Vec<u8>, S
     (request.render_head(), body)
 }
 
-/// Sends bytes on a connection of their own, says that no more will come, and expects a refusal or a closed door.
+/// Sends bytes on a connection of their own, says that no more will come, and expects a refusal or
+/// a closed door.
 fn expect_refused(endpoint: &Endpoint, bytes: &[u8]) -> Outcome {
     let mut connection = Connection::open(endpoint.authority())?;
     // An endpoint that has seen enough may close while we still write.
@@ -92,14 +93,15 @@ fn truncated_body(endpoint: &Endpoint) -> Outcome {
         expect_refused(endpoint, &bytes)?;
     }
     // A body that is whole by itself, but shorter than was said.
-    let (mut bytes, body) = framed(&table, "cut", ("Content-Length", &(body.len() + 10).to_string()));
+    let (mut bytes, body) =
+        framed(&table, "cut", ("Content-Length", &(body.len() + 10).to_string()));
     bytes.extend(body.as_bytes());
     expect_refused(endpoint, &bytes)?;
     expect_unharmed(&table)
 }
 
-/// The body ends too early by its own account, and what follows is not a request. The endpoint may answer to the body,
-/// or see first that the framing is broken.
+/// The body ends too early by its own account, and what follows is not a request. The endpoint may
+/// answer to the body, or see first that the framing is broken.
 fn length_too_small(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -144,7 +146,8 @@ fn length_and_chunks(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let body = keys("p", "both").to_string();
-    let request = table.insert("").header("Content-Length", "5").header("Transfer-Encoding", "chunked");
+    let request =
+        table.insert("").header("Content-Length", "5").header("Transfer-Encoding", "chunked");
     let mut bytes = request.render_head();
     bytes.extend(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).into_bytes());
     let mut connection = Connection::open(endpoint.authority())?;
@@ -160,7 +163,8 @@ fn length_and_chunks(endpoint: &Endpoint) -> Outcome {
 fn missing_length(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let head = String::from_utf8_lossy(&table.insert("").render_head()).replace("Content-Length: 0\r\n", "");
+    let head = String::from_utf8_lossy(&table.insert("").render_head())
+        .replace("Content-Length: 0\r\n", "");
     let mut connection = Connection::open(endpoint.authority())?;
     connection.write(head.as_bytes())?;
     connection.read_response(false)?.expect_status_in(&[400, 411])?;
@@ -201,7 +205,8 @@ fn broken_chunks(endpoint: &Endpoint) -> Outcome {
 fn huge_headers(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let one = table.insert(&keys("p", "huge").to_string()).header("x-large", &"h".repeat(1024 * 1024));
+    let one =
+        table.insert(&keys("p", "huge").to_string()).header("x-large", &"h".repeat(1024 * 1024));
     expect_refused(endpoint, &one.render())?;
     let mut many = table.insert(&keys("p", "huge").to_string());
     for number in 0..20_000 {
@@ -226,7 +231,8 @@ fn huge_headers(endpoint: &Endpoint) -> Outcome {
 fn huge_request_line(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let request = client.get(&format!("{}()?$filter={}", table.path(), "x".repeat(2 * 1024 * 1024)));
+    let request =
+        client.get(&format!("{}()?$filter={}", table.path(), "x".repeat(2 * 1024 * 1024)));
     expect_refused(endpoint, &request.render())?;
     let method = format!("{} / HTTP/1.1\r\n\r\n", "M".repeat(1024 * 1024));
     expect_refused(endpoint, method.as_bytes())?;
@@ -252,7 +258,10 @@ fn no_http(endpoint: &Endpoint) -> Outcome {
         let _ = connection.write(bytes);
         let _ = connection.finish_writing();
         if let Ok(response) = connection.read_response(false) {
-            response.ensure((400..500).contains(&response.status) || response.status == 505, "expected a refusal")?;
+            response.ensure(
+                (400..500).contains(&response.status) || response.status == 505,
+                "expected a refusal",
+            )?;
         }
     }
     expect_unharmed(&table)

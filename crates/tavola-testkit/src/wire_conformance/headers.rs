@@ -25,7 +25,10 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// One request of every kind, with what kind of answer it gets.
-fn one_of_each<'c>(client: &'c Client<'c>, table: &'c Table<'c>) -> Vec<(&'static str, Request<'c>)> {
+fn one_of_each<'c>(
+    client: &'c Client<'c>,
+    table: &'c Table<'c>,
+) -> Vec<(&'static str, Request<'c>)> {
     let entity = table.entity("p", "r");
     let missing = table.entity("p", "none");
     let operation = Operation::insert(&table.path(), &keys("b", "r"));
@@ -79,7 +82,8 @@ fn expect_current_date(response: &Response) -> Outcome {
         let distance = now.duration_since(date).or_else(|_| date.duration_since(now));
         distance.is_ok_and(|distance| distance < Duration::from_secs(minutes * 60))
     });
-    response.ensure(current && date.ends_with(" GMT"), "Date is not the current time in RFC 1123")?;
+    response
+        .ensure(current && date.ends_with(" GMT"), "Date is not the current time in RFC 1123")?;
     Ok(())
 }
 
@@ -88,11 +92,19 @@ fn json_headers(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     for (kind, request) in one_of_each(&client, &table) {
         let response = request.send()?;
-        let begins_json = response.header("Content-Type").is_some_and(|value| value.starts_with("application/json"));
-        response.ensure(begins_json == (kind == "json"), &format!("expected an answer of kind {kind}"))?;
-        // A bad `$filter` was recorded without Cache-Control, and a refused signature precedes the operation.
+        let begins_json = response
+            .header("Content-Type")
+            .is_some_and(|value| value.starts_with("application/json"));
+        response.ensure(
+            begins_json == (kind == "json"),
+            &format!("expected an answer of kind {kind}"),
+        )?;
+        // A bad `$filter` was recorded without Cache-Control, and a refused signature precedes the
+        // operation.
         if begins_json && !matches!(response.status, 400 | 403) {
-            response.expect_header("Cache-Control", "no-cache")?.expect_header("X-Content-Type-Options", "nosniff")?;
+            response
+                .expect_header("Cache-Control", "no-cache")?
+                .expect_header("X-Content-Type-Options", "nosniff")?;
         }
     }
     Ok(())
@@ -105,21 +117,34 @@ fn empty_answers(endpoint: &Endpoint) -> Outcome {
     for (kind, request) in one_of_each(&client, &table) {
         let response = request.send()?;
         if kind == "empty" {
-            response.expect_header("Content-Length", "0")?.expect_no_header("Transfer-Encoding")?.expect_body("")?;
+            response
+                .expect_header("Content-Length", "0")?
+                .expect_no_header("Transfer-Encoding")?
+                .expect_body("")?;
             seen += 1;
         }
     }
     ensure!(seen == 5, "{seen} empty answers");
-    client.delete_table(table.name()).send()?.expect_status(204)?.expect_header("Content-Length", "0")?;
+    client
+        .delete_table(table.name())
+        .send()?
+        .expect_status(204)?
+        .expect_header("Content-Length", "0")?;
     Ok(())
 }
 
 fn version_echo(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for version in ["2015-12-11", "2017-07-29", "2019-02-02", "2019-07-07", "2020-12-06", "2024-11-04"] {
+    for version in
+        ["2015-12-11", "2017-07-29", "2019-02-02", "2019-07-07", "2020-12-06", "2024-11-04"]
+    {
         for path in ["/Tables?$top=1".to_owned(), table.entity("p", "none")] {
-            client.get(&path).header("x-ms-version", version).send()?.expect_header("x-ms-version", version)?;
+            client
+                .get(&path)
+                .header("x-ms-version", version)
+                .send()?
+                .expect_header("x-ms-version", version)?;
         }
     }
     Ok(())
@@ -128,7 +153,10 @@ fn version_echo(endpoint: &Endpoint) -> Outcome {
 fn missing_version(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let response = client.get("/Tables?$top=1").without("x-ms-version").send()?;
-    response.ensure(has_shape(response.require_header("x-ms-version")?, "0000-00-00"), "x-ms-version is not a date")?;
+    response.ensure(
+        has_shape(response.require_header("x-ms-version")?, "0000-00-00"),
+        "x-ms-version is not a date",
+    )?;
     Ok(())
 }
 
@@ -150,7 +178,10 @@ fn client_request_id(endpoint: &Endpoint) -> Outcome {
     let longest = "x".repeat(1024);
     for id in ["6d80e966-e151-11f1-9cd5-02fc00000001", "!\"#$%&'()*+,-./~", &longest] {
         for (_, request) in one_of_each(&client, &table) {
-            request.header("x-ms-client-request-id", id).send()?.expect_header("x-ms-client-request-id", id)?;
+            request
+                .header("x-ms-client-request-id", id)
+                .send()?
+                .expect_header("x-ms-client-request-id", id)?;
         }
     }
     for (_, request) in one_of_each(&client, &table) {
@@ -179,12 +210,29 @@ fn data_service_versions(endpoint: &Endpoint) -> Outcome {
     for (index, version) in ["3.0", "3.0;", "3.0;NetFx"].iter().enumerate() {
         for header in headers {
             let row_key = format!("{index}{header}");
-            table.insert(&keys("p", &row_key).to_string()).header(header, version).send()?.expect_status(201)?;
-            client.get(&table.entity("p", &row_key)).header(header, version).send()?.expect_status(200)?;
+            table
+                .insert(&keys("p", &row_key).to_string())
+                .header(header, version)
+                .send()?
+                .expect_status(201)?;
+            client
+                .get(&table.entity("p", &row_key))
+                .header(header, version)
+                .send()?
+                .expect_status(200)?;
         }
     }
-    table.insert(&keys("p", "none").to_string()).without("DataServiceVersion").send()?.expect_status(201)?;
-    table.query("").without("DataServiceVersion").send()?.expect_status(200)?.expect_row_count(7)?;
+    table
+        .insert(&keys("p", "none").to_string())
+        .without("DataServiceVersion")
+        .send()?
+        .expect_status(201)?;
+    table
+        .query("")
+        .without("DataServiceVersion")
+        .send()?
+        .expect_status(200)?
+        .expect_row_count(7)?;
     Ok(())
 }
 
@@ -211,9 +259,11 @@ fn header_name_case(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let insert = |row_key: &str, recase: fn(&str) -> String| {
-        let request = table.insert(&keys("p", row_key).to_string()).header("Prefer", "return-no-content");
+        let request =
+            table.insert(&keys("p", row_key).to_string()).header("Prefer", "return-no-content");
         let text = request.signed_parts().string_to_sign(Scheme::SharedKey);
-        let value = format!("SharedKey {}:{}", endpoint.account(), signature(endpoint.key(), &text));
+        let value =
+            format!("SharedKey {}:{}", endpoint.account(), signature(endpoint.key(), &text));
         let request = request.authorization(&value).render();
         let text = String::from_utf8(request).expect("requests of this case are text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head ends somewhere");
@@ -228,7 +278,13 @@ fn header_name_case(endpoint: &Endpoint) -> Outcome {
         client.send_bytes(format!("{}\r\n\r\n{body}", lines.join("\r\n")).as_bytes())
     };
     insert("lower", str::to_lowercase)?.expect_status(204)?;
-    insert("upper", str::to_uppercase)?.expect_status(204)?.expect_header("Preference-Applied", "return-no-content")?;
-    client.delete(&table.entity("p", "lower")).header("iF-mATCH", "*").send()?.expect_status(204)?;
+    insert("upper", str::to_uppercase)?
+        .expect_status(204)?
+        .expect_header("Preference-Applied", "return-no-content")?;
+    client
+        .delete(&table.entity("p", "lower"))
+        .header("iF-mATCH", "*")
+        .send()?
+        .expect_status(204)?;
     Ok(())
 }

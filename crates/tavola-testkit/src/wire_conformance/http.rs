@@ -1,4 +1,5 @@
-//! HTTP/1.1 over a blocking socket: bytes out as the caller wrote them, and a strict reader for what comes back.
+//! HTTP/1.1 over a blocking socket: bytes out as the caller wrote them, and a strict reader for
+//! what comes back.
 //!
 //! Nothing here repairs, retries or follows anything: a case must see what the endpoint really did.
 
@@ -10,7 +11,8 @@ use super::Failure;
 use crate::record;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Longer lines and bodies than any answer of the protocol; a bound on what a broken endpoint may send us.
+/// Longer lines and bodies than any answer of the protocol; a bound on what a broken endpoint may
+/// send us.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const SHOWN_BYTES_MAX: usize = 1500;
@@ -23,7 +25,9 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn open(authority: &str) -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::mismatch(format!("cannot connect to {authority}: {error}"));
+        let failed = |error: std::io::Error| {
+            Failure::mismatch(format!("cannot connect to {authority}: {error}"))
+        };
         let address = authority
             .to_socket_addrs()
             .map_err(failed)?
@@ -51,8 +55,8 @@ impl Connection {
             .map_err(|error| Failure::mismatch(format!("cannot half-close: {error}")))
     }
 
-    /// Sends a request and reads its answer. An endpoint may answer before it has read all: then writing fails, and
-    /// the answer counts.
+    /// Sends a request and reads its answer. An endpoint may answer before it has read all: then
+    /// writing fails, and the answer counts.
     pub(super) fn exchange(&mut self, request: &[u8]) -> Result<Response, Failure> {
         let written = self.write(request);
         let mut response = match self.read_response(request.starts_with(b"HEAD ")) {
@@ -60,7 +64,8 @@ impl Connection {
             Err(unread) => return Err(with_request(request, written.err().unwrap_or(unread))),
         };
         response.request = shown(request);
-        let head: String = response.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        let head: String =
+            response.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         record::exchange(request, response.status, &[head.as_bytes(), &response.body].concat());
         Ok(response)
     }
@@ -92,8 +97,9 @@ impl Connection {
             if line.is_empty() {
                 break;
             }
-            let (name, value) =
-                line.split_once(':').ok_or_else(|| Failure::mismatch(format!("not a header line: {line:?}")))?;
+            let (name, value) = line
+                .split_once(':')
+                .ok_or_else(|| Failure::mismatch(format!("not a header line: {line:?}")))?;
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
         Ok(Response {
@@ -106,7 +112,8 @@ impl Connection {
         })
     }
 
-    /// True when the endpoint has closed; false when it stays silent for `patience` on an open connection.
+    /// True when the endpoint has closed; false when it stays silent for `patience` on an open
+    /// connection.
     pub(super) fn closes_within(&mut self, patience: Duration) -> Result<bool, Failure> {
         let stream = self.reader.get_ref();
         let failed = |error| Failure::mismatch(format!("cannot set a timeout: {error}"));
@@ -127,12 +134,17 @@ impl Connection {
         if head.has_no_body() {
             return Ok(Vec::new());
         }
-        if head.header("Transfer-Encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+        if head
+            .header("Transfer-Encoding")
+            .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+        {
             return self.read_chunks();
         }
         match head.header("Content-Length") {
             Some(length) => {
-                let length = length.parse().map_err(|_| Failure::mismatch(format!("Content-Length is {length:?}")))?;
+                let length = length
+                    .parse()
+                    .map_err(|_| Failure::mismatch(format!("Content-Length is {length:?}")))?;
                 self.read_exactly(length)
             }
             None => self.read_to_end(),
@@ -186,10 +198,12 @@ impl Connection {
         if line.is_empty() {
             return Err(Failure::mismatch("the connection was closed without an answer"));
         }
-        line.strip_suffix(b"\r\n").and_then(|line| String::from_utf8(line.to_vec()).ok()).ok_or_else(|| {
-            let text = String::from_utf8_lossy(&line).into_owned();
-            Failure::mismatch(format!("not a line of ASCII that ends in CRLF: {text:?}"))
-        })
+        line.strip_suffix(b"\r\n")
+            .and_then(|line| String::from_utf8(line.to_vec()).ok())
+            .ok_or_else(|| {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                Failure::mismatch(format!("not a line of ASCII that ends in CRLF: {text:?}"))
+            })
     }
 }
 
@@ -207,7 +221,10 @@ pub(super) struct Response {
 impl Response {
     /// The first header of that name, in any case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn has_no_body(&self) -> bool {
@@ -219,7 +236,8 @@ impl Response {
         let unframed = self.header("Content-Length").is_none()
             && self.header("Transfer-Encoding").is_none()
             && !self.has_no_body();
-        unframed || self.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        unframed
+            || self.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// A mismatch that shows what was asked and what came.

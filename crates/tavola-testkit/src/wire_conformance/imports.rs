@@ -1,4 +1,5 @@
-//! Bodies of imports: texts for truth values, keys with types, and how the one property that is wrong is found.
+//! Bodies of imports: texts for truth values, keys with types, and how the one property that is
+//! wrong is found.
 
 use serde_json::json;
 
@@ -18,9 +19,13 @@ pub(super) const CASES: &[Case] = &[
 fn boolean_texts(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    for (row_key, text, truth) in
-        [("a", "true", true), ("b", "True", true), ("c", "TRUE", true), ("d", "false", false), ("e", "False", false)]
-    {
+    for (row_key, text, truth) in [
+        ("a", "true", true),
+        ("b", "True", true),
+        ("c", "TRUE", true),
+        ("d", "false", false),
+        ("e", "False", false),
+    ] {
         let members = format!("\"v\":\"{text}\",\"v@odata.type\":\"Edm.Boolean\"");
         expect_read_back(&table, row_key, &members, &format!("\"v\":{truth}"))?;
     }
@@ -36,7 +41,11 @@ fn faults_are_named(endpoint: &Endpoint) -> Outcome {
     let members = r#""fine":1,"Age":"secret","Age@odata.type":"Edm.Int32","more":true"#;
     let expect_named = |response: &Response| -> Outcome {
         response
-            .expect_error_text(400, "InvalidInput", "An error occurred while processing this request.")?
+            .expect_error_text(
+                400,
+                "InvalidInput",
+                "An error occurred while processing this request.",
+            )?
             .expect_in_body("Age")?
             .expect_in_body("Edm.Int32")?
             .expect_not_in_body("secret")?;
@@ -44,7 +53,12 @@ fn faults_are_named(endpoint: &Endpoint) -> Outcome {
     };
     expect_named(&store(&table, "r", members)?)?;
     for method in ["PUT", "PATCH"] {
-        expect_named(&client.request(method, &table.entity("p", "r")).json(&format!("{{{members}}}")).send()?)?;
+        expect_named(
+            &client
+                .request(method, &table.entity("p", "r"))
+                .json(&format!("{{{members}}}"))
+                .send()?,
+        )?;
     }
     let long = "n".repeat(10_000);
     let response = store(&table, "r", &format!("\"{long}\":[],\"a\":1"))?;
@@ -63,13 +77,20 @@ fn annotated_keys(endpoint: &Endpoint) -> Outcome {
                 "PartitionKey": "p", "RowKey": "c9da6455-213d-42c9-9a79-3e9149a57833",
                 format!("{key}@odata.type"): edm_type,
             });
-            table.insert(&entity.to_string()).send()?.expect_error(400, "InvalidInput")?.expect_in_body(key)?;
+            table
+                .insert(&entity.to_string())
+                .send()?
+                .expect_error(400, "InvalidInput")?
+                .expect_in_body(key)?;
             for method in ["PUT", "PATCH", "MERGE"] {
-                let write = client.request(method, &table.entity("p", "r")).json(&entity.to_string());
+                let write =
+                    client.request(method, &table.entity("p", "r")).json(&entity.to_string());
                 write.send()?.expect_error(400, "InvalidInput")?;
             }
-            let batch =
-                [Operation::insert(&table.path(), &keys("p", "other")), Operation::insert(&table.path(), &entity)];
+            let batch = [
+                Operation::insert(&table.path(), &keys("p", "other")),
+                Operation::insert(&table.path(), &entity),
+            ];
             client.batch(&batch).send()?.expect_failed_part(400, "InvalidInput", "1:")?;
         }
     }

@@ -1,5 +1,6 @@
-//! Paths that go on behind a table's name, and slashes where none are needed. Clients make them from an endpoint that
-//! names the table already; the Python SDK turns most of the answers into "Please check your account URL".
+//! Paths that go on behind a table's name, and slashes where none are needed. Clients make them
+//! from an endpoint that names the table already; the Python SDK turns most of the answers into
+//! "Please check your account URL".
 
 use serde_json::json;
 
@@ -25,19 +26,35 @@ fn trailing_slashes(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let path = table.path();
-    client.post(&format!("{path}/")).json(&keys("p", "1").to_string()).send()?.expect_status(201)?;
+    client
+        .post(&format!("{path}/"))
+        .json(&keys("p", "1").to_string())
+        .send()?
+        .expect_status(201)?;
     for set in [format!("{path}/"), format!("{path}()/")] {
         client.get(&set).send()?.expect_status(200)?.expect_row_count(1)?;
     }
-    client.get(&format!("{}/", table.entity("p", "1"))).send()?.expect_status(200)?.expect_json("/RowKey", "1")?;
+    client
+        .get(&format!("{}/", table.entity("p", "1")))
+        .send()?
+        .expect_status(200)?
+        .expect_json("/RowKey", "1")?;
     client.get(&format!("{path}/?comp=acl")).send()?.expect_status(200)?;
     let filter = format!("$filter=TableName%20eq%20'{}'", table.name());
     for tables in ["/Tables/", "/Tables()/"] {
-        client.get(&format!("{tables}?{filter}")).send()?.expect_status(200)?.expect_row_count(1)?;
+        client
+            .get(&format!("{tables}?{filter}"))
+            .send()?
+            .expect_status(200)?
+            .expect_row_count(1)?;
     }
     client.get(&format!("/Tables('{}')/", table.name())).send()?.expect_status(200)?;
     let name = endpoint.fresh_name();
-    client.post("/Tables/").json(&json!({ "TableName": name }).to_string()).send()?.expect_status(201)?;
+    client
+        .post("/Tables/")
+        .json(&json!({ "TableName": name }).to_string())
+        .send()?
+        .expect_status(201)?;
     drop(client.existing_table(&name));
     // One slash means nothing; two are a segment without a name.
     client.get(&format!("{path}//")).send()?.expect_error(400, "InvalidUri")?;
@@ -51,7 +68,8 @@ fn escaped_slashes(endpoint: &Endpoint) -> Outcome {
     let insert = |path: &str| client.post(path).json(&keys("p", "r").to_string()).send();
     insert("/a%2F%2F")?.expect_error(400, "InvalidResourceName")?;
     insert(&format!("{}%2F", table.path()))?.expect_error(400, "InvalidResourceName")?;
-    insert(&format!("{}%2F{}", table.path(), table.name()))?.expect_error(400, "InvalidResourceName")?;
+    insert(&format!("{}%2F{}", table.path(), table.name()))?
+        .expect_error(400, "InvalidResourceName")?;
     table.expect_missing("p", "r")
 }
 
@@ -124,10 +142,9 @@ fn properties_below(endpoint: &Endpoint) -> Outcome {
     for path in [table.path(), format!("{}/", table.path())] {
         let path = format!("{path}?restype=service&comp=properties");
         for request in [client.get(&path), client.put(&path).xml("<StorageServiceProperties/>")] {
-            request
-                .send()?
-                .expect_xml_error(400, "InvalidQueryParameterValue")?
-                .expect_in_body("Value for one of the query parameters specified in the request URI is invalid")?;
+            request.send()?.expect_xml_error(400, "InvalidQueryParameterValue")?.expect_in_body(
+                "Value for one of the query parameters specified in the request URI is invalid",
+            )?;
         }
     }
     Ok(())
@@ -138,7 +155,11 @@ fn other_segments(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     for below in ["other", "Tables/Tables", "$metadata", "Tables(x)"] {
         client.get(&format!("{}/{below}", table.path())).send()?.expect_error(400, "InvalidUri")?;
-        client.post(&format!("{}/{below}", table.path())).json("{}").send()?.expect_error(400, "InvalidUri")?;
+        client
+            .post(&format!("{}/{below}", table.path()))
+            .json("{}")
+            .send()?
+            .expect_error(400, "InvalidUri")?;
     }
     client.get(&format!("{}/Tables", table.path())).send()?.expect_error(400, "InvalidUri")?;
     Ok(())

@@ -1,8 +1,10 @@
-//! The black-box suite of the Table protocol: named cases that speak HTTP over a real socket to any endpoint.
+//! The black-box suite of the Table protocol: named cases that speak HTTP over a real socket to any
+//! endpoint.
 //!
-//! The suite is an independent witness. It has its own HTTP client, its own signer and its own reading of the protocol
-//! reference, and shares no line with the server it judges; so it can be pointed at Tavola, at Azurite or at Azure.
-//! Every case names the statements of the reference (`"1"` to `"260"`) and of the design guide (`"G1"` …) that it carries.
+//! The suite is an independent witness. It has its own HTTP client, its own signer and its own
+//! reading of the protocol reference, and shares no line with the server it judges; so it can be
+//! pointed at Tavola, at Azurite or at Azure. Every case names the statements of the reference
+//! (`"1"` to `"260"`) and of the design guide (`"G1"` …) that it carries.
 //!
 //! ```no_run
 //! use tavola_testkit::wire_conformance::{Endpoint, Failure, cases};
@@ -20,9 +22,10 @@
 //! # }
 //! ```
 //!
-//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http` (bytes out, bytes in), `signer`
-//! (SharedKey and SharedKeyLite), `sas` (shared access signatures), `check` (what was expected), `table` (a table of one's own), `multipart` (batches);
-//! then one file per section of the checklist.
+//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http`
+//! (bytes out, bytes in), `signer` (SharedKey and SharedKeyLite), `sas` (shared access signatures),
+//! `check` (what was expected), `table` (a table of one's own), `multipart` (batches); then one
+//! file per section of the checklist.
 
 mod check;
 mod endpoint;
@@ -119,8 +122,8 @@ pub enum Access {
 pub struct Case {
     /// Unique in the suite, in words joined by underscores.
     pub name: &'static str,
-    /// Numbers of the checklist that this case carries: `"105"` of the reference, `"G12"` of the design guide.
-    /// Empty for a rule of the protocol that the checklist does not number.
+    /// Numbers of the checklist that this case carries: `"105"` of the reference, `"G12"` of the
+    /// design guide. Empty for a rule of the protocol that the checklist does not number.
     pub statements: &'static [&'static str],
     /// Whether other cases may run at the same time; [`Case::execute`] sees to it.
     pub access: Access,
@@ -129,15 +132,24 @@ pub struct Case {
 }
 
 impl Case {
-    const fn shared(name: &'static str, statements: &'static [&'static str], run: fn(&Endpoint) -> Outcome) -> Self {
+    const fn shared(
+        name: &'static str,
+        statements: &'static [&'static str],
+        run: fn(&Endpoint) -> Outcome,
+    ) -> Self {
         Case { name, statements, access: Access::Shared, run }
     }
 
-    const fn exclusive(name: &'static str, statements: &'static [&'static str], run: fn(&Endpoint) -> Outcome) -> Self {
+    const fn exclusive(
+        name: &'static str,
+        statements: &'static [&'static str],
+        run: fn(&Endpoint) -> Outcome,
+    ) -> Self {
         Case { name, statements, access: Access::Exclusive, run }
     }
 
-    /// Asks the endpoint, alone or among others as [`Case::access`] demands. A panic is a failure like any other.
+    /// Asks the endpoint, alone or among others as [`Case::access`] demands. A panic is a failure
+    /// like any other.
     pub fn execute(&self, endpoint: &Endpoint) -> Outcome {
         let _turn = endpoint.turn(self.access);
         catch_unwind(AssertUnwindSafe(|| (self.run)(endpoint))).unwrap_or_else(|panic| {

@@ -1,5 +1,6 @@
-//! Entity group transactions: writing the request in a plain shape, and two readers of the answer. The strict reader
-//! takes only the bytes that the reference gives; the plain one serves cases that are about something else.
+//! Entity group transactions: writing the request in a plain shape, and two readers of the answer.
+//! The strict reader takes only the bytes that the reference gives; the plain one serves cases that
+//! are about something else.
 
 use serde_json::Value;
 
@@ -21,7 +22,12 @@ pub(super) struct Operation {
 
 impl Operation {
     pub(super) fn new(method: &str, path: &str) -> Self {
-        Operation { method: method.to_owned(), path: path.to_owned(), headers: Vec::new(), body: String::new() }
+        Operation {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: String::new(),
+        }
     }
 
     pub(super) fn insert(set: &str, entity: &Value) -> Self {
@@ -82,7 +88,9 @@ impl Client<'_> {
 
     /// The request of a batch with a body of the case's own making.
     pub(super) fn batch_bytes(&self, boundary: &str, body: &[u8]) -> Request<'_> {
-        self.post("/$batch").header("Content-Type", &format!("multipart/mixed; boundary={boundary}")).body(body)
+        self.post("/$batch")
+            .header("Content-Type", &format!("multipart/mixed; boundary={boundary}"))
+            .body(body)
     }
 }
 
@@ -138,7 +146,10 @@ impl Response {
         text.split(boundary)
             .filter_map(|piece| piece.find("HTTP/1.1 ").map(|start| &piece[start..]))
             .map(|piece| piece.strip_suffix("\r\n").unwrap_or(piece))
-            .map(|piece| Part::parse(piece).ok_or_else(|| self.mismatch(format!("not an inner answer: {piece:?}"))))
+            .map(|piece| {
+                Part::parse(piece)
+                    .ok_or_else(|| self.mismatch(format!("not an inner answer: {piece:?}")))
+            })
             .collect()
     }
 
@@ -150,8 +161,14 @@ impl Response {
         Ok(parts)
     }
 
-    /// The one part of a change set that failed: status, code, and a text that begins with the failing index.
-    pub(super) fn expect_failed_part(&self, status: u16, code: &str, message_start: &str) -> Result<Part, Failure> {
+    /// The one part of a change set that failed: status, code, and a text that begins with the
+    /// failing index.
+    pub(super) fn expect_failed_part(
+        &self,
+        status: u16,
+        code: &str,
+        message_start: &str,
+    ) -> Result<Part, Failure> {
         let part = self.expect_parts(&[status])?.remove(0);
         let error: Value = serde_json::from_str(&part.body)
             .map_err(|error| self.mismatch(format!("the part's body is not JSON: {error}")))?;
@@ -165,15 +182,17 @@ impl Response {
         Ok(part)
     }
 
-    /// The inner answers, by the strict reader: the byte rules of section 10.3 of the reference and nothing else.
+    /// The inner answers, by the strict reader: the byte rules of section 10.3 of the reference and
+    /// nothing else.
     pub(super) fn strict_parts(&self) -> Result<Vec<Part>, Failure> {
         self.expect_status(202)?;
         let text = self.text()?;
         let (boundary, rest) = self.delimiter(text, "--batchresponse_")?;
         self.expect_header("Content-Type", &format!("multipart/mixed; boundary={boundary}"))?;
         let rest = self.take(rest, "Content-Type: multipart/mixed; boundary=")?;
-        let (changeset, rest) =
-            rest.split_once("\r\n\r\n").ok_or_else(|| self.mismatch("no empty line after the changeset's header"))?;
+        let (changeset, rest) = rest
+            .split_once("\r\n\r\n")
+            .ok_or_else(|| self.mismatch("no empty line after the changeset's header"))?;
         self.ensure(
             changeset.starts_with("changesetresponse_"),
             "the nested boundary does not begin with changesetresponse_",
@@ -194,19 +213,24 @@ impl Response {
                 let piece = self.take(piece, PART_HEADER)?;
                 let piece = self.take(piece, "\r\n")?;
                 // The CRLF before a delimiter belongs to the delimiter.
-                let piece = piece.strip_suffix("\r\n").ok_or_else(|| self.mismatch("no CRLF before a delimiter"))?;
-                Part::parse(piece).ok_or_else(|| self.mismatch(format!("not an inner answer: {piece:?}")))
+                let piece = piece
+                    .strip_suffix("\r\n")
+                    .ok_or_else(|| self.mismatch("no CRLF before a delimiter"))?;
+                Part::parse(piece)
+                    .ok_or_else(|| self.mismatch(format!("not an inner answer: {piece:?}")))
             })
             .collect()
     }
 
     fn delimiter<'t>(&self, text: &'t str, prefix: &str) -> Result<(&'t str, &'t str), Failure> {
-        let (line, rest) = text.split_once("\r\n").ok_or_else(|| self.mismatch("the body has no line"))?;
+        let (line, rest) =
+            text.split_once("\r\n").ok_or_else(|| self.mismatch("the body has no line"))?;
         self.ensure(line.starts_with(prefix), &format!("the body does not begin with {prefix}"))?;
         Ok((&line[2..], rest))
     }
 
     fn take<'t>(&self, text: &'t str, expected: &str) -> Result<&'t str, Failure> {
-        text.strip_prefix(expected).ok_or_else(|| self.mismatch(format!("expected {expected:?} before {text:?}")))
+        text.strip_prefix(expected)
+            .ok_or_else(|| self.mismatch(format!("expected {expected:?} before {text:?}")))
     }
 }

@@ -83,14 +83,19 @@ fn utf16_order(endpoint: &Endpoint) -> Outcome {
         table.add(&keys("p", row_key))?;
     }
     let found = row_keys(&table.walk("")?);
-    ensure!(found == ["z", "\u{d7ff}", "\u{1F600}", "\u{e000}", "\u{ff21}"], "the order is {found:?}");
+    ensure!(
+        found == ["z", "\u{d7ff}", "\u{1F600}", "\u{e000}", "\u{ff21}"],
+        "the order is {found:?}"
+    );
     table.expect_found("RowKey lt '\u{e000}'", "z \u{d7ff} \u{1F600}")
 }
 
 fn select(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    table.add(&json!({ "PartitionKey": "p", "RowKey": "r", "age": 39, "sex": "male", "other": 1 }))?;
+    table.add(
+        &json!({ "PartitionKey": "p", "RowKey": "r", "age": 39, "sex": "male", "other": 1 }),
+    )?;
     for (select, expected) in [
         ("age%2C%20sex", r#"{"value":[{"age":39,"sex":"male"}]}"#),
         ("age,sex", r#"{"value":[{"age":39,"sex":"male"}]}"#),
@@ -131,7 +136,11 @@ fn select_one(endpoint: &Endpoint) -> Outcome {
         .expect_status(200)?
         .expect_body(r#"{"b":2}"#)?;
     let response = client.get(&format!("{entity}?$select=Timestamp,a")).send()?;
-    response.expect_status(200)?.expect_json("/a", 1)?.expect_no_json("/b")?.expect_no_json("/RowKey")?;
+    response
+        .expect_status(200)?
+        .expect_json("/a", 1)?
+        .expect_no_json("/b")?
+        .expect_no_json("/RowKey")?;
     let timestamp = response.json()?["Timestamp"].clone();
     ensure!(timestamp.is_string(), "Timestamp is {timestamp}");
     response.etag()?;
@@ -181,7 +190,11 @@ fn top(endpoint: &Endpoint) -> Outcome {
             .expect_no_header("x-ms-continuation-NextRowKey")?;
     }
     // With a filter the limit counts what is found, not what is read.
-    table.query("$top=1&$filter=RowKey%20eq%20'3'").send()?.expect_status(200)?.expect_json("/value/0/RowKey", "3")?;
+    table
+        .query("$top=1&$filter=RowKey%20eq%20'3'")
+        .send()?
+        .expect_status(200)?
+        .expect_json("/value/0/RowKey", "3")?;
     Ok(())
 }
 
@@ -251,7 +264,8 @@ fn resumes(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Between two pages an entity before the token comes, one before it goes, and the one that it names goes.
+/// Between two pages an entity before the token comes, one before it goes, and the one that it
+/// names goes.
 fn resumes_beside_writes(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -305,7 +319,10 @@ fn ascii_tokens(endpoint: &Endpoint) -> Outcome {
         count += page.expect_status(200)?.rows()?.len();
         for name in ["NextPartitionKey", "NextRowKey"] {
             let value = page.header(&format!("x-ms-continuation-{name}")).unwrap_or_default();
-            page.ensure(value.bytes().all(|byte| byte.is_ascii_graphic()), &format!("{name} is not visible ASCII"))?;
+            page.ensure(
+                value.bytes().all(|byte| byte.is_ascii_graphic()),
+                &format!("{name} is not visible ASCII"),
+            )?;
         }
         let Some(next) = continuation(&page) else {
             break;
@@ -360,7 +377,8 @@ fn empty_result(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Few matches among many entities: an endpoint may answer with short or empty pages that have a token.
+/// Few matches among many entities: an endpoint may answer with short or empty pages that have a
+/// token.
 fn sparse_walk(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -379,18 +397,25 @@ fn sparse_walk(endpoint: &Endpoint) -> Outcome {
 fn missing_table(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     for path in ["/nosuchtable1()", "/nosuchtable1", "/nosuchtable1()?$filter=a%20eq%201&$top=1"] {
-        client.get(path).send()?.expect_error_text(404, "TableNotFound", "The table specified does not exist.")?;
+        client.get(path).send()?.expect_error_text(
+            404,
+            "TableNotFound",
+            "The table specified does not exist.",
+        )?;
     }
     Ok(())
 }
 
-/// Options that the service does not support are refused or ignored, and never change the result or break the server.
+/// Options that the service does not support are refused or ignored, and never change the result or
+/// break the server.
 fn other_options(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     table.add(&keys("p", "1"))?;
     table.add(&keys("p", "2"))?;
-    for option in ["$orderby=RowKey%20desc", "$skip=1", "$expand=x", "$inlinecount=allpages", "$count=true"] {
+    for option in
+        ["$orderby=RowKey%20desc", "$skip=1", "$expand=x", "$inlinecount=allpages", "$count=true"]
+    {
         let response = table.query(option).send()?;
         if response.expect_status_in(&[200, 400, 501])?.status == 200 {
             response.expect_json("/value/0/RowKey", "1")?.expect_row_count(2)?;

@@ -1,4 +1,5 @@
-//! Section 16.9: what an answer looks like at each metadata level, byte for byte, and how the level is chosen.
+//! Section 16.9: what an answer looks like at each metadata level, byte for byte, and how the level
+//! is chosen.
 
 use super::http::Response;
 use super::request::{Client, FULL_METADATA, MINIMAL_METADATA, NO_METADATA};
@@ -100,7 +101,10 @@ impl<'c> Sample<'c> {
 fn no_metadata(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let sample = Sample::store(&client)?;
-    sample.read(NO_METADATA)?.expect_body(&sample.body(NO_METADATA))?.expect_not_in_body("odata")?;
+    sample
+        .read(NO_METADATA)?
+        .expect_body(&sample.body(NO_METADATA))?
+        .expect_not_in_body("odata")?;
     Ok(())
 }
 
@@ -125,7 +129,11 @@ fn sets(endpoint: &Endpoint) -> Outcome {
     for accept in [NO_METADATA, MINIMAL_METADATA, FULL_METADATA] {
         let metadata = match accept {
             NO_METADATA => String::new(),
-            _ => format!(r#""odata.metadata":"{}/$metadata#{}","#, sample.base(), sample.table.name()),
+            _ => format!(
+                r#""odata.metadata":"{}/$metadata#{}","#,
+                sample.base(),
+                sample.table.name()
+            ),
         };
         client
             .get(&set)
@@ -271,7 +279,8 @@ fn verbose_json(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Reads are not verified on the service, and 415 is tolerated there. Writes with `*/*` were recorded to succeed.
+/// Reads are not verified on the service, and 415 is tolerated there. Writes with `*/*` were
+/// recorded to succeed.
 fn any_format(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let sample = Sample::store(&client)?;

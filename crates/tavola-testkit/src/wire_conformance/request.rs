@@ -1,4 +1,5 @@
-//! Requests as a case words them, signed and rendered to bytes; and the client that keeps one connection for them.
+//! Requests as a case words them, signed and rendered to bytes; and the client that keeps one
+//! connection for them.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
@@ -85,7 +86,9 @@ impl<'e> Client<'e> {
     /// Fails unless the connection of the last answer is still open and serves one more request.
     pub(super) fn expect_usable_connection(&self) -> Outcome {
         if self.connection.borrow().is_none() {
-            return Err(Failure::mismatch("the endpoint closed the connection after the last answer"));
+            return Err(Failure::mismatch(
+                "the endpoint closed the connection after the last answer",
+            ));
         }
         self.get("/Tables?$top=1").send()?.expect_status(200)?;
         Ok(())
@@ -182,13 +185,15 @@ impl Request<'_> {
         self
     }
 
-    /// Puts a shared access signature into the query, signed with the account's key, in place of the header.
+    /// Puts a shared access signature into the query, signed with the account's key, in place of
+    /// the header.
     pub(super) fn sas(self, sas: &Sas) -> Self {
         let query = sas.sign(self.client.endpoint.key());
         self.sas_query(&query)
     }
 
-    /// Puts a shared access signature of the case's own making into the query, in place of the header.
+    /// Puts a shared access signature of the case's own making into the query, in place of the
+    /// header.
     pub(super) fn sas_query(self, query: &SasQuery) -> Self {
         self.with_query(&query.to_string()).anonymous()
     }
@@ -202,7 +207,12 @@ impl Request<'_> {
 
     /// Signs a text of the case's own making, with a key of its choice.
     pub(super) fn signing(self, scheme: Scheme, key: &[u8], string_to_sign: &str) -> Self {
-        let value = format!("{} {}:{}", scheme.name(), self.client.endpoint.account(), signature(key, string_to_sign));
+        let value = format!(
+            "{} {}:{}",
+            scheme.name(),
+            self.client.endpoint.account(),
+            signature(key, string_to_sign)
+        );
         self.authorization(&value)
     }
 
@@ -213,7 +223,11 @@ impl Request<'_> {
             method: self.method.clone(),
             content_md5: value("Content-MD5"),
             content_type: value("Content-Type"),
-            date: self.header_value("x-ms-date").or_else(|| self.header_value("Date")).unwrap_or_default().to_owned(),
+            date: self
+                .header_value("x-ms-date")
+                .or_else(|| self.header_value("Date"))
+                .unwrap_or_default()
+                .to_owned(),
             resource: canonicalized_resource(self.client.endpoint.account(), &self.target),
         }
     }
@@ -255,8 +269,9 @@ impl Request<'_> {
     }
 
     fn framing_header(&self) -> String {
-        let chosen_by_case =
-            ["Content-Length", "Transfer-Encoding"].iter().any(|name| self.header_value(name).is_some());
+        let chosen_by_case = ["Content-Length", "Transfer-Encoding"]
+            .iter()
+            .any(|name| self.header_value(name).is_some());
         match &self.body {
             _ if chosen_by_case => String::new(),
             Body::Whole(body) => format!("Content-Length: {}\r\n", body.len()),
@@ -282,7 +297,10 @@ impl Request<'_> {
     }
 
     fn header_value(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -302,7 +320,9 @@ pub(super) fn minutes_from_now(minutes: i64) -> String {
 pub(super) fn percent_encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
             _ => format!("%{byte:02X}"),
         })
         .collect()

@@ -71,8 +71,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the cases on `jobs` threads and calls `on_report` as each ends. Gives the reports in the order of the cases.
-pub fn run(endpoint: &Endpoint, cases: &[Case], jobs: usize, on_report: impl Fn(&Report) + Sync) -> Vec<Report> {
+/// Runs the cases on `jobs` threads and calls `on_report` as each ends. Gives the reports in the
+/// order of the cases.
+pub fn run(
+    endpoint: &Endpoint,
+    cases: &[Case],
+    jobs: usize,
+    on_report: impl Fn(&Report) + Sync,
+) -> Vec<Report> {
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::with_capacity(cases.len()));
     thread::scope(|scope| {
@@ -116,7 +122,8 @@ const SECTIONS: [(&str, u16); 14] = [
 ];
 const GUIDE_LINES: u16 = 173;
 
-/// The section that a statement stands in: `16.7` for `"105"`, `guide` for `"G12"`. Nothing for an unknown number.
+/// The section that a statement stands in: `16.7` for `"105"`, `guide` for `"G12"`. Nothing for an
+/// unknown number.
 pub fn section_of(statement: &str) -> Option<&'static str> {
     if let Some(line) = statement.strip_prefix('G') {
         let line: u16 = line.parse().ok()?;
@@ -139,8 +146,10 @@ fn labels(statements: &[&str]) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let groups: Vec<_> =
-        groups.iter().map(|(section, statements)| format!("{section}: {}", statements.join(", "))).collect();
+    let groups: Vec<_> = groups
+        .iter()
+        .map(|(section, statements)| format!("{section}: {}", statements.join(", ")))
+        .collect();
     format!(" [{}]", groups.join("; "))
 }
 

@@ -1,7 +1,8 @@
-//! Shared access signatures for the Table service, written from sections 4.3 and 4.4 of the protocol reference.
+//! Shared access signatures for the Table service, written from sections 4.3 and 4.4 of the
+//! protocol reference.
 //!
-//! A [`Sas`] is what its owner signs: names and plain texts. A [`SasQuery`] is what then stands in a URL, where a case
-//! may change what was signed.
+//! A [`Sas`] is what its owner signs: names and plain texts. A [`SasQuery`] is what then stands in
+//! a URL, where a case may change what was signed.
 
 use std::fmt;
 
@@ -58,14 +59,23 @@ impl Sas {
         self
     }
 
-    /// The keys from `first` to `last`, both of which belong to the range; `None` leaves a bound open.
-    pub(super) fn range(self, first: Option<(&str, Option<&str>)>, last: Option<(&str, Option<&str>)>) -> Self {
-        [("spk", "srk", first), ("epk", "erk", last)].into_iter().fold(self, |sas, (partition, row, bound)| match bound
-        {
-            Some((partition_key, Some(row_key))) => sas.with(partition, partition_key).with(row, row_key),
-            Some((partition_key, None)) => sas.with(partition, partition_key),
-            None => sas,
-        })
+    /// The keys from `first` to `last`, both of which belong to the range; `None` leaves a bound
+    /// open.
+    pub(super) fn range(
+        self,
+        first: Option<(&str, Option<&str>)>,
+        last: Option<(&str, Option<&str>)>,
+    ) -> Self {
+        [("spk", "srk", first), ("epk", "erk", last)].into_iter().fold(
+            self,
+            |sas, (partition, row, bound)| match bound {
+                Some((partition_key, Some(row_key))) => {
+                    sas.with(partition, partition_key).with(row, row_key)
+                }
+                Some((partition_key, None)) => sas.with(partition, partition_key),
+                None => sas,
+            },
+        )
     }
 
     /// The names of the fields.
@@ -90,7 +100,8 @@ impl Sas {
 
     /// The text of a service SAS, with or without the lines of address and protocol.
     pub(super) fn service_text(&self, resource: &str, with_address: bool) -> String {
-        let mut lines = vec![self.value("sp"), self.value("st"), self.value("se"), resource, self.value("si")];
+        let mut lines =
+            vec![self.value("sp"), self.value("st"), self.value("se"), resource, self.value("si")];
         if with_address {
             lines.extend([self.value("sip"), self.value("spr")]);
         }
@@ -101,7 +112,9 @@ impl Sas {
     /// The text of an account SAS, with or without the line of the encryption scope.
     pub(super) fn account_text(&self, with_scope: bool) -> String {
         let mut lines = vec![self.account.as_str()];
-        lines.extend(["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"].map(|name| self.value(name)));
+        lines.extend(
+            ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"].map(|name| self.value(name)),
+        );
         if with_scope {
             lines.push(self.value("ses"));
         }
@@ -114,7 +127,8 @@ impl Sas {
 
     /// The same fields, with the signature of another text.
     pub(super) fn sign_text(&self, key: &[u8], string_to_sign: &str) -> SasQuery {
-        let fields = self.fields.iter().map(|(name, value)| (name.clone(), percent_encode(value))).collect();
+        let fields =
+            self.fields.iter().map(|(name, value)| (name.clone(), percent_encode(value))).collect();
         SasQuery { fields }.set("sig", &percent_encode(&signature(key, string_to_sign)))
     }
 
@@ -131,7 +145,8 @@ impl Client<'_> {
     }
 }
 
-/// A signed SAS as it is sent: names and values go into the URL as they stand here, so values are percent-encoded.
+/// A signed SAS as it is sent: names and values go into the URL as they stand here, so values are
+/// percent-encoded.
 #[derive(Debug, Clone)]
 pub(super) struct SasQuery {
     fields: Vec<(String, String)>,
@@ -165,7 +180,9 @@ impl SasQuery {
 
     /// The same with each name and value spelled anew.
     pub(super) fn spelled(&self, name: fn(&str) -> String, value: fn(&str) -> String) -> Self {
-        SasQuery { fields: self.fields.iter().map(|(known, sent)| (name(known), value(sent))).collect() }
+        SasQuery {
+            fields: self.fields.iter().map(|(known, sent)| (name(known), value(sent))).collect(),
+        }
     }
 
     /// The fields in the opposite order.
@@ -177,7 +194,8 @@ impl SasQuery {
 
 impl fmt::Display for SasQuery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields: Vec<_> = self.fields.iter().map(|(name, sent)| format!("{name}={sent}")).collect();
+        let fields: Vec<_> =
+            self.fields.iter().map(|(name, sent)| format!("{name}={sent}")).collect();
         formatter.write_str(&fields.join("&"))
     }
 }
@@ -194,7 +212,8 @@ pub(super) fn local_minutes_ahead(minutes: i64) -> String {
 
 /// `Sun, 01 Jan 2034 00:00:00 GMT` to `2034-01-01T00:00:00`.
 fn iso_of(http_date: &str) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let words: Vec<_> = http_date.split(' ').collect();
     let [_, day, month, year, time, _] = words[..] else {
         panic!("{http_date} is no HTTP date");
@@ -263,12 +282,18 @@ mod tests {
         let text = |version: &str| sas.clone().with("sv", version).string_to_sign();
         assert_eq!(text("2014-02-14"), "r\n\n2034-01-01\n/acct/t\nid\n2014-02-14\n\n\n\n");
         assert_eq!(text("2015-02-21"), "r\n\n2034-01-01\n/table/acct/t\nid\n2015-02-21\n\n\n\n");
-        assert_eq!(text("2015-04-05"), "r\n\n2034-01-01\n/table/acct/t\nid\n\n\n2015-04-05\n\n\n\n");
+        assert_eq!(
+            text("2015-04-05"),
+            "r\n\n2034-01-01\n/table/acct/t\nid\n\n\n2015-04-05\n\n\n\n"
+        );
     }
 
     #[test]
     fn queries_are_what_was_signed_until_they_are_changed() {
-        let query = Sas::service("acct", "T", "r").with("se", "2034-01-01T00:00Z").without("sv").sign_text(b"", "");
+        let query = Sas::service("acct", "T", "r")
+            .with("se", "2034-01-01T00:00Z")
+            .without("sv")
+            .sign_text(b"", "");
         let sent = format!("se=2034-01-01T00%3A00Z&sp=r&tn=T&sig={}", query.sent("sig"));
         assert_eq!(query.to_string(), sent);
         let changed = query.set("sp", "%72").and("sp", "a").without("sig").without("se");

@@ -1,5 +1,5 @@
-//! Section 16.6, fourth part: what a shared access signature for the account allows; from where and over what either kind
-//! may be used; and which of several reasons is told.
+//! Section 16.6, fourth part: what a shared access signature for the account allows; from where and
+//! over what either kind may be used; and which of several reasons is told.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -92,8 +92,20 @@ const ACTIONS: [Action; 11] = [
         status: 202,
         request: |client, _, _| client.put(PROPERTIES).xml(NO_PROPERTIES),
     },
-    Action { name: "get", types: "o", permissions: &["r"], status: 200, request: |_, table, _| table.point("p", "r") },
-    Action { name: "query", types: "o", permissions: &["r"], status: 200, request: |_, table, _| table.query("") },
+    Action {
+        name: "get",
+        types: "o",
+        permissions: &["r"],
+        status: 200,
+        request: |_, table, _| table.point("p", "r"),
+    },
+    Action {
+        name: "query",
+        types: "o",
+        permissions: &["r"],
+        status: 200,
+        request: |_, table, _| table.query(""),
+    },
     Action {
         name: "insert",
         types: "o",
@@ -106,7 +118,9 @@ const ACTIONS: [Action; 11] = [
         types: "o",
         permissions: &["u"],
         status: 204,
-        request: |client, table, _| client.put(&table.entity("p", "r")).json("{}").header("If-Match", "*"),
+        request: |client, table, _| {
+            client.put(&table.entity("p", "r")).json("{}").header("If-Match", "*")
+        },
     },
     Action {
         name: "insert or replace",
@@ -127,12 +141,20 @@ const ACTIONS: [Action; 11] = [
         types: "o",
         permissions: &["d"],
         status: 404,
-        request: |client, table, row| client.delete(&table.entity("gone", row)).header("If-Match", "*"),
+        request: |client, table, row| {
+            client.delete(&table.entity("gone", row)).header("If-Match", "*")
+        },
     },
 ];
 
 impl Action {
-    fn check(&self, client: &Client<'_>, types: &str, permissions: &str, denial: Option<Denial>) -> Outcome {
+    fn check(
+        &self,
+        client: &Client<'_>,
+        types: &str,
+        permissions: &str,
+        denial: Option<Denial>,
+    ) -> Outcome {
         let table = client.table_with_entity()?;
         let request = (self.request)(client, &table, "row");
         let response = request.sas(&client.account_sas(types, permissions)).send()?;
@@ -140,7 +162,9 @@ impl Action {
             None => response.expect_status(self.status),
             Some(denial) => response.expect_denied(denial),
         };
-        let told = |failure| Failure::mismatch(format!("{} with srt={types} sp={permissions}: {failure}", self.name));
+        let told = |failure| {
+            Failure::mismatch(format!("{} with srt={types} sp={permissions}: {failure}", self.name))
+        };
         outcome.map(|_| ()).map_err(told)
     }
 
@@ -183,7 +207,8 @@ fn manages_tables(endpoint: &Endpoint) -> Outcome {
         ("so", EVERY_LETTER, Some(Denial::ResourceType)),
     ] {
         let name = endpoint.fresh_name();
-        let response = client.create_table(&name).sas(&client.account_sas(types, permissions)).send()?;
+        let response =
+            client.create_table(&name).sas(&client.account_sas(types, permissions)).send()?;
         match denial {
             None => {
                 response.expect_status(201)?;
@@ -202,7 +227,10 @@ fn manages_tables(endpoint: &Endpoint) -> Outcome {
         ("so", EVERY_LETTER, Some(Denial::ResourceType)),
     ] {
         let table = client.table()?;
-        let response = client.delete_table(table.name()).sas(&client.account_sas(types, permissions)).send()?;
+        let response = client
+            .delete_table(table.name())
+            .sas(&client.account_sas(types, permissions))
+            .send()?;
         match denial {
             None => response.expect_status(204)?,
             Some(denial) => response.expect_denied(denial)?,
@@ -252,7 +280,10 @@ fn stats(endpoint: &Endpoint) -> Outcome {
         return Err(Failure::skipped("the endpoint has no secondary"));
     }
     read().sas(&client.account_sas("s", "r")).send()?.expect_status(200)?;
-    read().sas(&client.account_sas("co", EVERY_LETTER)).send()?.expect_denied(Denial::ResourceType)?;
+    read()
+        .sas(&client.account_sas("co", EVERY_LETTER))
+        .send()?
+        .expect_denied(Denial::ResourceType)?;
     read().sas(&client.account_sas("s", "wdlacup")).send()?.expect_denied(Denial::Permission)?;
     Ok(())
 }
@@ -263,7 +294,8 @@ fn no_acl(endpoint: &Endpoint) -> Outcome {
     let acl = format!("{}?comp=acl", table.path());
     let sas = client.account_sas("sco", EVERY_LETTER);
     client.get(&acl).sas(&sas).send()?.expect_denied(Denial::Operation)?;
-    let set = "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>";
+    let set =
+        "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>";
     client.put(&acl).xml(set).sas(&sas).send()?.expect_denied(Denial::Operation)?;
     client.put(&acl).sas(&sas).send()?.expect_denied(Denial::Operation)?;
     client.get(&acl).send()?.expect_status(200)?.expect_in_body("<SignedIdentifiers />")?;
@@ -279,7 +311,11 @@ fn no_policy(endpoint: &Endpoint) -> Outcome {
         minutes_ahead(60)
     );
     client.put(&format!("{}?comp=acl", table.path())).xml(&policy).send()?.expect_status(204)?;
-    table.point("p", "r").sas(&client.account_sas("sco", EVERY_LETTER)).send()?.expect_status(200)?;
+    table
+        .point("p", "r")
+        .sas(&client.account_sas("sco", EVERY_LETTER))
+        .send()?
+        .expect_status(200)?;
     for name in ["se", "sp"] {
         let sas = client.account_sas("sco", EVERY_LETTER).without(name).with("si", "all");
         table.point("p", "r").sas(&sas).send()?.expect_unauthenticated()?;
@@ -302,13 +338,21 @@ fn https_only(endpoint: &Endpoint) -> Outcome {
             "AuthorizationProtocolMismatch",
             text,
         )?;
-        table.point("p", "r").sas(&sas.clone().with("spr", "https,http")).send()?.expect_status(200)?;
+        table
+            .point("p", "r")
+            .sas(&sas.clone().with("spr", "https,http"))
+            .send()?
+            .expect_status(200)?;
         for none in ["http", "ftp", "HTTPS HTTP", "https;http", ",", "https,http,ftp"] {
             table.point("p", "r").sas(&sas.clone().with("spr", none)).send()?.expect_status(403)?;
         }
     }
     let write = table.sas("raud").with("spr", "https");
-    table.insert(&keys("p", "new").to_string()).sas(&write).send()?.expect_denied(Denial::Protocol)?;
+    table
+        .insert(&keys("p", "new").to_string())
+        .sas(&write)
+        .send()?
+        .expect_denied(Denial::Protocol)?;
     table.expect_missing("p", "new")
 }
 
@@ -317,10 +361,14 @@ fn seen_address(table: &Table<'_>, sas: &Sas) -> Result<IpAddr, Failure> {
     let response = table.point("p", "r").sas(&sas.clone().with("sip", "203.0.113.7")).send()?;
     response.expect_denied(Denial::SourceAddress)?;
     let text = response.error_text()?;
-    text.strip_prefix("This request is not authorized to perform this operation using this source IP ")
-        .and_then(|rest| rest.strip_suffix('.'))
-        .and_then(|address| address.parse().ok())
-        .ok_or_else(|| response.mismatch("expected a text that ends with the source address and a full stop"))
+    text.strip_prefix(
+        "This request is not authorized to perform this operation using this source IP ",
+    )
+    .and_then(|rest| rest.strip_suffix('.'))
+    .and_then(|address| address.parse().ok())
+    .ok_or_else(|| {
+        response.mismatch("expected a text that ends with the source address and a full stop")
+    })
 }
 
 fn source_address(endpoint: &Endpoint) -> Outcome {
@@ -329,7 +377,9 @@ fn source_address(endpoint: &Endpoint) -> Outcome {
     for sas in both_kinds(&client, &table) {
         let seen = seen_address(&table, &sas)?;
         if endpoint.authority().starts_with("127.") && !seen.is_loopback() {
-            return Err(Failure::mismatch(format!("the endpoint sees a caller on its own machine at {seen}")));
+            return Err(Failure::mismatch(format!(
+                "the endpoint sees a caller on its own machine at {seen}"
+            )));
         }
         for other in ["203.0.113.7", "0.0.0.0", "255.255.255.255", "203.0.113.1-203.0.113.255"] {
             table
@@ -339,9 +389,22 @@ fn source_address(endpoint: &Endpoint) -> Outcome {
                 .expect_error(403, "AuthorizationSourceIPMismatch")?;
         }
         if seen.is_ipv4() {
-            table.point("p", "r").sas(&sas.clone().with("sip", &seen.to_string())).send()?.expect_status(200)?;
+            table
+                .point("p", "r")
+                .sas(&sas.clone().with("sip", &seen.to_string()))
+                .send()?
+                .expect_status(200)?;
         }
-        for none in ["nonsense", "1.2.3", "300.0.0.1", "0.0.0.0-", "-255.255.255.255", "1.2.3.4-x", "0.0.0.0/0", "*"] {
+        for none in [
+            "nonsense",
+            "1.2.3",
+            "300.0.0.1",
+            "0.0.0.0-",
+            "-255.255.255.255",
+            "1.2.3.4-x",
+            "0.0.0.0/0",
+            "*",
+        ] {
             table.point("p", "r").sas(&sas.clone().with("sip", none)).send()?.expect_status(403)?;
         }
     }
@@ -353,10 +416,14 @@ fn address_ranges(endpoint: &Endpoint) -> Outcome {
     let table = client.table_with_entity()?;
     for sas in both_kinds(&client, &table) {
         let IpAddr::V4(seen) = seen_address(&table, &sas)? else {
-            return Err(Failure::skipped("the endpoint sees an IPv6 address, which sip cannot say"));
+            return Err(Failure::skipped(
+                "the endpoint sees an IPv6 address, which sip cannot say",
+            ));
         };
         let number = u32::from(seen);
-        let near = |distance: i64| Ipv4Addr::from(u32::try_from(i64::from(number) + distance).unwrap_or(number));
+        let near = |distance: i64| {
+            Ipv4Addr::from(u32::try_from(i64::from(number) + distance).unwrap_or(number))
+        };
         // Both ends belong to the range, and addresses compare as numbers, not as texts.
         for (first, last, inside) in [
             (near(0), near(0), true),
@@ -367,7 +434,10 @@ fn address_ranges(endpoint: &Endpoint) -> Outcome {
             (near(-2), near(-1), false),
             (near(1), near(-1), false),
         ] {
-            let response = table.point("p", "r").sas(&sas.clone().with("sip", &format!("{first}-{last}"))).send()?;
+            let response = table
+                .point("p", "r")
+                .sas(&sas.clone().with("sip", &format!("{first}-{last}")))
+                .send()?;
             response.expect_status(if inside { 200 } else { 403 })?;
         }
         for (first, last) in [
@@ -379,7 +449,11 @@ fn address_ranges(endpoint: &Endpoint) -> Outcome {
             let address = |text: &str| text.parse::<Ipv4Addr>().expect("an address of this list");
             let inside = (address(first)..=address(last)).contains(&seen);
             let sas = sas.clone().with("sip", &format!("{first}-{last}"));
-            table.point("p", "r").sas(&sas).send()?.expect_status(if inside { 200 } else { 403 })?;
+            table.point("p", "r").sas(&sas).send()?.expect_status(if inside {
+                200
+            } else {
+                403
+            })?;
         }
     }
     Ok(())
@@ -411,7 +485,11 @@ fn order(endpoint: &Endpoint) -> Outcome {
     }
     read().sas(&sas.with("sp", "r")).send()?.expect_status(200)?;
     // The same for a table's, which has no services and types.
-    let mut sas = table.sas("a").with("spr", "https").with("sip", "203.0.113.7").with("st", &minutes_ahead(5));
+    let mut sas = table
+        .sas("a")
+        .with("spr", "https")
+        .with("sip", "203.0.113.7")
+        .with("st", &minutes_ahead(5));
     read().sas(&sas).send()?.expect_unauthenticated()?;
     for (name, value, denial) in [
         ("st", minutes_ahead(-5).as_str(), Denial::SourceAddress),

@@ -1,4 +1,5 @@
-//! What bad input in a shared access signature gets: a refusal, nothing told or done, and an endpoint that still serves.
+//! What bad input in a shared access signature gets: a refusal, nothing told or done, and an
+//! endpoint that still serves.
 
 use super::request::percent_encode;
 use super::sas::SasQuery;
@@ -26,7 +27,11 @@ fn long_queries(endpoint: &Endpoint) -> Outcome {
     let serves = || client.get("/Tables?$top=1").send()?.expect_status(200).map(|_| ());
     let good = table.sas("r").sign(endpoint.key());
     // Nothing is wrong with it but its length, which an endpoint may bound.
-    table.point("p", "r").sas_query(&good.clone().and("x", &long)).send()?.expect_status_in(&[200, 414, 431])?;
+    table
+        .point("p", "r")
+        .sas_query(&good.clone().and("x", &long))
+        .send()?
+        .expect_status_in(&[200, 414, 431])?;
     serves()?;
     for name in ["sig", "sp", "se", "sv", "tn", "si", "sip", "spr", "spk"] {
         table.point("p", "r").sas_query(&good.clone().set(name, &long)).send()?.expect_refusal()?;
@@ -53,20 +58,27 @@ fn many_fields(endpoint: &Endpoint) -> Outcome {
     let many = (0..1_000).fold(good.clone(), |query, number| query.and(&format!("x{number}"), "y"));
     table.point("p", "r").sas_query(&many).send()?.expect_status_in(&[200, 414, 431])?;
     for name in ["sig", "sp", "tn"] {
-        let many = (0..1_000).fold(good.clone(), |query, _| query.clone().and(name, good.sent(name)));
+        let many =
+            (0..1_000).fold(good.clone(), |query, _| query.clone().and(name, good.sent(name)));
         table.point("p", "r").sas_query(&many).send()?.expect_refusal()?;
     }
     client.get("/Tables?$top=1").send()?.expect_status(200)?;
     Ok(())
 }
 
-/// Refused whether the bytes are signed as they are, or as the replacement character that a lax reader makes of them.
+/// Refused whether the bytes are signed as they are, or as the replacement character that a lax
+/// reader makes of them.
 fn invalid_utf8(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
-    let (service, account) = (table.sas("r"), client.account_sas("o", "r").with("sv", "2021-12-02"));
-    for sas in [&service, &account, &service.clone().with("epk", "\u{fffd}"), &account.clone().with("ses", "\u{fffd}")]
-    {
+    let (service, account) =
+        (table.sas("r"), client.account_sas("o", "r").with("sv", "2021-12-02"));
+    for sas in [
+        &service,
+        &account,
+        &service.clone().with("epk", "\u{fffd}"),
+        &account.clone().with("ses", "\u{fffd}"),
+    ] {
         table.point("p", "r").sas(sas).send()?.expect_status(200)?;
     }
     for escape in ["%FF", "%C3", "%C0%AF", "%ED%A0%80", "%F0%9F%98"] {
@@ -78,9 +90,14 @@ fn invalid_utf8(endpoint: &Endpoint) -> Outcome {
                 let marked = sas.clone().with(name, "\u{fffd}");
                 let lax = marked.sign(endpoint.key()).set(name, escape);
                 let text = marked.string_to_sign();
-                let strict = lax.clone().set("sig", &percent_encode(&signed_bytes(endpoint, &text, escape)));
+                let strict =
+                    lax.clone().set("sig", &percent_encode(&signed_bytes(endpoint, &text, escape)));
                 for query in [lax, strict] {
-                    table.point("p", "r").sas_query(&query).send()?.expect_status_in(&[400, 403])?;
+                    table
+                        .point("p", "r")
+                        .sas_query(&query)
+                        .send()?
+                        .expect_status_in(&[400, 403])?;
                 }
             }
         }
@@ -90,10 +107,14 @@ fn invalid_utf8(endpoint: &Endpoint) -> Outcome {
     client.expect_usable_connection()
 }
 
-/// The signature of a text in which the bytes of `escape` stand in place of the replacement character.
+/// The signature of a text in which the bytes of `escape` stand in place of the replacement
+/// character.
 fn signed_bytes(endpoint: &Endpoint, text: &str, escape: &str) -> String {
-    let raw: Vec<_> =
-        escape.split('%').skip(1).map(|digits| u8::from_str_radix(digits, 16).expect("two digits")).collect();
+    let raw: Vec<_> = escape
+        .split('%')
+        .skip(1)
+        .map(|digits| u8::from_str_radix(digits, 16).expect("two digits"))
+        .collect();
     let pieces: Vec<_> = text.split('\u{fffd}').map(str::as_bytes).collect();
     signature_of(endpoint.key(), &pieces.join(raw.as_slice()))
 }
@@ -105,15 +126,24 @@ fn broken_escapes(endpoint: &Endpoint) -> Outcome {
     table.point("p", "r").sas_query(&query).send()?.expect_status(200)?;
     for broken in ["%", "%2", "%zz", "%%", "%u0041", "r%"] {
         for name in ["sig", "sp", "se", "sv", "tn", "spk"] {
-            table.point("p", "r").sas_query(&query.clone().set(name, broken)).send()?.expect_status_in(&[400, 403])?;
+            table
+                .point("p", "r")
+                .sas_query(&query.clone().set(name, broken))
+                .send()?
+                .expect_status_in(&[400, 403])?;
         }
         let end = format!("{}{broken}", query.sent("sig"));
-        table.point("p", "r").sas_query(&query.clone().set("sig", &end)).send()?.expect_status_in(&[400, 403])?;
+        table
+            .point("p", "r")
+            .sas_query(&query.clone().set("sig", &end))
+            .send()?
+            .expect_status_in(&[400, 403])?;
     }
     client.expect_usable_connection()
 }
 
-/// An empty field is signed as an absent one is. What is needed is then missing; what is not may count as absent.
+/// An empty field is signed as an absent one is. What is needed is then missing; what is not may
+/// count as absent.
 fn empty_fields(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
@@ -121,20 +151,34 @@ fn empty_fields(endpoint: &Endpoint) -> Outcome {
     for sas in [&service, &account] {
         table.point("p", "r").sas(sas).send()?.expect_status(200)?;
     }
-    for (sas, needed) in [(&service, vec!["sv", "sp", "se", "tn", "sig"]), (&account, vec!["sv", "sp", "se", "sig"])] {
+    for (sas, needed) in
+        [(&service, vec!["sv", "sp", "se", "tn", "sig"]), (&account, vec!["sv", "sp", "se", "sig"])]
+    {
         let query = sas.sign(endpoint.key());
         for name in needed {
-            table.point("p", "r").sas_query(&query.clone().set(name, "")).send()?.expect_unauthenticated()?;
+            table
+                .point("p", "r")
+                .sas_query(&query.clone().set(name, ""))
+                .send()?
+                .expect_unauthenticated()?;
         }
         for name in ["st", "si", "sip", "spr", "spk", "srk", "epk", "erk", "ses", "x"] {
             let response = table.point("p", "r").sas_query(&query.clone().and(name, "")).send()?;
             response.expect_status_in(&[200, 403])?;
         }
     }
-    let fields = ["sv", "tn", "sp", "st", "se", "si", "sip", "spr", "spk", "srk", "epk", "erk", "ss", "srt", "sig"];
+    let fields = [
+        "sv", "tn", "sp", "st", "se", "si", "sip", "spr", "spk", "srk", "epk", "erk", "ss", "srt",
+        "sig",
+    ];
     for separator in ["=&", "&"] {
         let nothing = fields.join(separator);
-        table.point("p", "r").with_query(&nothing).anonymous().send()?.expect_status_in(&[400, 403])?;
+        table
+            .point("p", "r")
+            .with_query(&nothing)
+            .anonymous()
+            .send()?
+            .expect_status_in(&[400, 403])?;
     }
     client.expect_usable_connection()
 }
@@ -143,14 +187,19 @@ fn empty_fields(endpoint: &Endpoint) -> Outcome {
 fn unknown_letters(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
-    let insert = |permissions: &str| table.insert(&keys("p", "new").to_string()).sas(&table.sas(permissions));
+    let insert = |permissions: &str| {
+        table.insert(&keys("p", "new").to_string()).sas(&table.sas(permissions))
+    };
     table.point("p", "r").sas(&table.sas("r")).send()?.expect_status(200)?;
-    for permissions in ["x", "R", "A", "*", "0", " ", "é", "xyz", "r x", "rr", "rx", "rl", "wdlc"] {
+    for permissions in ["x", "R", "A", "*", "0", " ", "é", "xyz", "r x", "rr", "rx", "rl", "wdlc"]
+    {
         insert(permissions).send()?.expect_status(403)?;
         let read = table.point("p", "r").sas(&table.sas(permissions)).send()?;
         read.expect_status_in(if permissions.contains('r') { &[200, 403] } else { &[403] })?;
     }
-    for (types, services) in [("x", "t"), ("S", "t"), ("O", "t"), ("o", "T"), ("o", "x"), ("*", "*"), (" ", " ")] {
+    for (types, services) in
+        [("x", "t"), ("S", "t"), ("O", "t"), ("o", "T"), ("o", "x"), ("*", "*"), (" ", " ")]
+    {
         let sas = client.account_sas(types, "rwdlacup").with("ss", services);
         table.point("p", "r").sas(&sas).send()?.expect_status(403)?;
     }
@@ -161,7 +210,8 @@ fn unknown_letters(endpoint: &Endpoint) -> Outcome {
     table.expect_missing("p", "new")
 }
 
-/// A line feed inside a field moves the lines of the text that is signed; no field may so become another.
+/// A line feed inside a field moves the lines of the text that is signed; no field may so become
+/// another.
 fn control_characters(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
@@ -175,8 +225,9 @@ fn control_characters(endpoint: &Endpoint) -> Outcome {
     expect_closed(&table, &query.clone().set("sp", "r%0A").without("st"))?;
     for control in ["%00", "%0A", "%0D", "%1F", "%7F"] {
         for name in ["se", "sv", "tn", "si", "sip", "spr"] {
-            let value = String::from_utf8(vec![u8::from_str_radix(&control[1..], 16).expect("two digits")])
-                .expect("control characters are ASCII");
+            let value =
+                String::from_utf8(vec![u8::from_str_radix(&control[1..], 16).expect("two digits")])
+                    .expect("control characters are ASCII");
             let sas = table.sas("r").with(name, &format!("{value}r"));
             table.point("p", "r").sas(&sas).send()?.expect_status_in(&[400, 403])?;
         }
@@ -198,7 +249,9 @@ fn secrets(endpoint: &Endpoint) -> Outcome {
         table.point("p", "r").sas(&sas).send()?.expect_status(200)?;
         let right = signature_of(endpoint.key(), sas.string_to_sign().as_bytes());
         for accept in ["application/json;odata=nometadata", "application/xml", "*/*"] {
-            for path in [table.entity("p", "r"), format!("{}?comp=acl", table.path()), "/Tables".to_owned()] {
+            for path in
+                [table.entity("p", "r"), format!("{}?comp=acl", table.path()), "/Tables".to_owned()]
+            {
                 let query = sas.sign(&[7; 64]);
                 let response = client.get(&path).accept(accept).sas_query(&query).send()?;
                 response.expect_unauthenticated()?;

@@ -57,8 +57,12 @@ fn permissions(endpoint: &Endpoint) -> Outcome {
             if needs != "a" {
                 table.add(&keys("p", "r"))?;
             }
-            let response = client.batch(std::slice::from_ref(&operation)).sas(&table.sas(permissions)).send()?;
-            let told = |failure| Failure::mismatch(format!("{operation:?} with {permissions}: {failure}"));
+            let response = client
+                .batch(std::slice::from_ref(&operation))
+                .sas(&table.sas(permissions))
+                .send()?;
+            let told =
+                |failure| Failure::mismatch(format!("{operation:?} with {permissions}: {failure}"));
             if allowed {
                 response.expect_parts(&[status]).map_err(told)?;
             } else {
@@ -74,7 +78,8 @@ fn refused_index(endpoint: &Endpoint) -> Outcome {
     let table = client.table_with_entity()?;
     let insert = |row: &str| Operation::insert(&table.path(), &keys("p", row));
     let upsert = Operation::new("PUT", &table.entity("p", "r")).json(&json!({ "changed": true }));
-    let operations = [insert("1"), insert("2"), Operation::delete(&table.entity("p", "r")), insert("3")];
+    let operations =
+        [insert("1"), insert("2"), Operation::delete(&table.entity("p", "r")), insert("3")];
     let response = client.batch(&operations).sas(&table.sas("rau")).send()?;
     expect_refused(&response, 2, Denial::Permission)?;
     let response = client.batch(&[insert("1"), upsert.clone()]).sas(&table.sas("a")).send()?;
@@ -98,7 +103,9 @@ fn ranges(endpoint: &Endpoint) -> Outcome {
     table.add_all(&[keys("p", "a"), keys("p", "c"), keys("p", "e"), keys("q", "c")])?;
     let sas = table.sas("raud").range(Some(("p", Some("b"))), Some(("p", Some("d"))));
     let insert = |row: &str| Operation::insert(&table.path(), &keys("p", row));
-    let change = |row: &str| Operation::new("PATCH", &table.entity("p", row)).json(&json!({ "changed": true }));
+    let change = |row: &str| {
+        Operation::new("PATCH", &table.entity("p", row)).json(&json!({ "changed": true }))
+    };
     for (index, operations) in [
         (0, vec![insert("a1")]),
         (1, vec![insert("b"), insert("e1")]),
@@ -124,7 +131,10 @@ fn ranges(endpoint: &Endpoint) -> Outcome {
 fn other_table(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let (own, other) = (client.table_with_entity()?, client.table_with_entity()?);
-    let operations = [Operation::insert(&other.path(), &keys("p", "new")), Operation::delete(&other.entity("p", "r"))];
+    let operations = [
+        Operation::insert(&other.path(), &keys("p", "new")),
+        Operation::delete(&other.entity("p", "r")),
+    ];
     let response = client.batch(&operations).sas(&own.sas("raud")).send()?;
     expect_refused(&response, 0, Denial::Operation)?;
     other.get("p", "r")?;
@@ -134,8 +144,12 @@ fn other_table(endpoint: &Endpoint) -> Outcome {
 fn account_sas(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
-    let operations =
-        || [Operation::insert(&table.path(), &keys("p", "new")), Operation::delete(&table.entity("p", "r"))];
+    let operations = || {
+        [
+            Operation::insert(&table.path(), &keys("p", "new")),
+            Operation::delete(&table.entity("p", "r")),
+        ]
+    };
     let send = |types: &str, permissions: &str| {
         client.batch(&operations()).sas(&client.account_sas(types, permissions)).send()
     };
@@ -169,7 +183,10 @@ fn policy(endpoint: &Endpoint) -> Outcome {
     let sas = table.sas("r").without("sp").without("se").with("si", "adding");
     let insert = |row: &str| Operation::insert(&table.path(), &keys("p", row));
     client.batch(&[insert("1"), insert("2")]).sas(&sas).send()?.expect_parts(&[201, 201])?;
-    let response = client.batch(&[insert("3"), Operation::delete(&table.entity("p", "1"))]).sas(&sas).send()?;
+    let response = client
+        .batch(&[insert("3"), Operation::delete(&table.entity("p", "1"))])
+        .sas(&sas)
+        .send()?;
     expect_refused(&response, 1, Denial::Permission)?;
     client.put(&acl).send()?.expect_status(204)?;
     client.batch(&[insert("3")]).sas(&sas).send()?.expect_unauthenticated()?;
@@ -188,7 +205,10 @@ fn queries(endpoint: &Endpoint) -> Outcome {
         expect_read_refused(&response, "AuthorizationPermissionMismatch")?;
     }
     let narrow = table.sas("r").range(Some(("p", Some("2"))), Some(("p", Some("2"))));
-    expect_read_refused(&client.bare_batch(&get("1")).sas(&narrow).send()?, "AuthorizationFailure")?;
+    expect_read_refused(
+        &client.bare_batch(&get("1")).sas(&narrow).send()?,
+        "AuthorizationFailure",
+    )?;
     let response = client.bare_batch(&set).sas(&narrow).send()?;
     let part = response.expect_parts(&[200])?.remove(0);
     let only_the_second = part.body.contains("\"RowKey\":\"2\"")
@@ -205,19 +225,28 @@ fn expect_read_refused(response: &Response, code: &str) -> Outcome {
         return Ok(());
     }
     let part = response.expect_parts(&[403])?.remove(0);
-    response.ensure(part.body.contains(&format!("\"code\":\"{code}\"")), &format!("expected {code} in the part"))?;
+    response.ensure(
+        part.body.contains(&format!("\"code\":\"{code}\"")),
+        &format!("expected {code} in the part"),
+    )?;
     Ok(())
 }
 
 fn outer_url(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let insert = |row: &str, query: &str| Operation::insert(&format!("{}{query}", table.path()), &keys("p", row));
+    let insert = |row: &str, query: &str| {
+        Operation::insert(&format!("{}{query}", table.path()), &keys("p", row))
+    };
     let query = table.sas("a").sign(endpoint.key());
     client.batch(&[insert("1", "")]).sas_query(&query).send()?.expect_parts(&[201])?;
     // Only inside: the batch itself has no credentials.
     let inner = format!("?{query}");
-    client.batch(&[insert("2", &inner)]).anonymous().send()?.expect_code(403, "AuthenticationFailed")?;
+    client
+        .batch(&[insert("2", &inner)])
+        .anonymous()
+        .send()?
+        .expect_code(403, "AuthenticationFailed")?;
     table.expect_missing("p", "2")?;
     // In both places, as a client does that builds all addresses alike.
     client.batch(&[insert("2", &inner)]).sas_query(&query).send()?.expect_parts(&[201])?;
@@ -227,8 +256,9 @@ fn outer_url(endpoint: &Endpoint) -> Outcome {
 fn inner_signatures(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let (table, other) = (client.table()?, client.table()?);
-    let insert =
-        |table: &Table<'_>, query: &str| [Operation::insert(&format!("{}?{query}", table.path()), &keys("p", "r"))];
+    let insert = |table: &Table<'_>, query: &str| {
+        [Operation::insert(&format!("{}?{query}", table.path()), &keys("p", "r"))]
+    };
     let wide = table.sas("raud").sign(endpoint.key()).to_string();
     let response = client.batch(&insert(&table, &wide)).sas(&table.sas("r")).send()?;
     expect_refused(&response, 0, Denial::Permission)?;
@@ -251,8 +281,14 @@ fn outer_refusals(endpoint: &Endpoint) -> Outcome {
     batch().sas(&table.sas("a").with("se", &minutes_ahead(-5))).send()?.expect_unauthenticated()?;
     batch().sas(&table.sas("a").with("si", "none")).send()?.expect_unauthenticated()?;
     batch().sas(&table.sas("a").with("spr", "https")).send()?.expect_denied(Denial::Protocol)?;
-    batch().sas(&table.sas("a").with("sip", "203.0.113.7")).send()?.expect_denied(Denial::SourceAddress)?;
-    batch().sas(&client.account_sas("o", "a").with("ss", "b")).send()?.expect_denied(Denial::Service)?;
+    batch()
+        .sas(&table.sas("a").with("sip", "203.0.113.7"))
+        .send()?
+        .expect_denied(Denial::SourceAddress)?;
+    batch()
+        .sas(&client.account_sas("o", "a").with("ss", "b"))
+        .send()?
+        .expect_denied(Denial::Service)?;
     table.expect_missing("p", "r")?;
     client.expect_usable_connection()
 }

@@ -1,5 +1,5 @@
-//! Section 16.6, second part: the time frame of a shared access signature, fields that are missing, malformed or given
-//! twice, and what the answer tells about it.
+//! Section 16.6, second part: the time frame of a shared access signature, fields that are missing,
+//! malformed or given twice, and what the answer tells about it.
 
 use super::http::Response;
 use super::request::{Client, percent_encode};
@@ -48,7 +48,11 @@ fn expired(endpoint: &Endpoint) -> Outcome {
         }
     }
     let write = table.sas("raud").with("se", &minutes_ahead(-5));
-    table.insert(&keys("p", "new").to_string()).sas(&write).send()?.expect_error(403, "AuthenticationFailed")?;
+    table
+        .insert(&keys("p", "new").to_string())
+        .sas(&write)
+        .send()?
+        .expect_error(403, "AuthenticationFailed")?;
     table.expect_missing("p", "new")
 }
 
@@ -71,13 +75,18 @@ fn not_yet_valid(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// A time so many minutes ahead in each spelling that the reference lists; the first says only the day.
+/// A time so many minutes ahead in each spelling that the reference lists; the first says only the
+/// day.
 fn spellings(minutes: i64) -> Vec<String> {
     let second = local_minutes_ahead(minutes);
     let (day, minute) = (&second[..10], &second[..16]);
     let mut all = vec![day.to_owned(), format!("{minute}Z"), format!("{second}Z")];
     all.extend((1..=7).map(|digits| format!("{second}.{}Z", &"1234567"[..digits])));
-    all.extend(["+00:00", "-00:00"].iter().flat_map(|zone| [format!("{minute}{zone}"), format!("{second}{zone}")]));
+    all.extend(
+        ["+00:00", "-00:00"]
+            .iter()
+            .flat_map(|zone| [format!("{minute}{zone}"), format!("{second}{zone}")]),
+    );
     all.push(format!("{second}.1234567+00:00"));
     all
 }
@@ -88,7 +97,8 @@ fn time_spellings(endpoint: &Endpoint) -> Outcome {
     for sas in both_kinds(&client, &table) {
         for (past, future) in spellings(-2 * DAY).iter().zip(spellings(2 * DAY).iter()) {
             read(&table, &sas.clone().with("st", past).with("se", future))?.expect_status(200)?;
-            read(&table, &sas.clone().with("se", past))?.expect_error(403, "AuthenticationFailed")?;
+            read(&table, &sas.clone().with("se", past))?
+                .expect_error(403, "AuthenticationFailed")?;
             let far = sas.clone().with("se", &minutes_ahead(4 * DAY)).with("st", future);
             read(&table, &far)?.expect_error(403, "AuthenticationFailed")?;
         }
@@ -154,10 +164,12 @@ fn malformed_times(endpoint: &Endpoint) -> Outcome {
     for sas in both_kinds(&client, &table) {
         read(&table, &sas)?.expect_status(200)?;
         for time in NO_TIMES {
-            read(&table, &sas.clone().with("se", time))?.expect_error(403, "AuthenticationFailed")?;
+            read(&table, &sas.clone().with("se", time))?
+                .expect_error(403, "AuthenticationFailed")?;
             // The same in the past, which a start would be.
             let start = time.replace("2034", "2004");
-            read(&table, &sas.clone().with("st", &start))?.expect_error(403, "AuthenticationFailed")?;
+            read(&table, &sas.clone().with("st", &start))?
+                .expect_error(403, "AuthenticationFailed")?;
         }
     }
     client.expect_usable_connection()
@@ -173,7 +185,8 @@ fn missing_permissions_or_end(endpoint: &Endpoint) -> Outcome {
             // An empty text is signed as no text is.
             read(&table, &sas.clone().with(name, ""))?.expect_error(403, "AuthenticationFailed")?;
         }
-        read(&table, &sas.clone().without("sp").without("se"))?.expect_error(403, "AuthenticationFailed")?;
+        read(&table, &sas.clone().without("sp").without("se"))?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     Ok(())
 }
@@ -187,7 +200,11 @@ fn missing_fields(endpoint: &Endpoint) -> Outcome {
         let query = sas.sign(endpoint.key());
         for name in names {
             for query in [query.clone().without(name), query.clone().set(name, "")] {
-                table.point("p", "r").sas_query(&query).send()?.expect_error(403, "AuthenticationFailed")?;
+                table
+                    .point("p", "r")
+                    .sas_query(&query)
+                    .send()?
+                    .expect_error(403, "AuthenticationFailed")?;
             }
         }
         read(&table, &sas.clone().without("sv"))?.expect_error(403, "AuthenticationFailed")?;
@@ -196,13 +213,18 @@ fn missing_fields(endpoint: &Endpoint) -> Outcome {
     for resource in [service.resource("/table"), service.resource("")] {
         let unnamed = service.clone().without("tn");
         let query = unnamed.sign_text(endpoint.key(), &unnamed.service_text(&resource, true));
-        table.point("p", "r").sas_query(&query).send()?.expect_error(403, "AuthenticationFailed")?;
+        table
+            .point("p", "r")
+            .sas_query(&query)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     for name in ["ss", "srt"] {
         read(&table, &account.clone().without(name))?.expect_status(403)?;
         read(&table, &account.clone().with(name, ""))?.expect_status(403)?;
     }
-    read(&table, &account.without("ss").without("srt"))?.expect_error(403, "AuthenticationFailed")?;
+    read(&table, &account.without("ss").without("srt"))?
+        .expect_error(403, "AuthenticationFailed")?;
     client.expect_usable_connection()
 }
 
@@ -213,7 +235,16 @@ fn malformed_versions(endpoint: &Endpoint) -> Outcome {
     for sas in [&service, &account] {
         read(&table, &sas.clone().with("sv", "2015-04-05"))?.expect_status(200)?;
     }
-    let none = ["nonsense", "2019-2-2", "20190202", "2019-02-02T00:00:00Z", " 2019-02-02", "2019", "9999", "é"];
+    let none = [
+        "nonsense",
+        "2019-2-2",
+        "20190202",
+        "2019-02-02T00:00:00Z",
+        " 2019-02-02",
+        "2019",
+        "9999",
+        "é",
+    ];
     for version in none.into_iter().chain(["2011-08-18", "2009-09-19"]) {
         let service = service.clone().with("sv", version);
         // Whichever text the endpoint would choose for such a version, none is accepted.
@@ -224,7 +255,11 @@ fn malformed_versions(endpoint: &Endpoint) -> Outcome {
             service.service_text(&service.resource(""), false),
         ] {
             let query = service.sign_text(endpoint.key(), &text);
-            table.point("p", "r").sas_query(&query).send()?.expect_error(403, "AuthenticationFailed")?;
+            table
+                .point("p", "r")
+                .sas_query(&query)
+                .send()?
+                .expect_error(403, "AuthenticationFailed")?;
         }
     }
     // There were no account SAS before 2015-04-05.
@@ -232,18 +267,26 @@ fn malformed_versions(endpoint: &Endpoint) -> Outcome {
         let account = account.clone().with("sv", version);
         for with_scope in [true, false] {
             let query = account.sign_text(endpoint.key(), &account.account_text(with_scope));
-            table.point("p", "r").sas_query(&query).send()?.expect_error(403, "AuthenticationFailed")?;
+            table
+                .point("p", "r")
+                .sas_query(&query)
+                .send()?
+                .expect_error(403, "AuthenticationFailed")?;
         }
     }
     client.expect_usable_connection()
 }
 
-/// Two equal fields are as ambiguous as two different ones, in whatever case their names are written.
+/// Two equal fields are as ambiguous as two different ones, in whatever case their names are
+/// written.
 fn fields_twice(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
     for sas in both_kinds(&client, &table) {
-        let sas = sas.with("st", &minutes_ahead(-60)).with("sip", "0.0.0.0-255.255.255.255").with("spr", "https,http");
+        let sas = sas
+            .with("st", &minutes_ahead(-60))
+            .with("sip", "0.0.0.0-255.255.255.255")
+            .with("spr", "https,http");
         let sas = if sas.names().contains(&"tn".to_owned()) {
             sas.range(Some(("a", Some("a"))), Some(("z", Some("z"))))
         } else {
@@ -258,7 +301,11 @@ fn fields_twice(endpoint: &Endpoint) -> Outcome {
                 for value in [sent.as_str(), "", "x"] {
                     let twice = query.clone().and(again, value);
                     for query in [twice.clone(), twice.reversed()] {
-                        table.point("p", "r").sas_query(&query).send()?.expect_error(403, "AuthenticationFailed")?;
+                        table
+                            .point("p", "r")
+                            .sas_query(&query)
+                            .send()?
+                            .expect_error(403, "AuthenticationFailed")?;
                     }
                 }
             }
@@ -281,8 +328,14 @@ fn details(endpoint: &Endpoint) -> Outcome {
     response.expect_in_body(sas.string_to_sign().trim_end())?;
     response.expect_not_in_body(&signature(endpoint.key(), &sas.string_to_sign()))?;
     for (sas, detail) in [
-        (sas.clone().with("se", &minutes_ahead(-5)), "Signature not valid in the specified time frame: "),
-        (sas.clone().with("st", &minutes_ahead(5)), "Signature not valid in the specified time frame: "),
+        (
+            sas.clone().with("se", &minutes_ahead(-5)),
+            "Signature not valid in the specified time frame: ",
+        ),
+        (
+            sas.clone().with("st", &minutes_ahead(5)),
+            "Signature not valid in the specified time frame: ",
+        ),
         (sas.clone().without("sp"), "sp is mandatory. Cannot be empty"),
         (sas.clone().without("se"), "se is mandatory. Cannot be empty"),
     ] {
@@ -296,7 +349,9 @@ fn details(endpoint: &Endpoint) -> Outcome {
 fn expect_detail(response: &Response, text: &str) -> Outcome {
     response.expect_xml_error(403, "AuthenticationFailed")?;
     let detail = response.xml()?.split("<AuthenticationErrorDetail>").nth(1).unwrap_or_default();
-    response
-        .ensure(detail.starts_with(text), &format!("expected an AuthenticationErrorDetail that begins {text:?}"))?;
+    response.ensure(
+        detail.starts_with(text),
+        &format!("expected an AuthenticationErrorDetail that begins {text:?}"),
+    )?;
     Ok(())
 }

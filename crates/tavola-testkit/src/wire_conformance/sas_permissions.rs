@@ -10,7 +10,11 @@ use super::{Case, Endpoint, Failure, Outcome};
 pub(super) const CASES: &[Case] = &[
     Case::shared("sas_read_permission_does_not_insert", &["71"], read_does_not_insert),
     Case::shared("sas_add_permission_does_not_query", &["72"], add_does_not_query),
-    Case::shared("sas_permissions_of_every_operation", &["71", "72", "73", "74", "75", "G158"], every_operation),
+    Case::shared(
+        "sas_permissions_of_every_operation",
+        &["71", "72", "73", "74", "75", "G158"],
+        every_operation,
+    ),
     Case::shared("sas_upserts_need_add_and_update", &["73"], upserts),
     Case::shared("sas_permissions_in_any_order", &[], any_order),
     Case::shared("sas_for_a_table_does_not_manage_tables", &["76"], no_tables),
@@ -43,7 +47,12 @@ fn add_does_not_query(endpoint: &Endpoint) -> Outcome {
     table.add(&keys("p", "r"))?;
     for permissions in ["a", "au", "ad", "aud"] {
         let sas = table.sas(permissions);
-        for request in [table.query(""), table.query("$top=1"), table.filter("RowKey eq 'r'"), table.point("p", "r")] {
+        for request in [
+            table.query(""),
+            table.query("$top=1"),
+            table.filter("RowKey eq 'r'"),
+            table.point("p", "r"),
+        ] {
             request.sas(&sas).send()?.expect_denied(Denial::Permission)?;
         }
         // Whether an entity exists is not told either.
@@ -78,17 +87,35 @@ const ACTIONS: [Action; 17] = [
     action("query", "r", 200, true, |_, table, _| table.query("$top=1")),
     action("filter", "r", 200, true, |_, table, row| table.filter(&format!("RowKey eq '{row}'"))),
     action("insert", "a", 201, false, |_, table, row| table.insert(&keys("p", row).to_string())),
-    action("replace", "u", 204, true, |client, table, row| changing(client, "PUT", table, row).header("If-Match", "*")),
-    action("merge", "u", 204, true, |client, table, row| changing(client, "PATCH", table, row).header("If-Match", "*")),
-    action("MERGE", "u", 204, true, |client, table, row| changing(client, "MERGE", table, row).header("If-Match", "*")),
-    action("tunnelled merge", "u", 204, true, |client, table, row| {
-        changing(client, "POST", table, row).header("X-HTTP-Method", "MERGE").header("If-Match", "*")
+    action("replace", "u", 204, true, |client, table, row| {
+        changing(client, "PUT", table, row).header("If-Match", "*")
     }),
-    action("insert or replace, new", "au", 204, false, |client, table, row| changing(client, "PUT", table, row)),
-    action("insert or replace, old", "au", 204, true, |client, table, row| changing(client, "PUT", table, row)),
-    action("insert or merge, new", "au", 204, false, |client, table, row| changing(client, "PATCH", table, row)),
-    action("insert or merge, old", "au", 204, true, |client, table, row| changing(client, "PATCH", table, row)),
-    action("insert or MERGE", "au", 204, true, |client, table, row| changing(client, "MERGE", table, row)),
+    action("merge", "u", 204, true, |client, table, row| {
+        changing(client, "PATCH", table, row).header("If-Match", "*")
+    }),
+    action("MERGE", "u", 204, true, |client, table, row| {
+        changing(client, "MERGE", table, row).header("If-Match", "*")
+    }),
+    action("tunnelled merge", "u", 204, true, |client, table, row| {
+        changing(client, "POST", table, row)
+            .header("X-HTTP-Method", "MERGE")
+            .header("If-Match", "*")
+    }),
+    action("insert or replace, new", "au", 204, false, |client, table, row| {
+        changing(client, "PUT", table, row)
+    }),
+    action("insert or replace, old", "au", 204, true, |client, table, row| {
+        changing(client, "PUT", table, row)
+    }),
+    action("insert or merge, new", "au", 204, false, |client, table, row| {
+        changing(client, "PATCH", table, row)
+    }),
+    action("insert or merge, old", "au", 204, true, |client, table, row| {
+        changing(client, "PATCH", table, row)
+    }),
+    action("insert or MERGE", "au", 204, true, |client, table, row| {
+        changing(client, "MERGE", table, row)
+    }),
     action("tunnelled insert or merge", "au", 204, true, |client, table, row| {
         changing(client, "POST", table, row).header("X-HTTP-Method", "MERGE")
     }),
@@ -99,7 +126,10 @@ const ACTIONS: [Action; 17] = [
         client.delete(&table.entity("p", row)).header("If-Match", "*")
     }),
     action("tunnelled delete", "d", 204, true, |client, table, row| {
-        client.post(&table.entity("p", row)).header("X-HTTP-Method", "DELETE").header("If-Match", "*")
+        client
+            .post(&table.entity("p", row))
+            .header("X-HTTP-Method", "DELETE")
+            .header("If-Match", "*")
     }),
 ];
 
@@ -110,7 +140,14 @@ fn changing<'c>(client: &'c Client<'c>, method: &str, table: &Table<'_>, row: &s
 /// Every combination of the four letters.
 fn letters() -> Vec<String> {
     (1..16)
-        .map(|mask| "raud".chars().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0).map(|(_, c)| c).collect())
+        .map(|mask| {
+            "raud"
+                .chars()
+                .enumerate()
+                .filter(|(bit, _)| mask & (1 << bit) != 0)
+                .map(|(_, c)| c)
+                .collect()
+        })
         .collect()
 }
 
@@ -125,7 +162,9 @@ fn every_operation(endpoint: &Endpoint) -> Outcome {
             }
             let request = (action.request)(&client, &table, &row);
             let response = request.sas(&table.sas(&permissions)).send()?;
-            let told = |failure: Failure| Failure::mismatch(format!("{} with {permissions}: {failure}", action.name));
+            let told = |failure: Failure| {
+                Failure::mismatch(format!("{} with {permissions}: {failure}", action.name))
+            };
             if action.needs.chars().all(|letter| permissions.contains(letter)) {
                 response.expect_status(action.status).map_err(told)?;
             } else {
@@ -153,13 +192,20 @@ fn upserts(endpoint: &Endpoint) -> Outcome {
     let upsert = |method: &str| changing(&client, method, &table, "r");
     for method in ["PUT", "PATCH"] {
         for permissions in ["a", "u", "rad", "rud"] {
-            upsert(method).sas(&table.sas(permissions)).send()?.expect_denied(Denial::Permission)?;
+            upsert(method)
+                .sas(&table.sas(permissions))
+                .send()?
+                .expect_denied(Denial::Permission)?;
         }
     }
     table.get("p", "r")?.expect_header("ETag", &etag)?;
     let updated = upsert("PATCH").header("If-Match", &etag).sas(&table.sas("u")).send()?;
     updated.expect_status(204)?;
-    upsert("PUT").header("If-Match", updated.etag()?).sas(&table.sas("a")).send()?.expect_denied(Denial::Permission)?;
+    upsert("PUT")
+        .header("If-Match", updated.etag()?)
+        .sas(&table.sas("a"))
+        .send()?
+        .expect_denied(Denial::Permission)?;
     upsert("PUT").header("If-Match", &etag).sas(&table.sas("u")).send()?.expect_status(412)?;
     upsert("PUT").sas(&table.sas("au")).send()?.expect_status(204)?;
     // What would fail is refused for its permission first.
@@ -179,7 +225,12 @@ fn any_order(endpoint: &Endpoint) -> Outcome {
         let row = number.to_string();
         changing(&client, "PUT", &table, &row).sas(&sas).send()?.expect_status(204)?;
         table.point("p", &row).sas(&sas).send()?.expect_status(200)?;
-        client.delete(&table.entity("p", &row)).header("If-Match", "*").sas(&sas).send()?.expect_status(204)?;
+        client
+            .delete(&table.entity("p", &row))
+            .header("If-Match", "*")
+            .sas(&sas)
+            .send()?
+            .expect_status(204)?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Section 16.6, sixth part: shared access signatures that take what they lack from a stored policy of the table.
+//! Section 16.6, sixth part: shared access signatures that take what they lack from a stored policy
+//! of the table.
 
 use super::check::Denial;
 use super::http::Response;
@@ -134,7 +135,11 @@ fn every_combination(endpoint: &Endpoint) -> Outcome {
                 let sources = [start, end, permissions];
                 let complete = end != Source::Nowhere && permissions != Source::Nowhere;
                 let response = read(&table, &sas)?;
-                let told = |failure| Failure::mismatch(format!("start, end, permissions from {sources:?}: {failure}"));
+                let told = |failure| {
+                    Failure::mismatch(format!(
+                        "start, end, permissions from {sources:?}: {failure}"
+                    ))
+                };
                 if complete && !sources.contains(&Source::Both) {
                     response.expect_status(200).map_err(told)?;
                 } else {
@@ -151,15 +156,22 @@ fn field_in_both(endpoint: &Endpoint) -> Outcome {
     let table = client.table_with_entity()?;
     store(&client, &table, &[Policy::full("full", "raud")])?;
     read(&table, &sas_by(&table, "full"))?.expect_status(200)?;
-    for (name, value) in [("st", minutes_ahead(-60)), ("se", minutes_ahead(60)), ("sp", "raud".to_owned())] {
+    for (name, value) in
+        [("st", minutes_ahead(-60)), ("se", minutes_ahead(60)), ("sp", "raud".to_owned())]
+    {
         let sas = sas_by(&table, "full").with(name, &value);
         read(&table, &sas)?.expect_error(403, "AuthenticationFailed")?;
         let acl = client.get(&format!("{}?comp=acl", table.path())).sas(&sas).send()?;
-        acl.expect_xml_error(403, "AuthenticationFailed")?
-            .expect_in_body("Access policy fields can be associated with signature or SAS identifier but not both")?;
+        acl.expect_xml_error(403, "AuthenticationFailed")?.expect_in_body(
+            "Access policy fields can be associated with signature or SAS identifier but not both",
+        )?;
         // The text must have an empty line for what the policy says.
         let signed_whole = sas_by(&table, "full").sign_text(endpoint.key(), &sas.string_to_sign());
-        table.point("p", "r").sas_query(&signed_whole).send()?.expect_error(403, "AuthenticationFailed")?;
+        table
+            .point("p", "r")
+            .sas_query(&signed_whole)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     Ok(())
 }
@@ -192,10 +204,17 @@ fn policy_times(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
     let sas = sas_by(&table, "policy");
-    for (start, expiry, valid) in
-        [(-60, 60, true), (-60, -5, false), (5, 60, false), (-5, -60, false), (-60 * 24 * 365, 60 * 24 * 365, true)]
-    {
-        let policy = Policy::new("policy").start(&minutes_ahead(start)).expiry(&minutes_ahead(expiry)).permission("r");
+    for (start, expiry, valid) in [
+        (-60, 60, true),
+        (-60, -5, false),
+        (5, 60, false),
+        (-5, -60, false),
+        (-60 * 24 * 365, 60 * 24 * 365, true),
+    ] {
+        let policy = Policy::new("policy")
+            .start(&minutes_ahead(start))
+            .expiry(&minutes_ahead(expiry))
+            .permission("r");
         store(&client, &table, &[policy])?;
         let response = read(&table, &sas)?;
         if valid {
@@ -206,9 +225,11 @@ fn policy_times(endpoint: &Endpoint) -> Outcome {
     }
     // A start of the policy bounds an end of the signature, and the other way round.
     store(&client, &table, &[Policy::new("policy").start(&minutes_ahead(5)).permission("r")])?;
-    read(&table, &sas.clone().with("se", &minutes_ahead(60)))?.expect_error(403, "AuthenticationFailed")?;
+    read(&table, &sas.clone().with("se", &minutes_ahead(60)))?
+        .expect_error(403, "AuthenticationFailed")?;
     store(&client, &table, &[Policy::new("policy").expiry(&minutes_ahead(-5)).permission("r")])?;
-    read(&table, &sas.with("st", &minutes_ahead(-60)))?.expect_error(403, "AuthenticationFailed")?;
+    read(&table, &sas.with("st", &minutes_ahead(-60)))?
+        .expect_error(403, "AuthenticationFailed")?;
     Ok(())
 }
 
@@ -227,7 +248,11 @@ fn unknown_policy(endpoint: &Endpoint) -> Outcome {
     read(&table, &complete)?.expect_error(403, "AuthenticationFailed")?;
     read(&table, &complete.with("si", "empty"))?.expect_status(200)?;
     let missing = client.existing_table(&endpoint.fresh_name());
-    missing.query("").sas(&sas_by(&missing, "known")).send()?.expect_error(403, "AuthenticationFailed")?;
+    missing
+        .query("")
+        .sas(&sas_by(&missing, "known"))
+        .send()?
+        .expect_error(403, "AuthenticationFailed")?;
     client.expect_usable_connection()
 }
 
@@ -307,12 +332,16 @@ fn five_policies(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;
     let letters = ["r", "a", "u", "d", "ra"];
-    let policies: Vec<_> =
-        letters.iter().enumerate().map(|(number, letters)| Policy::full(&format!("id{number}"), letters)).collect();
+    let policies: Vec<_> = letters
+        .iter()
+        .enumerate()
+        .map(|(number, letters)| Policy::full(&format!("id{number}"), letters))
+        .collect();
     store(&client, &table, &policies)?;
     for (number, letters) in letters.into_iter().enumerate() {
         let sas = sas_by(&table, &format!("id{number}"));
-        let (read, insert) = (read(&table, &sas)?, table.insert(&keys("p", "r").to_string()).sas(&sas).send()?);
+        let (read, insert) =
+            (read(&table, &sas)?, table.insert(&keys("p", "r").to_string()).sas(&sas).send()?);
         for (needed, allowed, response) in [('r', 200, read), ('a', 409, insert)] {
             if letters.contains(needed) {
                 response.expect_status(allowed)?;
@@ -339,8 +368,13 @@ fn identifiers(endpoint: &Endpoint) -> Outcome {
     ] {
         store(&client, &table, &[Policy::full(id, "r")])?;
         read(&table, &sas_by(&table, id))?.expect_status(200)?;
-        let changed = sas_by(&table, id).sign(endpoint.key()).set("si", &percent_encode(&format!("{id}x")));
-        table.point("p", "r").sas_query(&changed).send()?.expect_error(403, "AuthenticationFailed")?;
+        let changed =
+            sas_by(&table, id).sign(endpoint.key()).set("si", &percent_encode(&format!("{id}x")));
+        table
+            .point("p", "r")
+            .sas_query(&changed)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     Ok(())
 }
@@ -355,7 +389,12 @@ fn with_range(endpoint: &Endpoint) -> Outcome {
     table.query("").sas(&sas).send()?.expect_status(200)?.expect_row_count(1)?;
     table.point("p", "1").sas(&sas).send()?.expect_denied(Denial::Operation)?;
     table.insert(&keys("p", "4").to_string()).sas(&sas).send()?.expect_denied(Denial::Operation)?;
-    table.query("").sas(&sas_by(&table, "policy")).send()?.expect_status(200)?.expect_row_count(3)?;
+    table
+        .query("")
+        .sas(&sas_by(&table, "policy"))
+        .send()?
+        .expect_status(200)?
+        .expect_row_count(3)?;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Section 16.6, fifth part: the key range of a shared access signature. Every case compares the endpoint with
-//! [`Range::contains`], the table of section 4.3 written down once more.
+//! Section 16.6, fifth part: the key range of a shared access signature. Every case compares the
+//! endpoint with [`Range::contains`], the table of section 4.3 written down once more.
 
 use serde_json::Value;
 
@@ -91,14 +91,19 @@ fn filled_table<'c>(client: &'c Client<'c>) -> Result<Table<'c>, Failure> {
 
 fn keys_of(rows: &[Value]) -> Vec<(&str, &str)> {
     rows.iter()
-        .map(|row| (row["PartitionKey"].as_str().unwrap_or("?"), row["RowKey"].as_str().unwrap_or("?")))
+        .map(|row| {
+            (row["PartitionKey"].as_str().unwrap_or("?"), row["RowKey"].as_str().unwrap_or("?"))
+        })
         .collect()
 }
 
 /// A query with the range must find exactly what the owner finds with it, less what lies outside.
 fn expect_bounded(table: &Table<'_>, range: Range, query: &str) -> Outcome {
     let all = table.walk(query)?;
-    let inside: Vec<_> = keys_of(&all).into_iter().filter(|(partition, row)| range.contains(partition, row)).collect();
+    let inside: Vec<_> = keys_of(&all)
+        .into_iter()
+        .filter(|(partition, row)| range.contains(partition, row))
+        .collect();
     let found = table.walk_sas(query, "", &range.sas(table, "r"))?;
     let found = keys_of(&found);
     ensure!(found == inside, "{range:?} with ?{query} found {found:?}, expected {inside:?}");
@@ -112,7 +117,8 @@ fn inserts(endpoint: &Endpoint) -> Outcome {
         let sas = range.sas(&table, "a");
         for (partition, row) in all_keys() {
             let response = table.insert(&keys(partition, row).to_string()).sas(&sas).send()?;
-            let told = |failure| Failure::mismatch(format!("{range:?} at {partition}, {row}: {failure}"));
+            let told =
+                |failure| Failure::mismatch(format!("{range:?} at {partition}, {row}: {failure}"));
             if range.contains(partition, row) {
                 response.expect_status(201).map_err(told)?;
             } else {
@@ -120,14 +126,25 @@ fn inserts(endpoint: &Endpoint) -> Outcome {
             }
         }
         let stored = table.walk("")?;
-        let inside: Vec<_> = all_keys().into_iter().filter(|(partition, row)| range.contains(partition, row)).collect();
-        ensure!(keys_of(&stored) == inside, "{range:?} let {:?} in, expected {inside:?}", keys_of(&stored));
+        let inside: Vec<_> = all_keys()
+            .into_iter()
+            .filter(|(partition, row)| range.contains(partition, row))
+            .collect();
+        ensure!(
+            keys_of(&stored) == inside,
+            "{range:?} let {:?} in, expected {inside:?}",
+            keys_of(&stored)
+        );
     }
     Ok(())
 }
 
 /// Everything that can be done to one entity, with the status of its success.
-fn requests<'c>(client: &'c Client<'c>, table: &'c Table<'c>, at: (&str, &str)) -> Vec<(u16, Request<'c>)> {
+fn requests<'c>(
+    client: &'c Client<'c>,
+    table: &'c Table<'c>,
+    at: (&str, &str),
+) -> Vec<(u16, Request<'c>)> {
     let entity = table.entity(at.0, at.1);
     let change = |method: &str| client.request(method, &entity).json(r#"{"changed":true}"#);
     vec![
@@ -153,7 +170,9 @@ fn every_operation(endpoint: &Endpoint) -> Outcome {
     for range in [RANGES[1], RANGES[4], RANGES[8], RANGES[10]] {
         let table = filled_table(&client)?;
         let sas = range.sas(&table, "raud");
-        for at in [("a", "3"), ("b", "1"), ("b", "2"), ("ba", "1"), ("c", "2"), ("c", "20"), ("d", "1")] {
+        for at in
+            [("a", "3"), ("b", "1"), ("b", "2"), ("ba", "1"), ("c", "2"), ("c", "20"), ("d", "1")]
+        {
             for (status, request) in requests(&client, &table, at) {
                 let response = request.sas(&sas).send()?;
                 let told = |failure| Failure::mismatch(format!("{range:?} at {at:?}: {failure}"));
@@ -206,10 +225,17 @@ fn partitions_only(endpoint: &Endpoint) -> Outcome {
     let found = table.walk_sas("", "", &partition.sas(&table, "r"))?;
     ensure!(keys_of(&found).len() == ROWS.len(), "found {:?}", keys_of(&found));
     for row in ["", "0", "zzz", "é"] {
-        client.put(&table.entity("b", row)).json("{}").sas(&partition.sas(&table, "au")).send()?.expect_status(204)?;
+        client
+            .put(&table.entity("b", row))
+            .json("{}")
+            .sas(&partition.sas(&table, "au"))
+            .send()?
+            .expect_status(204)?;
     }
     let across = Range::new(Some(("b", Some("3"))), Some(("c", Some("1"))));
-    for (at, status) in [(("ba", "1"), 200), (("ba", "3"), 200), (("b", "20"), 403), (("c", "10"), 403)] {
+    for (at, status) in
+        [(("ba", "1"), 200), (("ba", "3"), 200), (("b", "20"), 403), (("c", "10"), 403)]
+    {
         table.point(at.0, at.1).sas(&across.sas(&table, "r")).send()?.expect_status(status)?;
     }
     Ok(())
@@ -253,7 +279,8 @@ fn pages(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// A token says where to go on, not what may be seen: the owner's tokens lead nowhere outside the range.
+/// A token says where to go on, not what may be seen: the owner's tokens lead nowhere outside the
+/// range.
 fn foreign_continuation(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = filled_table(&client)?;
@@ -261,12 +288,19 @@ fn foreign_continuation(endpoint: &Endpoint) -> Outcome {
         let sas = range.sas(&table, "r");
         for (passed, _) in all_keys().iter().enumerate().skip(1) {
             let owners_page = table.query(&format!("$top={passed}")).send()?;
-            let token = continuation(&owners_page)
-                .ok_or_else(|| owners_page.mismatch("expected a continuation after a page of $top"))?;
-            let inside: Vec<_> =
-                all_keys().into_iter().skip(passed).filter(|(partition, row)| range.contains(partition, row)).collect();
+            let token = continuation(&owners_page).ok_or_else(|| {
+                owners_page.mismatch("expected a continuation after a page of $top")
+            })?;
+            let inside: Vec<_> = all_keys()
+                .into_iter()
+                .skip(passed)
+                .filter(|(partition, row)| range.contains(partition, row))
+                .collect();
             let rows = table.walk_sas("", &token, &sas)?;
-            ensure!(keys_of(&rows) == inside, "{range:?} after {passed} found {rows:?}, expected {inside:?}");
+            ensure!(
+                keys_of(&rows) == inside,
+                "{range:?} after {passed} found {rows:?}, expected {inside:?}"
+            );
         }
     }
     Ok(())
@@ -284,7 +318,13 @@ fn full_page(endpoint: &Endpoint) -> Outcome {
     let found = table.walk_sas("", "", &sas)?;
     let expected: Vec<_> = (200..1_300).map(|number| format!("{number:04}")).collect();
     let found: Vec<_> = keys_of(&found).into_iter().map(|(_, row)| row).collect();
-    ensure!(found == expected, "found {} rows, from {:?} to {:?}", found.len(), found.first(), found.last());
+    ensure!(
+        found == expected,
+        "found {} rows, from {:?} to {:?}",
+        found.len(),
+        found.first(),
+        found.last()
+    );
     Ok(())
 }
 
@@ -314,7 +354,11 @@ fn empty_range(endpoint: &Endpoint) -> Outcome {
 fn rows_without_partition(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = filled_table(&client)?;
-    table.point("b", "2").sas(&table.sas("r").with("spk", "b").with("srk", "1")).send()?.expect_status(200)?;
+    table
+        .point("b", "2")
+        .sas(&table.sas("r").with("spk", "b").with("srk", "1"))
+        .send()?
+        .expect_status(200)?;
     for sas in [
         table.sas("raud").with("srk", "1"),
         table.sas("raud").with("erk", "3"),
@@ -324,17 +368,24 @@ fn rows_without_partition(endpoint: &Endpoint) -> Outcome {
     ] {
         table.query("").sas(&sas).send()?.expect_status(403)?;
         table.point("b", "2").sas(&sas).send()?.expect_status(403)?;
-        client.delete(&table.entity("b", "2")).header("If-Match", "*").sas(&sas).send()?.expect_status(403)?;
+        client
+            .delete(&table.entity("b", "2"))
+            .header("If-Match", "*")
+            .sas(&sas)
+            .send()?
+            .expect_status(403)?;
     }
     table.get("b", "2")?;
     Ok(())
 }
 
-/// Keys that need escapes, and keys beyond Latin; all sort the same by character and by UTF-16 unit.
+/// Keys that need escapes, and keys beyond Latin; all sort the same by character and by UTF-16
+/// unit.
 fn unusual_keys(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let all = [" ", "%41", "%", "'", "&", "+", "=", "A", "a b", "a+b", "é", "ü", "Ω", "日", "日本", "語"];
+    let all =
+        [" ", "%41", "%", "'", "&", "+", "=", "A", "a b", "a+b", "é", "ü", "Ω", "日", "日本", "語"];
     let entities: Vec<_> = all.iter().map(|key| keys(key, key)).collect();
     table.add_all(&entities)?;
     for first in all {

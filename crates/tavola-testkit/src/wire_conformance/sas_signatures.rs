@@ -1,5 +1,6 @@
-//! Section 16.6, first part: what a shared access signature covers, and how it is spelled in a URL. The vectors expire
-//! in 2034 and later, so where the endpoint is the development account they are sent as they are printed.
+//! Section 16.6, first part: what a shared access signature covers, and how it is spelled in a URL.
+//! The vectors expire in 2034 and later, so where the endpoint is the development account they are
+//! sent as they are printed.
 
 use super::request::percent_encode;
 use super::sas::{Sas, SasQuery, minutes_ahead};
@@ -36,8 +37,12 @@ fn expect_unauthenticated(table: &Table<'_>, query: &SasQuery) -> Outcome {
 
 /// Elsewhere the vectors have other signatures, and only their shapes can be asked.
 fn check_vector(endpoint: &Endpoint, query: &SasQuery, signature: &str) -> Outcome {
-    let development = endpoint.account() == "devstoreaccount1" && base64(endpoint.key()) == DEVELOPMENT_KEY;
-    ensure!(!development || query.sent("sig") == percent_encode(signature), "the suite signs {query}");
+    let development =
+        endpoint.account() == "devstoreaccount1" && base64(endpoint.key()) == DEVELOPMENT_KEY;
+    ensure!(
+        !development || query.sent("sig") == percent_encode(signature),
+        "the suite signs {query}"
+    );
     Ok(())
 }
 
@@ -48,7 +53,10 @@ fn service_vector(endpoint: &Endpoint) -> Outcome {
     }
     let table = client.existing_table("PyTab1");
     table.add_all(&[keys("Z", "r"), keys("a", "a"), keys("z", "z")])?;
-    let sas = table.sas("r").with("se", "2034-01-01T00:00:00Z").range(Some(("a", Some("a"))), Some(("z", Some("z"))));
+    let sas = table
+        .sas("r")
+        .with("se", "2034-01-01T00:00:00Z")
+        .range(Some(("a", Some("a"))), Some(("z", Some("z"))));
     let query = sas.sign(endpoint.key());
     check_vector(endpoint, &query, "yYCKJ75BJhpNHxF0Tikuiyi0NwBtXDR8kZLxjkeiHAc=")?;
     table.query("").sas_query(&query).send()?.expect_status(200)?.expect_row_count(2)?;
@@ -101,7 +109,11 @@ fn table_name_case(endpoint: &Endpoint) -> Outcome {
     for spelled in [name.clone(), name.to_lowercase(), name.to_uppercase()] {
         let sas = table.sas("r").with("tn", &spelled);
         for addressed in [name.clone(), name.to_lowercase(), name.to_uppercase()] {
-            client.get(&format!("/{addressed}(PartitionKey='p',RowKey='r')")).sas(&sas).send()?.expect_status(200)?;
+            client
+                .get(&format!("/{addressed}(PartitionKey='p',RowKey='r')"))
+                .sas(&sas)
+                .send()?
+                .expect_status(200)?;
         }
         if spelled != name.to_lowercase() {
             let as_spelled = format!("/table/{}/{spelled}", endpoint.account());
@@ -146,7 +158,11 @@ fn decoded_fields(endpoint: &Endpoint) -> Outcome {
         .iter()
         .fold(sas.clone(), |sas, name| sas.with(name, query.sent(name)))
         .string_to_sign();
-    table.point(key, key).sas_query(&sas.sign_text(endpoint.key(), &as_sent)).send()?.expect_unauthenticated()?;
+    table
+        .point(key, key)
+        .sas_query(&sas.sign_text(endpoint.key(), &as_sent))
+        .send()?
+        .expect_unauthenticated()?;
     Ok(())
 }
 
@@ -199,12 +215,23 @@ fn names_and_neighbours(endpoint: &Endpoint) -> Outcome {
     for sas in [table.sas("r"), client.account_sas("o", "r")] {
         let query = sas.sign(endpoint.key());
         expect_opens(&table, &query.spelled(str::to_uppercase, str::to_owned))?;
-        for (name, sent) in [("x", "y"), ("timeout", "20"), ("api-version", "2019-02-02"), ("x", "")] {
+        for (name, sent) in
+            [("x", "y"), ("timeout", "20"), ("api-version", "2019-02-02"), ("x", "")]
+        {
             expect_opens(&table, &query.clone().and(name, sent))?;
         }
-        table.query("$top=5&$select=RowKey").sas_query(&query).send()?.expect_status(200)?.expect_row_count(1)?;
+        table
+            .query("$top=5&$select=RowKey")
+            .sas_query(&query)
+            .send()?
+            .expect_status(200)?
+            .expect_row_count(1)?;
         // A SAS needs no date, and its own version stands in for the header's.
-        let bare = table.point("p", "r").without("x-ms-date").without("x-ms-version").without("DataServiceVersion");
+        let bare = table
+            .point("p", "r")
+            .without("x-ms-date")
+            .without("x-ms-version")
+            .without("DataServiceVersion");
         bare.sas_query(&query).send()?.expect_status(200)?;
     }
     Ok(())
@@ -223,8 +250,9 @@ fn old_resource(endpoint: &Endpoint) -> Outcome {
     ] {
         let sas = table.sas("r").with("sv", version);
         let with_address = version >= "2015-04-05";
-        let sign =
-            |service: &str| sas.sign_text(endpoint.key(), &sas.service_text(&sas.resource(service), with_address));
+        let sign = |service: &str| {
+            sas.sign_text(endpoint.key(), &sas.service_text(&sas.resource(service), with_address))
+        };
         expect_opens(&table, &sign(service))?;
         expect_unauthenticated(&table, &sign(other))?;
     }
@@ -241,9 +269,14 @@ fn old_fields(endpoint: &Endpoint) -> Outcome {
         ("2015-04-05", true),
         ("2021-12-02", true),
     ] {
-        let sas = table.sas("r").with("sv", version).range(Some(("p", Some("a"))), Some(("p", Some("z"))));
+        let sas = table
+            .sas("r")
+            .with("sv", version)
+            .range(Some(("p", Some("a"))), Some(("p", Some("z"))));
         let resource = sas.resource(if version >= "2015-02-21" { "/table" } else { "" });
-        let sign = |with_address| sas.sign_text(endpoint.key(), &sas.service_text(&resource, with_address));
+        let sign = |with_address| {
+            sas.sign_text(endpoint.key(), &sas.service_text(&resource, with_address))
+        };
         expect_opens(&table, &sign(with_address))?;
         expect_unauthenticated(&table, &sign(!with_address))?;
     }
@@ -278,7 +311,11 @@ fn account_scope(endpoint: &Endpoint) -> Outcome {
         expect_opens(&table, &sign(with_scope))?;
         expect_unauthenticated(&table, &sign(!with_scope))?;
     }
-    let scoped = client.account_sas("o", "r").with("sv", "2020-12-06").with("ses", "scope").sign(endpoint.key());
+    let scoped = client
+        .account_sas("o", "r")
+        .with("sv", "2020-12-06")
+        .with("ses", "scope")
+        .sign(endpoint.key());
     expect_opens(&table, &scoped)?;
     expect_unauthenticated(&table, &scoped.clone().set("ses", "other"))?;
     expect_unauthenticated(&table, &scoped.without("ses"))?;
@@ -289,7 +326,11 @@ fn account_scope(endpoint: &Endpoint) -> Outcome {
 }
 
 /// Each field changed, and each field left out, with the signature of the original.
-fn expect_each_change_refused(table: &Table<'_>, query: &SasQuery, changes: &[(&str, &str)]) -> Outcome {
+fn expect_each_change_refused(
+    table: &Table<'_>,
+    query: &SasQuery,
+    changes: &[(&str, &str)],
+) -> Outcome {
     expect_opens(table, query)?;
     for (name, sent) in changes {
         expect_unauthenticated(table, &query.clone().set(name, sent))?;
@@ -310,7 +351,8 @@ fn changed_service_fields(endpoint: &Endpoint) -> Outcome {
         .with("spr", "https,http")
         .range(Some(("a", Some("a"))), Some(("z", Some("z"))));
     let query = sas.sign(endpoint.key());
-    let (earlier, later) = (percent_encode(&minutes_ahead(-120)), percent_encode(&minutes_ahead(120)));
+    let (earlier, later) =
+        (percent_encode(&minutes_ahead(-120)), percent_encode(&minutes_ahead(120)));
     expect_each_change_refused(
         &table,
         &query,
@@ -334,7 +376,11 @@ fn changed_service_fields(endpoint: &Endpoint) -> Outcome {
         expect_unauthenticated(&table, &query.clone().set(name, sent))?;
     }
     // Renaming the table does not carry the signature over to it.
-    other.point("p", "r").sas_query(&query.clone().set("tn", other.name())).send()?.expect_unauthenticated()?;
+    other
+        .point("p", "r")
+        .sas_query(&query.clone().set("tn", other.name()))
+        .send()?
+        .expect_unauthenticated()?;
     // Nor can it be taken for an account's.
     expect_unauthenticated(&table, &query.and("ss", "t").and("srt", "sco"))
 }
@@ -348,7 +394,8 @@ fn changed_account_fields(endpoint: &Endpoint) -> Outcome {
         .with("st", &minutes_ahead(-60))
         .with("sip", "0.0.0.0-255.255.255.255")
         .with("spr", "https,http");
-    let (earlier, later) = (percent_encode(&minutes_ahead(-120)), percent_encode(&minutes_ahead(120)));
+    let (earlier, later) =
+        (percent_encode(&minutes_ahead(-120)), percent_encode(&minutes_ahead(120)));
     let query = sas.sign(endpoint.key());
     expect_opens(&table, &query)?;
     for (name, sent) in [

@@ -1,4 +1,5 @@
-//! Batches as the official SDKs write them, replayed byte for byte but for names, dates and signatures.
+//! Batches as the official SDKs write them, replayed byte for byte but for names, dates and
+//! signatures.
 
 use super::sdk_shapes::Shape;
 use super::signer::Scheme;
@@ -233,7 +234,8 @@ Accept: application/json;odata=minimalmetadata\r\nMaxDataServiceVersion: 3.0;Net
 --batch_2e7f7d0c-6a44-4c85-9a0b-7f0a4a2b1188--\r\n",
 };
 
-/// Insert `b1`, merge `old1`, delete `old2`: the effects, and the same batch once more, which must fail at its insert.
+/// Insert `b1`, merge `old1`, delete `old2`: the effects, and the same batch once more, which must
+/// fail at its insert.
 fn check(endpoint: &Endpoint, shape: &Shape, insert_status: u16) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
@@ -279,6 +281,9 @@ fn legacy_dotnet_query(endpoint: &Endpoint) -> Outcome {
     table.add(&keys("p", "old1"))?;
     let found = LEGACY_QUERY.replay(&client, table.name())?;
     let part = found.expect_parts(&[200])?.remove(0);
-    found.ensure(part.body == table.get("p", "old1")?.text()?, "expected the entity as it is read alone")?;
+    found.ensure(
+        part.body == table.get("p", "old1")?.text()?,
+        "expected the entity as it is read alone",
+    )?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Single requests as the official SDKs word them, replayed byte for byte but for names, dates and signatures.
+//! Single requests as the official SDKs word them, replayed byte for byte but for names, dates and
+//! signatures.
 
 use super::http::{Connection, Response};
 use super::request::{Client, FULL_METADATA, now};
@@ -20,9 +21,9 @@ pub(super) const CASES: &[Case] = &[
     Case::shared("storage_explorer_clones_tables", &["134"], cloned_entity),
 ];
 
-/// A request as text. `{host}`, `{base}` (path of the account), `{table}` and `{date}` are filled in; the lines of the
-/// head end in CRLF on the wire; `Content-Length` and `Authorization` are added where the text says `{length}` and
-/// `{signature}`.
+/// A request as text. `{host}`, `{base}` (path of the account), `{table}` and `{date}` are filled
+/// in; the lines of the head end in CRLF on the wire; `Content-Length` and `Authorization` are
+/// added where the text says `{length}` and `{signature}`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) scheme: Scheme,
@@ -40,7 +41,8 @@ impl Shape {
                 .replace("{date}", date)
         };
         let body = fill(self.body);
-        let head = fill(self.head).replace("{length}", &body.len().to_string()).replace('\n', "\r\n");
+        let head =
+            fill(self.head).replace("{length}", &body.len().to_string()).replace('\n', "\r\n");
         let signature = sign(endpoint, self.scheme, &head, date);
         let head = head.replace("{signature}", &signature);
         format!("{head}\r\n\r\n{body}").into_bytes()
@@ -70,7 +72,12 @@ fn sign(endpoint: &Endpoint, scheme: Scheme, head: &str, date: &str) -> String {
         date: date.to_owned(),
         resource: canonicalized_resource(endpoint.account(), target.unwrap_or_default()),
     };
-    format!("{} {}:{}", scheme.name(), endpoint.account(), signature(endpoint.key(), &parts.string_to_sign(scheme)))
+    format!(
+        "{} {}:{}",
+        scheme.name(),
+        endpoint.account(),
+        signature(endpoint.key(), &parts.string_to_sign(scheme))
+    )
 }
 
 const fn python(head: &'static str, body: &'static str) -> Shape {
@@ -195,7 +202,11 @@ fn python_query(endpoint: &Endpoint) -> Outcome {
         table.insert(&body).send()?.expect_status(201)?;
     }
     let response = PYTHON_QUERY.replay(&client, table.name())?;
-    response.expect_status(200)?.expect_row_count(4)?.expect_json("/value/0/v", 1)?.expect_no_json("/value/0/dt")?;
+    response
+        .expect_status(200)?
+        .expect_row_count(4)?
+        .expect_json("/value/0/v", 1)?
+        .expect_no_json("/value/0/dt")?;
     for (index, row_key) in ["1", "3", "4", "5"].iter().enumerate() {
         response.expect_json(&format!("/value/{index}/RowKey"), *row_key)?;
     }
@@ -291,7 +302,8 @@ Accept-Encoding: gzip",
 fn go_entities(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let location = format!("{}/{}(PartitionKey='contToken',RowKey='0')", endpoint.base_url(), table.name());
+    let location =
+        format!("{}/{}(PartitionKey='contToken',RowKey='0')", endpoint.base_url(), table.name());
     GO_INSERT
         .replay(&client, table.name())?
         .expect_status(204)?
@@ -329,7 +341,10 @@ fn go_continuation(endpoint: &Endpoint) -> Outcome {
     page.expect_status(200)?
         .expect_row_count(1)?
         .expect_json("/value/0/RowKey", "0")?
-        .expect_json("/odata.metadata", format!("{}/$metadata#{}", endpoint.base_url(), table.name()))?;
+        .expect_json(
+            "/odata.metadata",
+            format!("{}/$metadata#{}", endpoint.base_url(), table.name()),
+        )?;
     let token = continuation(&page).unwrap_or_default();
     let page = go_page(&client, &table, &format!("&{token}"))?;
     page.expect_status(200)?
@@ -365,7 +380,10 @@ fn dotnet_tables(endpoint: &Endpoint) -> Outcome {
         .expect_status(201)?
         .expect_json("/TableName", name.as_str())?
         .expect_header("x-ms-client-request-id", "5a4f7b0f-5b8a-4f0f-8d39-1a1a3c1d6a52")?
-        .expect_header("Content-Type", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8")?;
+        .expect_header(
+            "Content-Type",
+            "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        )?;
     DOTNET_CREATE.replay(&client, &name)?.expect_error(409, "TableAlreadyExists")?;
     Ok(())
 }
@@ -457,6 +475,9 @@ fn cloned_entity(endpoint: &Endpoint) -> Outcome {
         .expect_json("/n", "5")?
         .expect_json("/n@odata.type", "Edm.Int64")?
         .expect_json("/s", "x")?
-        .expect_json("/odata.metadata", format!("{}/$metadata#{}/@Element", endpoint.base_url(), copy.name()))?;
+        .expect_json(
+            "/odata.metadata",
+            format!("{}/$metadata#{}/@Element", endpoint.base_url(), copy.name()),
+        )?;
     Ok(())
 }

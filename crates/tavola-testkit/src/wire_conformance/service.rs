@@ -62,7 +62,12 @@ fn acl_round_trip(endpoint: &Endpoint) -> Outcome {
         let sent = format!("{declaration}{}", identifiers(&policy("testid")));
         expect_acl(&client, &table.path(), &sent, &read_back)?;
     }
-    expect_acl(&client, &table.path(), &five(|all| all), &five(|all| all.replace("05:09Z", "05:09.0000000Z")))
+    expect_acl(
+        &client,
+        &table.path(),
+        &five(|all| all),
+        &five(|all| all.replace("05:09Z", "05:09.0000000Z")),
+    )
 }
 
 fn acl_limit(endpoint: &Endpoint) -> Outcome {
@@ -78,7 +83,12 @@ fn acl_limit(endpoint: &Endpoint) -> Outcome {
         .expect_xml_error(400, "InvalidXmlDocument")?
         .expect_header("Content-Type", "application/xml")?
         .expect_in_body("XML specified is not syntactically valid.")?;
-    client.get(&acl).send()?.expect_status(200)?.expect_in_body("<Id>kept</Id>")?.expect_not_in_body("<Id>id0</Id>")?;
+    client
+        .get(&acl)
+        .send()?
+        .expect_status(200)?
+        .expect_in_body("<Id>kept</Id>")?
+        .expect_not_in_body("<Id>id0</Id>")?;
     Ok(())
 }
 
@@ -105,7 +115,12 @@ fn acl_cleared(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let acl = format!("{}?comp=acl", table.path());
-    for clearing in ["", "<SignedIdentifiers/>", "<SignedIdentifiers />", "<SignedIdentifiers></SignedIdentifiers>"] {
+    for clearing in [
+        "",
+        "<SignedIdentifiers/>",
+        "<SignedIdentifiers />",
+        "<SignedIdentifiers></SignedIdentifiers>",
+    ] {
         client.put(&acl).xml(&identifiers(&policy("a"))).send()?.expect_status(204)?;
         client.get(&acl).send()?.expect_in_body("<Id>a</Id>")?;
         expect_acl(&client, &table.path(), clearing, "<SignedIdentifiers />")?;
@@ -122,7 +137,8 @@ fn acl_identifiers(endpoint: &Endpoint) -> Outcome {
         ("empty", "<AccessPolicy />"),
         ("partial", "<AccessPolicy><Permission>r</Permission></AccessPolicy>"),
     ] {
-        let sent = identifiers(&format!("<SignedIdentifier><Id>{id}</Id>{member}</SignedIdentifier>"));
+        let sent =
+            identifiers(&format!("<SignedIdentifier><Id>{id}</Id>{member}</SignedIdentifier>"));
         client.put(&acl).xml(&sent).send()?.expect_status(204)?;
         client
             .get(&acl)
@@ -152,7 +168,10 @@ fn acl_order(endpoint: &Endpoint) -> Outcome {
 
 fn acl_missing_table(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
-    let requests = [client.get("/nosuchtable1?comp=acl"), client.put("/nosuchtable1?comp=acl").xml(&identifiers(""))];
+    let requests = [
+        client.get("/nosuchtable1?comp=acl"),
+        client.put("/nosuchtable1?comp=acl").xml(&identifiers("")),
+    ];
     for request in requests {
         let response = request.send()?;
         response.expect_status(404)?;
@@ -169,7 +188,11 @@ fn acl_per_table(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let (one, other) = (client.table()?, client.table()?);
     for (table, id) in [(&one, "one"), (&other, "other")] {
-        client.put(&format!("{}?comp=acl", table.path())).xml(&identifiers(&policy(id))).send()?.expect_status(204)?;
+        client
+            .put(&format!("{}?comp=acl", table.path()))
+            .xml(&identifiers(&policy(id)))
+            .send()?
+            .expect_status(204)?;
     }
     for (table, own, foreign) in [(&one, "one", "other"), (&other, "other", "one")] {
         client
@@ -190,19 +213,31 @@ fn acl_head(endpoint: &Endpoint) -> Outcome {
     let acl = format!("{}?comp=acl", table.path());
     client.request("HEAD", &acl).send()?.expect_status(200)?;
     client.expect_usable_connection()?;
-    // The old Node SDK asks for the formats that the service no longer speaks, and means only its entities.
+    // The old Node SDK asks for the formats that the service no longer speaks, and means only its
+    // entities.
     for accept in ["application/atom+xml,application/xml", "*/*"] {
-        client.get(&acl).accept(accept).send()?.expect_status(200)?.expect_in_body("<SignedIdentifiers />")?;
+        client
+            .get(&acl)
+            .accept(accept)
+            .send()?
+            .expect_status(200)?
+            .expect_in_body("<SignedIdentifiers />")?;
     }
     Ok(())
 }
 
-/// The service's own answers begin with a byte-order mark; a client that sends one back must be understood.
+/// The service's own answers begin with a byte-order mark; a client that sends one back must be
+/// understood.
 fn acl_with_mark(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let sent = format!("\u{feff}{DECLARATION}{}", identifiers(&policy("marked")));
-    expect_acl(&client, &table.path(), &sent, &identifiers(&policy("marked").replace("05:09Z", "05:09.0000000Z")))
+    expect_acl(
+        &client,
+        &table.path(),
+        &sent,
+        &identifiers(&policy("marked").replace("05:09Z", "05:09.0000000Z")),
+    )
 }
 
 const PROPERTIES: &str = "/?restype=service&comp=properties";
@@ -228,7 +263,10 @@ fn document(groups: &str) -> String {
 }
 
 /// Runs `check`, then puts the account's properties back as they were.
-pub(super) fn restoring_properties(endpoint: &Endpoint, check: impl FnOnce(&Client<'_>) -> Outcome) -> Outcome {
+pub(super) fn restoring_properties(
+    endpoint: &Endpoint,
+    check: impl FnOnce(&Client<'_>) -> Outcome,
+) -> Outcome {
     let client = endpoint.client();
     let saved = client.get(PROPERTIES).send()?;
     saved.expect_status(200)?;
@@ -256,7 +294,8 @@ fn expect_properties(client: &Client<'_>, groups: &str) -> Outcome {
     Ok(())
 }
 
-/// The same document with the children of each CORS rule in one order: no order of theirs is recorded.
+/// The same document with the children of each CORS rule in one order: no order of theirs is
+/// recorded.
 fn with_sorted_rules(xml: &str) -> String {
     xml.split_inclusive("<CorsRule>")
         .map(|piece| match piece.split_once("</CorsRule>") {
@@ -289,7 +328,8 @@ fn properties_groups(endpoint: &Endpoint) -> Outcome {
                 &format!("expected the group {group}"),
             )?;
         }
-        let groups = format!("{LOGGING}{HOUR}{MINUTE}<Cors>{}</Cors>", cors_rule("http://a.example"));
+        let groups =
+            format!("{LOGGING}{HOUR}{MINUTE}<Cors>{}</Cors>", cors_rule("http://a.example"));
         set_properties(client, &groups)?;
         expect_properties(client, &groups)
     })
@@ -302,8 +342,11 @@ fn properties_kept(endpoint: &Endpoint) -> Outcome {
         let logging = LOGGING.replace("<Days>5</Days>", "<Days>9</Days>");
         set_properties(client, &logging)?;
         expect_properties(client, &format!("{logging}{HOUR}{MINUTE}{cors}"))?;
-        let minute =
-            MINUTE.replacen("<Enabled>false</Enabled>", "<Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>", 1);
+        let minute = MINUTE.replacen(
+            "<Enabled>false</Enabled>",
+            "<Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>",
+            1,
+        );
         set_properties(client, &minute)?;
         expect_properties(client, &format!("{logging}{HOUR}{minute}{cors}"))?;
         set_properties(client, "")?;
@@ -314,7 +357,8 @@ fn properties_kept(endpoint: &Endpoint) -> Outcome {
 fn properties_limits(endpoint: &Endpoint) -> Outcome {
     restoring_properties(endpoint, |client| {
         let rules = |count: usize| {
-            let all: String = (0..count).map(|number| cors_rule(&format!("http://{number}.example"))).collect();
+            let all: String =
+                (0..count).map(|number| cors_rule(&format!("http://{number}.example"))).collect();
             format!("<Cors>{all}</Cors>")
         };
         let days = |days: u16| LOGGING.replace("<Days>5</Days>", &format!("<Days>{days}</Days>"));
@@ -325,11 +369,18 @@ fn properties_limits(endpoint: &Endpoint) -> Outcome {
             days(366),
             days(0),
             HOUR.replace("<Days>7</Days>", "<Days>366</Days>"),
-            format!("<Cors>{}</Cors>", cors_rule("x").replace("<AllowedMethods>GET</AllowedMethods>", "")),
+            format!(
+                "<Cors>{}</Cors>",
+                cors_rule("x").replace("<AllowedMethods>GET</AllowedMethods>", "")
+            ),
             LOGGING.replace("<Version>1.0</Version>", ""),
             "<Logging>".to_owned(),
         ] {
-            client.put(PROPERTIES).xml(&document(&groups)).send()?.expect_xml_error(400, "InvalidXmlDocument")?;
+            client
+                .put(PROPERTIES)
+                .xml(&document(&groups))
+                .send()?
+                .expect_xml_error(400, "InvalidXmlDocument")?;
         }
         expect_properties(client, &standing)
     })
@@ -347,7 +398,8 @@ fn properties_without_cors(endpoint: &Endpoint) -> Outcome {
     })
 }
 
-/// Without a secondary the service refuses; on the primary it is said to refuse, which is not verified.
+/// Without a secondary the service refuses; on the primary it is said to refuse, which is not
+/// verified.
 fn stats(endpoint: &Endpoint) -> Outcome {
     endpoint.require_path_style()?;
     let client = endpoint.client();
@@ -374,15 +426,21 @@ fn expect_stats(response: &Response) -> Outcome {
         .strip_prefix(&head)
         .and_then(|rest| rest.strip_suffix(tail))
         .and_then(|rest| rest.split_once("</Status><LastSyncTime>"));
-    let (status, time) = inner.ok_or_else(|| response.mismatch(format!("expected {head}…{tail}")))?;
-    response
-        .ensure(["live", "bootstrap", "unavailable"].contains(&status), "expected a status that the service knows")?;
-    response
-        .ensure(time.is_empty() || httpdate::parse_http_date(time).is_ok(), "expected a time in RFC 1123, or none")?;
+    let (status, time) =
+        inner.ok_or_else(|| response.mismatch(format!("expected {head}…{tail}")))?;
+    response.ensure(
+        ["live", "bootstrap", "unavailable"].contains(&status),
+        "expected a status that the service knows",
+    )?;
+    response.ensure(
+        time.is_empty() || httpdate::parse_http_date(time).is_ok(),
+        "expected a time in RFC 1123, or none",
+    )?;
     Ok(())
 }
 
-/// Python derives the secondary address of a path-style endpoint by rewriting the host, which doubles the account.
+/// Python derives the secondary address of a path-style endpoint by rewriting the host, which
+/// doubles the account.
 fn stats_of_python(endpoint: &Endpoint) -> Outcome {
     endpoint.require_path_style()?;
     let client = endpoint.client();

@@ -1,4 +1,5 @@
-//! Section 16.13, second part: cross-origin requests. The rules belong to the whole account, so these cases run alone.
+//! Section 16.13, second part: cross-origin requests. The rules belong to the whole account, so
+//! these cases run alone.
 
 use super::check::Checked;
 use super::http::Response;
@@ -20,11 +21,20 @@ pub(super) const CASES: &[Case] = &[
     Case::exclusive("answers_vary_by_origin", &["249"], vary),
 ];
 
-/// What a page of a site gets that no rule admits: what everybody gets. Only Tavola refuses it where the key is public.
-fn expect_without_rule<'a>(endpoint: &Endpoint, response: &'a Response, status: u16) -> Checked<'a> {
+/// What a page of a site gets that no rule admits: what everybody gets. Only Tavola refuses it
+/// where the key is public.
+fn expect_without_rule<'a>(
+    endpoint: &Endpoint,
+    response: &'a Response,
+    status: u16,
+) -> Checked<'a> {
     let is_ours = response.header("server").is_some_and(|server| server.starts_with("Tavola"));
     let is_guarded = is_ours && base64(endpoint.key()) == DEVELOPMENT_KEY;
-    if is_guarded { response.expect_code(403, "AuthorizationFailure") } else { response.expect_status(status) }
+    if is_guarded {
+        response.expect_code(403, "AuthorizationFailure")
+    } else {
+        response.expect_status(status)
+    }
 }
 
 struct Rule {
@@ -46,7 +56,11 @@ impl Rule {
 }
 
 /// Runs `check` while the account has these rules.
-fn with_rules(endpoint: &Endpoint, rules: &[Rule], check: impl FnOnce(&Client<'_>) -> Outcome) -> Outcome {
+fn with_rules(
+    endpoint: &Endpoint,
+    rules: &[Rule],
+    check: impl FnOnce(&Client<'_>) -> Outcome,
+) -> Outcome {
     restoring_properties(endpoint, |client| {
         let rules: String = rules.iter().map(Rule::xml).collect();
         set_properties(client, &format!("<Cors>{rules}</Cors>"))?;
@@ -55,7 +69,12 @@ fn with_rules(endpoint: &Endpoint, rules: &[Rule], check: impl FnOnce(&Client<'_
 }
 
 /// A preflight request without credentials.
-fn preflight(client: &Client<'_>, origin: &str, method: &str, headers: &str) -> Result<Response, Failure> {
+fn preflight(
+    client: &Client<'_>,
+    origin: &str,
+    method: &str,
+    headers: &str,
+) -> Result<Response, Failure> {
     let request = client
         .request("OPTIONS", "/anytable()")
         .without("x-ms-date")
@@ -179,7 +198,8 @@ fn first_rule_decides(endpoint: &Endpoint) -> Outcome {
 }
 
 fn wildcard_origins(endpoint: &Endpoint) -> Outcome {
-    let rules = [Rule { origins: "http://*.contoso.com", methods: "GET", headers: "*", exposed: "" }];
+    let rules =
+        [Rule { origins: "http://*.contoso.com", methods: "GET", headers: "*", exposed: "" }];
     with_rules(endpoint, &rules, |client| {
         for (origin, status) in [
             ("http://www.contoso.com", 200),
@@ -198,7 +218,8 @@ fn actual_request(endpoint: &Endpoint) -> Outcome {
     with_rules(endpoint, &RULES, |client| {
         let table = client.table()?;
         table.add(&keys("p", "r"))?;
-        let get = |origin: &str| client.get(&table.entity("p", "r")).header("Origin", origin).send();
+        let get =
+            |origin: &str| client.get(&table.entity("p", "r")).header("Origin", origin).send();
         let response = get("http://two.example")?;
         response
             .expect_status(200)?
@@ -206,17 +227,23 @@ fn actual_request(endpoint: &Endpoint) -> Outcome {
             .expect_header("Access-Control-Allow-Origin", "http://two.example")?;
         let exposed = response.require_header("Access-Control-Expose-Headers")?;
         let names: Vec<_> = exposed.split(',').map(|name| name.trim().to_lowercase()).collect();
-        response.ensure(names == ["x-ms-request-id", "etag"], "expected the exposed headers of the rule")?;
+        response.ensure(
+            names == ["x-ms-request-id", "etag"],
+            "expected the exposed headers of the rule",
+        )?;
         // No match: the request succeeds all the same.
         let other = get("http://other.example")?;
         expect_without_rule(endpoint, &other, 200)?;
-        other.expect_no_header("Access-Control-Allow-Origin")?.expect_no_header("Access-Control-Expose-Headers")?;
+        other
+            .expect_no_header("Access-Control-Allow-Origin")?
+            .expect_no_header("Access-Control-Expose-Headers")?;
         let deletion = client
             .delete(&table.entity("p", "r"))
             .header("If-Match", "*")
             .header("Origin", "http://one.example")
             .send()?;
-        expect_without_rule(endpoint, &deletion, 204)?.expect_no_header("Access-Control-Allow-Origin")?;
+        expect_without_rule(endpoint, &deletion, 204)?
+            .expect_no_header("Access-Control-Allow-Origin")?;
         client
             .put(&table.entity("p", "r"))
             .json("{}")
@@ -235,19 +262,27 @@ fn exposed_wildcards(endpoint: &Endpoint) -> Outcome {
     ];
     with_rules(endpoint, &rules, |client| {
         let exposed = |origin: &str, allowed: &str| -> Result<Vec<String>, Failure> {
-            let response =
-                client.get("/Tables?$top=1").header("Origin", origin).header("x-ms-client-request-id", "me").send()?;
+            let response = client
+                .get("/Tables?$top=1")
+                .header("Origin", origin)
+                .header("x-ms-client-request-id", "me")
+                .send()?;
             response.expect_status(200)?.expect_header("Access-Control-Allow-Origin", allowed)?;
             let value = response.require_header("Access-Control-Expose-Headers")?;
             Ok(value.split(',').map(|name| name.trim().to_lowercase()).collect())
         };
         let all = exposed("http://all.example", "http://all.example")?;
-        for name in ["x-ms-request-id", "x-ms-client-request-id", "x-ms-version", "content-type", "date"] {
+        for name in
+            ["x-ms-request-id", "x-ms-client-request-id", "x-ms-version", "content-type", "date"]
+        {
             ensure!(all.iter().any(|known| known == name), "{name} is not exposed: {all:?}");
         }
         let mut some = exposed("http://any.example", "*")?;
         some.sort_unstable();
-        ensure!(some == ["x-ms-client-request-id", "x-ms-request-id", "x-ms-version"], "exposed are {some:?}");
+        ensure!(
+            some == ["x-ms-client-request-id", "x-ms-request-id", "x-ms-version"],
+            "exposed are {some:?}"
+        );
         Ok(())
     })
 }
@@ -277,7 +312,8 @@ fn vary(endpoint: &Endpoint) -> Outcome {
             .expect_no_header("Vary")?;
         get(client, None)?.expect_status(200)?.expect_no_header("Vary")?;
         set_properties(client, "<Cors />")?;
-        expect_without_rule(endpoint, &get(client, Some("http://a.example"))?, 200)?.expect_no_header("Vary")?;
+        expect_without_rule(endpoint, &get(client, Some("http://a.example"))?, 200)?
+            .expect_no_header("Vary")?;
         get(client, None)?.expect_status(200)?.expect_no_header("Vary")?;
         Ok(())
     })

@@ -1,5 +1,6 @@
-//! Sections 16.4 and 16.5: shared key signatures, dates, and requests without credentials. The vectors of the reference
-//! are unit tests of the signer; their dates are past, so over the wire the same shapes are sent with today's date.
+//! Sections 16.4 and 16.5: shared key signatures, dates, and requests without credentials. The
+//! vectors of the reference are unit tests of the signer; their dates are past, so over the wire
+//! the same shapes are sent with today's date.
 
 use serde_json::json;
 
@@ -29,7 +30,8 @@ pub(super) const CASES: &[Case] = &[
     Case::shared("no_credentials_at_an_older_version", &["57"], no_credentials),
 ];
 
-/// The shapes of the ten vectors and some more: each succeeds only with a signature over exactly the path as sent.
+/// The shapes of the ten vectors and some more: each succeeds only with a signature over exactly
+/// the path as sent.
 fn shapes<'c>(client: &'c Client<'c>, table: &'c Table<'c>) -> Vec<Request<'c>> {
     let path = table.path();
     let at = |row_key: &str| format!("{path}(PartitionKey='p',RowKey='{row_key}')");
@@ -37,7 +39,10 @@ fn shapes<'c>(client: &'c Client<'c>, table: &'c Table<'c>) -> Vec<Request<'c>> 
     vec![
         client.get("/Tables"),
         client.get("/Tables()?$top=1"),
-        client.put(&at("r1")).header("Content-Type", "application/json;odata=nometadata").body(b"{}"),
+        client
+            .put(&at("r1"))
+            .header("Content-Type", "application/json;odata=nometadata")
+            .body(b"{}"),
         client.get(&at("r1")),
         client.patch(&at("r2%20%27%27%C3%A9%2B%26%25")).json("{}"),
         client.get(&at("r2%20%27%27%C3%A9%2B%26%25")),
@@ -71,7 +76,10 @@ fn check_shapes(endpoint: &Endpoint, scheme: Scheme) -> Outcome {
             .expect_status(403)?
             .expect_in_body("AuthenticationFailed")?;
         let response = request.scheme(scheme).send()?;
-        response.ensure((200..300).contains(&response.status), "a correctly signed request was refused")?;
+        response.ensure(
+            (200..300).contains(&response.status),
+            "a correctly signed request was refused",
+        )?;
     }
     Ok(())
 }
@@ -88,7 +96,12 @@ fn shared_key_lite_shapes(endpoint: &Endpoint) -> Outcome {
 fn covered_by_shared_key(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    let request = || client.put(&table.entity("p", "r")).json("{}").header("Content-MD5", "mZFLkyvTelC5g8XnyQrpOw==");
+    let request = || {
+        client
+            .put(&table.entity("p", "r"))
+            .json("{}")
+            .header("Content-MD5", "mZFLkyvTelC5g8XnyQrpOw==")
+    };
     request().send()?.expect_status(204)?;
     let parts = request().signed_parts();
     let mut variants = vec![parts.clone(); 4];
@@ -147,9 +160,17 @@ fn parameters_unsigned(endpoint: &Endpoint) -> Outcome {
         let parts = request.signed_parts();
         ensure!(parts.resource.ends_with("()"), "{} has a query", parts.resource);
         let text = parts.string_to_sign(scheme);
-        request.clone().signing(scheme, endpoint.key(), &text).send()?.expect_status(200)?.expect_row_count(1)?;
+        request
+            .clone()
+            .signing(scheme, endpoint.key(), &text)
+            .send()?
+            .expect_status(200)?
+            .expect_row_count(1)?;
         let text = format!("{text}?{query}");
-        request.signing(scheme, endpoint.key(), &text).send()?.expect_error(403, "AuthenticationFailed")?;
+        request
+            .signing(scheme, endpoint.key(), &text)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     Ok(())
 }
@@ -158,7 +179,9 @@ fn comp_signed(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     for scheme in Scheme::BOTH {
-        for path in [format!("{}?comp=acl", table.path()), "/?restype=service&comp=properties".to_owned()] {
+        for path in
+            [format!("{}?comp=acl", table.path()), "/?restype=service&comp=properties".to_owned()]
+        {
             let request = client.get(&path);
             request.clone().scheme(scheme).send()?.expect_status(200)?;
             let mut parts = request.signed_parts();
@@ -184,7 +207,10 @@ fn x_ms_date_wins(endpoint: &Endpoint) -> Outcome {
         let mut parts = request.signed_parts();
         parts.date = old.clone();
         let text = parts.string_to_sign(scheme);
-        request.signing(scheme, endpoint.key(), &text).send()?.expect_error(403, "AuthenticationFailed")?;
+        request
+            .signing(scheme, endpoint.key(), &text)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
         // The other way round: a fresh Date does not help an old x-ms-date.
         client
             .get("/Tables?$top=1")
@@ -278,7 +304,10 @@ fn wrong_signature(endpoint: &Endpoint) -> Outcome {
             client.delete(&entity).header("If-Match", "*"),
         ] {
             let text = request.signed_parts().string_to_sign(scheme);
-            request.signing(scheme, &other_key, &text).send()?.expect_error(403, "AuthenticationFailed")?;
+            request
+                .signing(scheme, &other_key, &text)
+                .send()?
+                .expect_error(403, "AuthenticationFailed")?;
         }
     }
     table.expect_missing("p", "new")?;
@@ -350,13 +379,17 @@ fn tunnelled_verb(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     for verb in ["MERGE", "PATCH", "PUT"] {
-        let request = client.post(&table.entity("p", verb)).header("X-HTTP-Method", verb).json("{}");
+        let request =
+            client.post(&table.entity("p", verb)).header("X-HTTP-Method", verb).json("{}");
         let mut parts = request.signed_parts();
         ensure!(parts.method == "POST", "the suite signs {}", parts.method);
         request.clone().send()?.expect_status(204)?;
         parts.method = verb.to_owned();
         let text = parts.string_to_sign(Scheme::SharedKey);
-        request.signing(Scheme::SharedKey, endpoint.key(), &text).send()?.expect_error(403, "AuthenticationFailed")?;
+        request
+            .signing(Scheme::SharedKey, endpoint.key(), &text)
+            .send()?
+            .expect_error(403, "AuthenticationFailed")?;
     }
     Ok(())
 }

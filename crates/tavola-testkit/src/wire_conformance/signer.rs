@@ -1,4 +1,5 @@
-//! SharedKey and SharedKeyLite for the Table service, written from section 4.1 of the protocol reference.
+//! SharedKey and SharedKeyLite for the Table service, written from section 4.1 of the protocol
+//! reference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,9 +37,11 @@ pub(super) struct SignedParts {
 impl SignedParts {
     pub(super) fn string_to_sign(&self, scheme: Scheme) -> String {
         match scheme {
-            Scheme::SharedKey => [&self.method, &self.content_md5, &self.content_type, &self.date, &self.resource]
-                .map(String::as_str)
-                .join("\n"),
+            Scheme::SharedKey => {
+                [&self.method, &self.content_md5, &self.content_type, &self.date, &self.resource]
+                    .map(String::as_str)
+                    .join("\n")
+            }
             Scheme::SharedKeyLite => format!("{}\n{}", self.date, self.resource),
         }
     }

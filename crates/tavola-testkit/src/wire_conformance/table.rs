@@ -1,4 +1,5 @@
-//! A table of a case's own: made under a fresh name, dropped at the end, with the few requests that many cases need.
+//! A table of a case's own: made under a fresh name, dropped at the end, with the few requests that
+//! many cases need.
 
 use serde_json::{Value, json};
 
@@ -66,7 +67,12 @@ impl Table<'_> {
     /// The address of an entity, as Python words it.
     pub(super) fn entity(&self, partition_key: &str, row_key: &str) -> String {
         let quoted = |key: &str| percent_encode(&key.replace('\'', "''"));
-        format!("/{}(PartitionKey='{}',RowKey='{}')", self.name, quoted(partition_key), quoted(row_key))
+        format!(
+            "/{}(PartitionKey='{}',RowKey='{}')",
+            self.name,
+            quoted(partition_key),
+            quoted(row_key)
+        )
     }
 
     /// A shared access signature for this table, for an hour.
@@ -86,7 +92,8 @@ impl Table<'_> {
 
     /// Inserts an entity that must be taken.
     pub(super) fn add(&self, entity: &Value) -> Result<Response, Failure> {
-        let response = self.insert(&entity.to_string()).header("Prefer", "return-no-content").send()?;
+        let response =
+            self.insert(&entity.to_string()).header("Prefer", "return-no-content").send()?;
         response.expect_status(204)?;
         Ok(response)
     }
@@ -97,9 +104,16 @@ impl Table<'_> {
             for chunk in group.chunks(100) {
                 let operations: Vec<_> = chunk
                     .iter()
-                    .map(|entity| Operation::insert(&self.path(), entity).header("Prefer", "return-no-content"))
+                    .map(|entity| {
+                        Operation::insert(&self.path(), entity)
+                            .header("Prefer", "return-no-content")
+                    })
                     .collect();
-                self.client.batch(&operations).send()?.expect_status(202)?.expect_in_body("HTTP/1.1 204 No Content")?;
+                self.client
+                    .batch(&operations)
+                    .send()?
+                    .expect_status(202)?
+                    .expect_in_body("HTTP/1.1 204 No Content")?;
             }
         }
         Ok(())
@@ -114,7 +128,10 @@ impl Table<'_> {
 
     /// Fails unless the entity is missing.
     pub(super) fn expect_missing(&self, partition_key: &str, row_key: &str) -> Outcome {
-        self.client.get(&self.entity(partition_key, row_key)).send()?.expect_error(404, "ResourceNotFound")?;
+        self.client
+            .get(&self.entity(partition_key, row_key))
+            .send()?
+            .expect_error(404, "ResourceNotFound")?;
         Ok(())
     }
 
@@ -128,13 +145,20 @@ impl Table<'_> {
         self.query(&format!("$filter={}", percent_encode(filter)))
     }
 
-    /// All entities of a query, page by page to the end. Short and empty pages are legal, so only tokens count.
+    /// All entities of a query, page by page to the end. Short and empty pages are legal, so only
+    /// tokens count.
     pub(super) fn walk(&self, query: &str) -> Result<Vec<Value>, Failure> {
         self.walk_with(query, "", |request| request)
     }
 
-    /// The same with a shared access signature, from a continuation on; an empty one is the beginning.
-    pub(super) fn walk_sas(&self, query: &str, token: &str, sas: &Sas) -> Result<Vec<Value>, Failure> {
+    /// The same with a shared access signature, from a continuation on; an empty one is the
+    /// beginning.
+    pub(super) fn walk_sas(
+        &self,
+        query: &str,
+        token: &str,
+        sas: &Sas,
+    ) -> Result<Vec<Value>, Failure> {
         self.walk_with(query, token, |request| request.sas(sas))
     }
 
@@ -150,7 +174,8 @@ impl Table<'_> {
             let Some(token) = next else {
                 return Ok(rows);
             };
-            let parts: Vec<_> = [query, &token].into_iter().filter(|part| !part.is_empty()).collect();
+            let parts: Vec<_> =
+                [query, &token].into_iter().filter(|part| !part.is_empty()).collect();
             let page = authorized(self.query(&parts.join("&"))).send()?;
             page.expect_status(200)?;
             rows.extend(page.rows()?);

@@ -38,7 +38,9 @@ fn create(endpoint: &Endpoint) -> Outcome {
         let body = match accept {
             NO_METADATA => format!(r#"{{"TableName":"{name}"}}"#),
             MINIMAL_METADATA => {
-                format!(r#"{{"odata.metadata":"{base}/$metadata#Tables/@Element","TableName":"{name}"}}"#)
+                format!(
+                    r#"{{"odata.metadata":"{base}/$metadata#Tables/@Element","TableName":"{name}"}}"#
+                )
             }
             _ => format!(
                 r#"{{"odata.metadata":"{base}/$metadata#Tables/@Element","odata.type":"{account}.Tables","odata.id":"{base}/Tables('{name}')","odata.editLink":"Tables('{name}')","TableName":"{name}"}}"#
@@ -173,7 +175,10 @@ fn capitalised(name: &str) -> String {
 }
 
 fn sorted_names(prefix: &str) -> Vec<String> {
-    ["Alpha", "BRAVO", "Charlie", "DElTa", "Echo"].iter().map(|name| format!("{prefix}{name}")).collect()
+    ["Alpha", "BRAVO", "Charlie", "DElTa", "Echo"]
+        .iter()
+        .map(|name| format!("{prefix}{name}"))
+        .collect()
 }
 
 /// The filter that Storage Explorer sends to search by prefix.
@@ -195,11 +200,10 @@ fn listed_sorted(endpoint: &Endpoint) -> Outcome {
         .send()?
         .expect_status(200)?
         .expect_body(&format!(r#"{{"value":[{}]}}"#, rows.join(",")))?;
-    client
-        .get(&path)
-        .send()?
-        .expect_status(200)?
-        .expect_body(&format!(r#"{{"odata.metadata":"{base}/$metadata#Tables","value":[{}]}}"#, rows.join(",")))?;
+    client.get(&path).send()?.expect_status(200)?.expect_body(&format!(
+        r#"{{"odata.metadata":"{base}/$metadata#Tables","value":[{}]}}"#,
+        rows.join(",")
+    ))?;
     let full = client.get(&path).accept(FULL_METADATA).send()?;
     let name = &names[0];
     full.expect_status(200)?
@@ -235,7 +239,10 @@ fn listed_by_pages(endpoint: &Endpoint) -> Outcome {
     let first = client.get(&format!("/Tables?{filter}&$top=2")).send()?;
     first.expect_status(200)?.expect_row_count(2)?;
     let token = first.require_header("x-ms-continuation-NextTableName")?;
-    first.ensure(token.bytes().all(|byte| byte.is_ascii_graphic()), "the token is not visible ASCII")?;
+    first.ensure(
+        token.bytes().all(|byte| byte.is_ascii_graphic()),
+        "the token is not visible ASCII",
+    )?;
     for top in 1..=6 {
         let (names, sizes) = walk(&client, &format!("{filter}&$top={top}"))?;
         ensure!(names == sorted_names(&prefix), "pages of {top} gave {names:?}");
@@ -259,7 +266,9 @@ fn filtered(endpoint: &Endpoint) -> Outcome {
     let (prefix, _tables) = family(&client)?;
     let at = |index: usize| sorted_names(&prefix)[index].clone();
     let (alpha, bravo, echo) = (at(0), at(1), at(4));
-    let found = |filter: String| walk(&client, &format!("$filter={}", percent_encode(&filter))).map(|(names, _)| names);
+    let found = |filter: String| {
+        walk(&client, &format!("$filter={}", percent_encode(&filter))).map(|(names, _)| names)
+    };
     for (filter, expected) in [
         (format!("TableName eq '{bravo}'"), vec![1]),
         (format!("TableName eq '{alpha}' or TableName eq '{echo}'"), vec![0, 4]),

@@ -101,7 +101,11 @@ fn insert_existing(endpoint: &Endpoint) -> Outcome {
             .insert(r#"{"PartitionKey":"p","RowKey":"r","a":2,"b":3}"#)
             .header("Prefer", prefer)
             .send()?
-            .expect_error_text(409, "EntityAlreadyExists", "The specified entity already exists.")?;
+            .expect_error_text(
+                409,
+                "EntityAlreadyExists",
+                "The specified entity already exists.",
+            )?;
     }
     table.get("p", "r")?.expect_body(before.text()?)?;
     // Only the pair of keys is unique: each key alone may occur again.
@@ -124,7 +128,11 @@ fn location(endpoint: &Endpoint) -> Outcome {
         ("", ""),
     ] {
         let response = table.add(&keys(partition_key, "r"))?;
-        let location = format!("{}/{}(PartitionKey='{encoded}',RowKey='r')", endpoint.base_url(), table.name());
+        let location = format!(
+            "{}/{}(PartitionKey='{encoded}',RowKey='r')",
+            endpoint.base_url(),
+            table.name()
+        );
         response.expect_header("Location", &location)?.expect_header("DataServiceId", &location)?;
     }
     Ok(())
@@ -134,11 +142,12 @@ fn replace_missing(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     for etag in ["*", STALE] {
-        client.put(&table.entity("p", "none")).json(r#"{"a":1}"#).header("If-Match", etag).send()?.expect_error_text(
-            404,
-            "ResourceNotFound",
-            "The specified resource does not exist.",
-        )?;
+        client
+            .put(&table.entity("p", "none"))
+            .json(r#"{"a":1}"#)
+            .header("If-Match", etag)
+            .send()?
+            .expect_error_text(404, "ResourceNotFound", "The specified resource does not exist.")?;
     }
     table.expect_missing("p", "none")
 }
@@ -245,7 +254,11 @@ fn merge_spellings(endpoint: &Endpoint) -> Outcome {
         response.expect_status(204)?.expect_body("")?;
         table.get("p", "r")?.expect_header("ETag", response.etag()?)?;
         merge.clone().json(&body).header("If-Match", "*").send()?.expect_status(204)?;
-        merge.json(&body).header("If-Match", STALE).send()?.expect_error(412, "UpdateConditionNotSatisfied")?;
+        merge
+            .json(&body)
+            .header("If-Match", STALE)
+            .send()?
+            .expect_error(412, "UpdateConditionNotSatisfied")?;
     }
     expect_own(&table, "r", json!({ "p0": 0, "p1": 1, "p2": 2, "p3": 3 }))?;
     client
@@ -267,7 +280,8 @@ fn merge_spellings(endpoint: &Endpoint) -> Outcome {
 fn merge_keeps(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
-    table.add(&json!({ "PartitionKey": "p", "RowKey": "r", "kept": 1, "nulled": 2, "typed": 3 }))?;
+    table
+        .add(&json!({ "PartitionKey": "p", "RowKey": "r", "kept": 1, "nulled": 2, "typed": 3 }))?;
     let before = table.get("p", "r")?.json()?["Timestamp"].clone();
     client
         .patch(&table.entity("p", "r"))
@@ -305,7 +319,12 @@ fn merge_missing(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     for merge in merges(&client, &table.entity("p", "none")) {
         for etag in ["*", STALE] {
-            merge.clone().json(r#"{"a":1}"#).header("If-Match", etag).send()?.expect_error(404, "ResourceNotFound")?;
+            merge
+                .clone()
+                .json(r#"{"a":1}"#)
+                .header("If-Match", etag)
+                .send()?
+                .expect_error(404, "ResourceNotFound")?;
         }
     }
     table.expect_missing("p", "none")
@@ -343,7 +362,12 @@ fn delete_any(endpoint: &Endpoint) -> Outcome {
         )?;
     }
     let etag = table.add(&keys("p", "r"))?.etag()?.to_owned();
-    client.delete(&entity).header("If-Match", &etag).header("Content-Length", "0").send()?.expect_status(204)?;
+    client
+        .delete(&entity)
+        .header("If-Match", &etag)
+        .header("Content-Length", "0")
+        .send()?
+        .expect_status(204)?;
     table.expect_missing("p", "r")
 }
 
@@ -354,14 +378,20 @@ fn malformed_etags(endpoint: &Endpoint) -> Outcome {
     let before = table.get("p", "r")?;
     for method in ["PUT", "PATCH", "MERGE", "DELETE"] {
         let with = |etag: &str| -> Result<Response, Failure> {
-            client.request(method, &table.entity("p", "r")).json("{}").header("If-Match", etag).send()
+            client
+                .request(method, &table.entity("p", "r"))
+                .json("{}")
+                .header("If-Match", etag)
+                .send()
         };
         for etag in ["W/\"wrong\"", "w/\"wrong\"", "W/\"\""] {
             with(etag)?.expect_error(412, "UpdateConditionNotSatisfied")?;
         }
         // All tags of the service are weak: a strong one cannot be right.
         let strong = before.etag()?.trim_start_matches("W/");
-        for etag in ["garbage", "W/garbage", "W/\"unclosed", "\"", "W/\"a\", W/\"b\"", "\"wrong\"", strong] {
+        for etag in
+            ["garbage", "W/garbage", "W/\"unclosed", "\"", "W/\"a\", W/\"b\"", "\"wrong\"", strong]
+        {
             with(etag)?.expect_error(400, "InvalidInput")?;
         }
     }
@@ -369,13 +399,24 @@ fn malformed_etags(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Well-formed for the service (Azure/Azurite requires `[wW]/`). Whether it names the same version is unverified.
+/// Well-formed for the service (Azure/Azurite requires `[wW]/`). Whether it names the same version
+/// is unverified.
 fn lower_case_etag(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     let etag = table.add(&keys("p", "r"))?.etag()?.replacen("W/", "w/", 1);
-    client.put(&table.entity("p", "r")).json("{}").header("If-Match", &etag).send()?.expect_status_in(&[204, 412])?;
-    client.put(&table.entity("p", "r")).json("{}").header("If-Match", "w/\"x\"").send()?.expect_status(412)?;
+    client
+        .put(&table.entity("p", "r"))
+        .json("{}")
+        .header("If-Match", &etag)
+        .send()?
+        .expect_status_in(&[204, 412])?;
+    client
+        .put(&table.entity("p", "r"))
+        .json("{}")
+        .header("If-Match", "w/\"x\"")
+        .send()?
+        .expect_status(412)?;
     Ok(())
 }
 
@@ -383,8 +424,15 @@ fn keys_from_url(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table()?;
     for method in ["PUT", "PATCH"] {
-        client.request(method, &table.entity("p", method)).json(r#"{"a":1}"#).send()?.expect_status(204)?;
-        table.get("p", method)?.expect_json("/PartitionKey", "p")?.expect_json("/RowKey", method)?;
+        client
+            .request(method, &table.entity("p", method))
+            .json(r#"{"a":1}"#)
+            .send()?
+            .expect_status(204)?;
+        table
+            .get("p", method)?
+            .expect_json("/PartitionKey", "p")?
+            .expect_json("/RowKey", method)?;
         client
             .request(method, &table.entity("p", method))
             .json(&json!({ "PartitionKey": "p", "RowKey": method, "a": 2 }).to_string())
@@ -434,7 +482,11 @@ fn missing_table(endpoint: &Endpoint) -> Outcome {
         client.delete(entity).header("If-Match", "*"),
         client.get(entity),
     ] {
-        request.send()?.expect_error_text(404, "TableNotFound", "The table specified does not exist.")?;
+        request.send()?.expect_error_text(
+            404,
+            "TableNotFound",
+            "The table specified does not exist.",
+        )?;
     }
     Ok(())
 }

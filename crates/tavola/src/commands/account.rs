@@ -28,7 +28,12 @@ pub(crate) fn command() -> Command {
     let add = Command::new("add")
         .about("Make an account with new keys")
         .arg(name())
-        .arg(Arg::new("read-only").long("read-only").action(ArgAction::SetTrue).help("It takes no writes"))
+        .arg(
+            Arg::new("read-only")
+                .long("read-only")
+                .action(ArgAction::SetTrue)
+                .help("It takes no writes"),
+        )
         .arg(
             Arg::new("allow-ip")
                 .long("allow-ip")
@@ -50,16 +55,25 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(u64))
                 .help("Requests for more entities of one partition get 503 ServerBusy"),
         );
-    let remove = Command::new("remove").about("Take an account and its keys away; its tables stay").arg(name());
+    let remove = Command::new("remove")
+        .about("Take an account and its keys away; its tables stay")
+        .arg(name());
     let rotate = Command::new("rotate").about("Give an account another key").arg(name()).arg(
-        Arg::new("key").long("key").value_name("1|2").required(true).value_parser(["1", "2"]).help("Which of the two"),
+        Arg::new("key")
+            .long("key")
+            .value_name("1|2")
+            .required(true)
+            .value_parser(["1", "2"])
+            .help("Which of the two"),
     );
     Command::new("account")
         .about("Add accounts, list them, rotate their keys, remove them")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .subcommand(with_folder(add))
-        .subcommand(with_folder(Command::new("list").about("Show the accounts, without their keys")))
+        .subcommand(with_folder(
+            Command::new("list").about("Show the accounts, without their keys"),
+        ))
         .subcommand(with_folder(rotate))
         .subcommand(with_folder(remove))
 }
@@ -113,7 +127,9 @@ fn add(matches: &ArgMatches) -> Result<(), Failure> {
 fn checked_ip(text: &str) -> Result<&str, Failure> {
     match tavola_server::config::ip_range(text) {
         Some(_) => Ok(text),
-        None => Err(Failure::Usage(format!("--allow-ip: \"{text}\" is not an address or a range such as 10.0.0.0/8"))),
+        None => Err(Failure::Usage(format!(
+            "--allow-ip: \"{text}\" is not an address or a range such as 10.0.0.0/8"
+        ))),
     }
 }
 
@@ -137,7 +153,10 @@ fn rotate(matches: &ArgMatches) -> Result<(), Failure> {
     let folder = folder(&layers);
     let key = folder.rotate(&account, number)?;
     println!("{}", &*key);
-    eprintln!("{} of {account}, shown this once; the old one is good until the server reads it again", number.field());
+    eprintln!(
+        "{} of {account}, shown this once; the old one is good until the server reads it again",
+        number.field()
+    );
     Ok(())
 }
 
@@ -147,7 +166,9 @@ fn remove(matches: &ArgMatches) -> Result<(), Failure> {
     let folder = folder(&layers);
     folder.remove(&account)?;
     println!("removed {account} from {}", folder.path().display());
-    eprintln!("a running server goes on taking its keys until SIGHUP; its tables stay in the store, out of reach");
+    eprintln!(
+        "a running server goes on taking its keys until SIGHUP; its tables stay in the store, out of reach"
+    );
     if folder.accounts()?.is_empty() {
         eprintln!(
             "no account is left in that folder: a server without any serves the development account, on loopback"
@@ -163,6 +184,8 @@ fn folder(layers: &Layers) -> AccountFolder {
 fn name(matches: &ArgMatches) -> Result<AccountName, Failure> {
     let text = matches.get_one::<String>("name").map(String::as_str).unwrap_or_default();
     AccountName::parse(text).ok_or_else(|| {
-        Failure::Usage(format!("\"{text}\" cannot be an account: letters, digits and inner hyphens only"))
+        Failure::Usage(format!(
+            "\"{text}\" cannot be an account: letters, digits and inner hyphens only"
+        ))
     })
 }

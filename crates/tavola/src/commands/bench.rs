@@ -1,4 +1,5 @@
-//! `tavola bench`: how fast is my server? The load is that of `cargo xtask bench`, on a table of its own.
+//! `tavola bench`: how fast is my server? The load is that of `cargo xtask bench`, on a table of
+//! its own.
 
 mod interrupt;
 mod report;
@@ -28,7 +29,8 @@ use report::Measured;
 use table::BenchTable;
 use workload::Workload;
 
-const ABOUT: &str = "Measure how fast a server answers, with a table of its own that is dropped afterwards";
+const ABOUT: &str =
+    "Measure how fast a server answers, with a table of its own that is dropped afterwards";
 const EXAMPLES: &str = "\
 Examples:
   tavola bench
@@ -85,7 +87,10 @@ fn workload_argument() -> Arg {
         .num_args(0..)
         .value_parser(Workload::ALL.map(Workload::name))
         .hide_possible_values(true)
-        .help(format!("What to measure [default: {}]", Workload::USUAL.map(Workload::name).join(" ")))
+        .help(format!(
+            "What to measure [default: {}]",
+            Workload::USUAL.map(Workload::name).join(" ")
+        ))
 }
 
 fn load_flags() -> [Arg; 4] {
@@ -117,7 +122,9 @@ fn allow_public_flag() -> Arg {
 fn parse_entities(text: &str) -> Result<u64, String> {
     let entities: u64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if entities == 0 || entities > ENTITIES_MAX || !entities.is_multiple_of(PAGE_ENTITIES) {
-        return Err(format!("a multiple of {PAGE_ENTITIES}, up to {ENTITIES_MAX}: the table has whole pages"));
+        return Err(format!(
+            "a multiple of {PAGE_ENTITIES}, up to {ENTITIES_MAX}: the table has whole pages"
+        ));
     }
     Ok(entities)
 }
@@ -125,7 +132,11 @@ fn parse_entities(text: &str) -> Result<u64, String> {
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     let range = SECONDS_MIN..=SECONDS_MAX;
-    if range.contains(&seconds) { Ok(seconds) } else { Err(format!("between {SECONDS_MIN} and {SECONDS_MAX} s")) }
+    if range.contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("between {SECONDS_MIN} and {SECONDS_MAX} s"))
+    }
 }
 
 /// What to do.
@@ -160,14 +171,17 @@ impl Plan {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let plan = Plan::of(matches);
     let access = account_access::resolve(matches)?;
-    let client = HttpClient::new(matches.get_one::<PathBuf>("ca-file").cloned()).within(FIRST_ANSWER_TIME);
+    let client =
+        HttpClient::new(matches.get_one::<PathBuf>("ca-file").cloned()).within(FIRST_ANSWER_TIME);
     let site = site(&access, &client)?;
     if !matches.get_flag("allow-public") {
         refuse_public(site.addresses())?;
     }
     // One thread, for signals: the generator takes the main one.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     runtime.block_on(greet(&access, &client))?;
     let site = site.reach().map_err(|failure| Failure::System(failure.to_string()))?;
     let is_json = matches.get_one::<String>("output").is_some_and(|format| format == "json");
@@ -196,7 +210,9 @@ fn site(access: &AccountAccess, client: &HttpClient) -> Result<Site, Failure> {
 
 /// Load where others work, or where each request is paid for, must be meant.
 fn refuse_public(addresses: &[SocketAddr]) -> Result<(), Failure> {
-    let Some(address) = addresses.iter().find(|address| !is_near(address.ip())) else { return Ok(()) };
+    let Some(address) = addresses.iter().find(|address| !is_near(address.ip())) else {
+        return Ok(());
+    };
     Err(Failure::Usage(format!(
         "{} is neither this machine nor a private network. This load costs money on an account that is paid by request, \
          and slows down whoever shares the server; if you mean it, add --allow-public",
@@ -206,8 +222,15 @@ fn refuse_public(addresses: &[SocketAddr]) -> Result<(), Failure> {
 
 fn is_near(ip: IpAddr) -> bool {
     match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local() || ip.is_unspecified(),
+        IpAddr::V4(ip) => {
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified()
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback()
+                || ip.is_unique_local()
+                || ip.is_unicast_link_local()
+                || ip.is_unspecified()
+        }
     }
 }
 
@@ -215,24 +238,34 @@ fn is_near(ip: IpAddr) -> bool {
 async fn greet(access: &AccountAccess, client: &HttpClient) -> Result<(), Failure> {
     let request = TableRequest::QueryTables(TablesQuery { top: Some(1), ..TablesQuery::default() });
     let AccountAccess { account, endpoint, .. } = access;
-    let message = match server::ask_with_key(&request, endpoint, account, &access.signing_key()?, client).await {
-        Ok(Ok(_)) => return Ok(()),
-        Ok(Err(DecodeError::Service(error))) => {
-            let (answer, advice) = (server::short(&error), "`tavola doctor --connection-string` says more");
-            match error.status.as_u16() {
-                401 | 403 => format!("{endpoint} refuses the key of {account} with {answer}; {advice}"),
-                404 => format!("{endpoint} knows no account {account}: {answer}; {advice}"),
-                // What a server of https says to plain http.
-                400 if !endpoint.is_https() => format!("{endpoint} answers with {answer}; is it meant to be https?"),
-                _ => format!("{endpoint} answers with {answer}; {advice}"),
+    let message =
+        match server::ask_with_key(&request, endpoint, account, &access.signing_key()?, client)
+            .await
+        {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(DecodeError::Service(error))) => {
+                let (answer, advice) =
+                    (server::short(&error), "`tavola doctor --connection-string` says more");
+                match error.status.as_u16() {
+                    401 | 403 => {
+                        format!("{endpoint} refuses the key of {account} with {answer}; {advice}")
+                    }
+                    404 => format!("{endpoint} knows no account {account}: {answer}; {advice}"),
+                    // What a server of https says to plain http.
+                    400 if !endpoint.is_https() => {
+                        format!("{endpoint} answers with {answer}; is it meant to be https?")
+                    }
+                    _ => format!("{endpoint} answers with {answer}; {advice}"),
+                }
             }
-        }
-        Ok(Err(_)) => format!("the answer of {endpoint} is not one of a Table service; is this the right port?"),
-        Err(error) => match server::advice_on(&error) {
-            "" => error.to_string(),
-            advice => format!("{error}; {advice}"),
-        },
-    };
+            Ok(Err(_)) => format!(
+                "the answer of {endpoint} is not one of a Table service; is this the right port?"
+            ),
+            Err(error) => match server::advice_on(&error) {
+                "" => error.to_string(),
+                advice => format!("{error}; {advice}"),
+            },
+        };
     Err(Failure::System(message))
 }
 
@@ -246,7 +279,8 @@ fn measure_and_drop(
     let name = table_name()?;
     let interrupt = Interrupt::listen(runtime, &name)?;
     let created = BenchTable::create(site, &name, plan, &interrupt);
-    let mut table = created.map_err(|failure| Failure::System(format!("cannot create the table {name}: {failure}")))?;
+    let mut table = created
+        .map_err(|failure| Failure::System(format!("cannot create the table {name}: {failure}")))?;
     let mut shown = Shown::new();
     let measured = measure(&mut table, &mut shown, tell);
     // Also after a failure in the midst of something.
@@ -275,7 +309,8 @@ fn measure(
             return stopped();
         }
         let measured = table.measure(*workload, shown);
-        let measured = measured.map_err(|failure| format!("{}: {failure}{}", workload.name(), advice_on(&failure)))?;
+        let measured = measured
+            .map_err(|failure| format!("{}: {failure}{}", workload.name(), advice_on(&failure)))?;
         if table.interrupt.is_asked() {
             return stopped();
         }
@@ -310,15 +345,27 @@ mod tests {
 
     #[test]
     fn what_is_near() {
-        for near in ["127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.0.9", "169.254.1.1", "fd00::1", "fe80::1"] {
+        for near in [
+            "127.0.0.1",
+            "::1",
+            "10.1.2.3",
+            "172.31.0.1",
+            "192.168.0.9",
+            "169.254.1.1",
+            "fd00::1",
+            "fe80::1",
+        ] {
             assert!(is_near(near.parse().unwrap()), "{near}");
         }
         for far in ["8.8.8.8", "172.32.0.1", "100.64.0.1", "2001:db8::1", "::ffff:8.8.8.8"] {
             assert!(!is_near(far.parse().unwrap()), "{far}");
         }
         assert!(is_near("::ffff:127.0.0.1".parse().unwrap()));
-        let one_is_public: [SocketAddr; 2] = ["127.0.0.1:1".parse().unwrap(), "203.0.113.7:1".parse().unwrap()];
-        assert!(refuse_public(&one_is_public[..1]).is_ok() && refuse_public(&one_is_public).is_err());
+        let one_is_public: [SocketAddr; 2] =
+            ["127.0.0.1:1".parse().unwrap(), "203.0.113.7:1".parse().unwrap()];
+        assert!(
+            refuse_public(&one_is_public[..1]).is_ok() && refuse_public(&one_is_public).is_err()
+        );
     }
 
     #[test]
@@ -335,6 +382,9 @@ mod tests {
             Plan::of(&matches.unwrap()).workloads
         };
         assert_eq!(plan("bench"), Workload::USUAL);
-        assert_eq!(plan("bench batch filter get get"), [Workload::Get, Workload::Filter, Workload::Batch]);
+        assert_eq!(
+            plan("bench batch filter get get"),
+            [Workload::Get, Workload::Filter, Workload::Batch]
+        );
     }
 }

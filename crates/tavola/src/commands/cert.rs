@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 use tavola_server::tls::Certificate;
 use time::{Duration, OffsetDateTime};
@@ -60,7 +60,10 @@ pub(crate) fn command() -> Command {
                 .default_value(DAYS)
                 .help("How long it is good"),
         )
-        .arg(switch("authority").help("Make an authority of your own too, and let it sign the certificate"))
+        .arg(
+            switch("authority")
+                .help("Make an authority of your own too, and let it sign the certificate"),
+        )
         .arg(switch("force").help("Replace files that exist"))
 }
 
@@ -88,7 +91,9 @@ fn names<'a>(asked: impl Iterator<Item = &'a String>) -> Result<Vec<String>, Fai
     let mut names: Vec<String> = NAMES.map(str::to_owned).into();
     for name in asked {
         if !is_host(name) {
-            return Err(Failure::Usage(format!("--name {name}: neither a host name nor an address")));
+            return Err(Failure::Usage(format!(
+                "--name {name}: neither a host name nor an address"
+            )));
         }
         if !names.contains(name) {
             names.push(name.clone());
@@ -110,7 +115,8 @@ type Made = (Vec<NewFile>, Certificate);
 fn self_signed(folder: &Path, names: Vec<String>, days: i64) -> Result<Made, rcgen::Error> {
     let key = KeyPair::generate()?;
     let cert = server(names, days)?.self_signed(&key)?;
-    let files = vec![public(folder, "tavola-cert.pem", cert.pem()), secret(folder, "tavola-key.pem", &key)];
+    let files =
+        vec![public(folder, "tavola-cert.pem", cert.pem()), secret(folder, "tavola-key.pem", &key)];
     Ok((files, certificate(cert.der())))
 }
 
@@ -122,7 +128,8 @@ fn with_authority(folder: &Path, names: Vec<String>, days: i64) -> Result<Made, 
     let mut server = server(names, days)?;
     server.use_authority_key_identifier_extension = true;
     let cert = server.signed_by(&key, &Issuer::new(authority, authority_key))?;
-    let (cert_file, key_file) = (public(folder, "cert.pem", cert.pem()), secret(folder, "key.pem", &key));
+    let (cert_file, key_file) =
+        (public(folder, "cert.pem", cert.pem()), secret(folder, "key.pem", &key));
     Ok((vec![cert_file, key_file, authority_file, authority_key_file], certificate(cert.der())))
 }
 
@@ -165,11 +172,16 @@ fn secret(folder: &Path, name: &str, key: &KeyPair) -> NewFile {
 
 /// All or, if one exists, none.
 fn write_all(folder: &Path, files: &[NewFile], force: bool) -> Result<(), Failure> {
-    if !force && let Some(standing) = files.iter().find(|file| file.path().symlink_metadata().is_ok()) {
+    if !force
+        && let Some(standing) = files.iter().find(|file| file.path().symlink_metadata().is_ok())
+    {
         let path = standing.path().display();
-        return Err(Failure::Usage(format!("{path} exists; replace it with --force, or choose another --out")));
+        return Err(Failure::Usage(format!(
+            "{path} exists; replace it with --force, or choose another --out"
+        )));
     }
-    let failed = |path: &Path, error| Failure::System(format!("cannot write {}: {error}", path.display()));
+    let failed =
+        |path: &Path, error| Failure::System(format!("cannot write {}: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     files.iter().try_for_each(|file| file.write().map_err(|error| failed(file.path(), error)))
 }
@@ -179,14 +191,23 @@ fn print_advice(files: &[NewFile], certificate: &Certificate) {
     let [cert, key, ..] = files else { unreachable!("there are two files at least") };
     let trusted = path("ca.pem").unwrap_or(cert.path());
     // Variables are read in other folders too.
-    let trusted = std::path::absolute(trusted).unwrap_or_else(|_| trusted.to_owned()).display().to_string();
+    let trusted =
+        std::path::absolute(trusted).unwrap_or_else(|_| trusted.to_owned()).display().to_string();
     for file in files {
-        println!("wrote {}{}", file.path().display(), if file.is_secret() { " (secret, mode 0600)" } else { "" });
+        println!(
+            "wrote {}{}",
+            file.path().display(),
+            if file.is_secret() { " (secret, mode 0600)" } else { "" }
+        );
     }
     println!("SHA-256 fingerprint: {}", certificate.fingerprint);
     println!("expires: {}", certificate.expires_text());
     println!();
-    println!("Serve with it:  tavola serve --tls-cert {} --tls-key {}", cert.path().display(), key.path().display());
+    println!(
+        "Serve with it:  tavola serve --tls-cert {} --tls-key {}",
+        cert.path().display(),
+        key.path().display()
+    );
     println!();
     println!("Trust {trusted}:");
     for (system, command) in trust_commands(&trusted) {
@@ -198,17 +219,31 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
     [
         (
             "Debian, Ubuntu",
-            format!("sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo update-ca-certificates"),
+            format!(
+                "sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo update-ca-certificates"
+            ),
         ),
-        ("Fedora", format!("sudo cp {file} /etc/pki/ca-trust/source/anchors/tavola.pem && sudo update-ca-trust")),
+        (
+            "Fedora",
+            format!(
+                "sudo cp {file} /etc/pki/ca-trust/source/anchors/tavola.pem && sudo update-ca-trust"
+            ),
+        ),
         (
             "macOS",
-            format!("sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"),
+            format!(
+                "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"
+            ),
         ),
         ("Windows", format!("certutil -addstore -f Root {file}")),
         ("Python", format!("export REQUESTS_CA_BUNDLE={file}")),
         ("Node", format!("export NODE_EXTRA_CA_CERTS={file}")),
-        ("Java", format!("keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file {file}")),
+        (
+            "Java",
+            format!(
+                "keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file {file}"
+            ),
+        ),
         ("Go", format!("export SSL_CERT_FILE={file}")),
     ]
 }
@@ -219,12 +254,31 @@ mod tests {
 
     #[test]
     fn hosts() {
-        for host in ["localhost", "tables.test", "*.table.test", "a-b_c.d", "10.0.0.1", "::1", "xn--bcher-kva.example"]
-        {
+        for host in [
+            "localhost",
+            "tables.test",
+            "*.table.test",
+            "a-b_c.d",
+            "10.0.0.1",
+            "::1",
+            "xn--bcher-kva.example",
+        ] {
             assert!(is_host(host), "{host}");
         }
         let long = "a".repeat(64);
-        for other in ["", ".", "a..b", "a b", "http://x", "x:443", "*", "a.*", "bücher.example", "[::1]", &long] {
+        for other in [
+            "",
+            ".",
+            "a..b",
+            "a b",
+            "http://x",
+            "x:443",
+            "*",
+            "a.*",
+            "bücher.example",
+            "[::1]",
+            &long,
+        ] {
             assert!(!is_host(other), "{other}");
         }
     }

@@ -14,7 +14,8 @@ use crate::flags;
 use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
 
-const ABOUT: &str = "Check every checksum, every row and the catalogue of a data folder; changes nothing";
+const ABOUT: &str =
+    "Check every checksum, every row and the catalogue of a data folder; changes nothing";
 const EXAMPLES: &str = "\
 Examples:
   tavola check
@@ -90,7 +91,12 @@ pub(crate) fn examine(folder: &Path) -> Result<Checked, OpenError> {
     let mut report = report?;
     let audited = audit.finish(report.rows_by_table.keys().copied());
     for what in audited.findings.iter().cloned() {
-        report.add(Finding { severity: Severity::Damage, place: Place::Catalogue, what, loss: None });
+        report.add(Finding {
+            severity: Severity::Damage,
+            place: Place::Catalogue,
+            what,
+            loss: None,
+        });
     }
     Ok(Checked { report, audited })
 }
@@ -103,7 +109,12 @@ impl Checked {
     }
 
     pub(crate) fn damages(&self) -> u64 {
-        let damages = self.report.findings.iter().filter(|finding| finding.severity == Severity::Damage).count();
+        let damages = self
+            .report
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Damage)
+            .count();
         damages as u64 + self.report.findings_left_off
     }
 
@@ -118,7 +129,13 @@ impl Checked {
         let counts = &self.report.counts;
         println!(
             "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, {} dropped",
-            counts.files, counts.bytes, counts.blocks, counts.log_records, counts.rows, living, dropped,
+            counts.files,
+            counts.bytes,
+            counts.blocks,
+            counts.log_records,
+            counts.rows,
+            living,
+            dropped,
         );
         if self.damages() == 0 {
             println!("everything is as it was written");
@@ -131,12 +148,15 @@ impl Checked {
     /// How many rows are lost, in words that are true whatever was in the lost bytes.
     pub(crate) fn losses(&self) -> String {
         let Losses { rows_max, unknown } = self.report.losses;
-        let places = if unknown == 1 { "in 1 place".to_owned() } else { format!("in {unknown} places") };
+        let places =
+            if unknown == 1 { "in 1 place".to_owned() } else { format!("in {unknown} places") };
         match (rows_max, unknown) {
             (0, 0) => "no row is lost".to_owned(),
             (0, _) => format!("rows are lost, and nothing says how many: {places}"),
             (rows, 0) => {
-                format!("at most {rows} rows are lost: missing, older than they were, or deleted and back again")
+                format!(
+                    "at most {rows} rows are lost: missing, older than they were, or deleted and back again"
+                )
             }
             (rows, _) => format!(
                 "rows are lost: missing, older than they were, or deleted and back again; at most {rows} where that can be \
@@ -148,8 +168,12 @@ impl Checked {
     /// What people must know before they go on with what was saved.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let lost_in = |ending: &str| {
-            let is_there = |place: &Place| matches!(place, Place::File { name, .. } if name.ends_with(ending));
-            self.report.findings.iter().any(|finding| finding.loss.is_some() && is_there(&finding.place))
+            let is_there =
+                |place: &Place| matches!(place, Place::File { name, .. } if name.ends_with(ending));
+            self.report
+                .findings
+                .iter()
+                .any(|finding| finding.loss.is_some() && is_there(&finding.place))
         };
         let warnings = [
             (lost_in(".log"), LOST_IN_LOGS),
@@ -157,7 +181,11 @@ impl Checked {
             (self.report.files_unknown, FILES_UNKNOWN),
             (self.report.log_end_unknown, LOG_END_UNKNOWN),
         ];
-        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, warning)| warning.to_owned()).collect()
+        warnings
+            .into_iter()
+            .filter(|(applies, _)| *applies)
+            .map(|(_, warning)| warning.to_owned())
+            .collect()
     }
 
     fn to_json(&self, folder: &Path) -> Value {
@@ -185,8 +213,16 @@ impl Checked {
         match self.damages() {
             0 => Ok(()),
             damages => {
-                let places = if damages == 1 { "1 place is".to_owned() } else { format!("{damages} places are") };
-                Err(Failure::Data(format!("{places} damaged in {}. {}", folder.display(), advice(folder))))
+                let places = if damages == 1 {
+                    "1 place is".to_owned()
+                } else {
+                    format!("{damages} places are")
+                };
+                Err(Failure::Data(format!(
+                    "{places} damaged in {}. {}",
+                    folder.display(),
+                    advice(folder)
+                )))
             }
         }
     }

@@ -19,7 +19,9 @@ const FILE_MODE: u32 = 0o600;
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
-        Some(("init", matches)) => init(matches.get_one::<PathBuf>("file").expect("the file has a default")),
+        Some(("init", matches)) => {
+            init(matches.get_one::<PathBuf>("file").expect("the file has a default"))
+        }
         Some(("check", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
         _ => unreachable!("clap asks for a known command"),
@@ -30,10 +32,15 @@ fn init(file: &Path) -> Result<(), Failure> {
     let created = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(file);
     let written = created.and_then(|mut created| created.write_all(template().as_bytes()));
     written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!("{} exists already; name another file", file.display())),
+        ErrorKind::AlreadyExists => {
+            Failure::Usage(format!("{} exists already; name another file", file.display()))
+        }
         _ => Failure::System(format!("cannot write {}: {error}", file.display())),
     })?;
-    println!("{} has every setting as a comment; `tavola config check` says whether it is good", file.display());
+    println!(
+        "{} has every setting as a comment; `tavola config check` says whether it is good",
+        file.display()
+    );
     Ok(())
 }
 
@@ -48,12 +55,16 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     for note in &config.notes {
         println!("note: {note}");
     }
-    println!("the configuration is good: {} account(s), tables at {}", config.accounts.names().count(), config.table);
+    println!(
+        "the configuration is good: {} account(s), tables at {}",
+        config.accounts.names().count(),
+        config.table
+    );
     Ok(())
 }
 
-/// Shows values that would not work too: that is when people look. What is printed is a configuration itself; what it
-/// cannot hold, because it is masked, is a comment.
+/// Shows values that would not work too: that is when people look. What is printed is a
+/// configuration itself; what it cannot hold, because it is masked, is a comment.
 fn show(matches: &ArgMatches) -> Result<(), Failure> {
     let layers = flags::layers_with_problems(matches);
     for value in layers.shown() {

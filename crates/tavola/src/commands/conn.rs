@@ -24,7 +24,13 @@ Examples:
 pub(crate) fn command() -> Command {
     let sdks = SDKS.iter().map(|sdk| sdk.name).chain(["all"]).collect::<Vec<_>>();
     described("conn", ABOUT, EXAMPLES)
-        .arg(Arg::new("sdk").long("sdk").value_name("SDK").value_parser(sdks).help("Lines for this library"))
+        .arg(
+            Arg::new("sdk")
+                .long("sdk")
+                .value_name("SDK")
+                .value_parser(sdks)
+                .help("Lines for this library"),
+        )
         .args(account_access::account_flags("Whose"))
         .arg(output_flag(&["text", "json"]))
 }
@@ -35,12 +41,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let string = string.map_err(|error| Failure::Usage(error.to_string()))?.to_text();
     let wanted = matches.get_one::<String>("sdk").map(String::as_str);
     let chosen = SDKS.iter().filter(|sdk| wanted == Some("all") || wanted == Some(sdk.name));
-    let snippets = chosen.map(|sdk| Snippet::of(sdk, &string, &access)).collect::<Result<Vec<_>, _>>()?;
-    eprintln!("note: this holds a key of the account {}: whoever has it owns the account's data", access.account);
+    let snippets =
+        chosen.map(|sdk| Snippet::of(sdk, &string, &access)).collect::<Result<Vec<_>, _>>()?;
+    eprintln!(
+        "note: this holds a key of the account {}: whoever has it owns the account's data",
+        access.account
+    );
     match matches.get_one::<String>("output").map(String::as_str) {
         Some("json") => {
-            let texts: Map<String, Value> =
-                snippets.iter().map(|snippet| (snippet.sdk.to_owned(), snippet.text.as_str().into())).collect();
+            let texts: Map<String, Value> = snippets
+                .iter()
+                .map(|snippet| (snippet.sdk.to_owned(), snippet.text.as_str().into()))
+                .collect();
             println!("{:#}", json!({ "connection_string": &**string, "snippets": texts }));
         }
         _ if snippets.is_empty() => println!("{}", &**string),

@@ -1,4 +1,5 @@
-//! `tavola doctor`: says in words what is wrong. It changes nothing: servers are only asked what can be read.
+//! `tavola doctor`: says in words what is wrong. It changes nothing: servers are only asked what
+//! can be read.
 
 mod at_rest;
 mod certificate;
@@ -31,8 +32,7 @@ use operation::{Operation, Question};
 use report::Report;
 use target::Target;
 
-const ABOUT: &str =
-    "Find out why something does not work: configuration, ports, clock, cluster, signatures, certificates";
+const ABOUT: &str = "Find out why something does not work: configuration, ports, clock, cluster, signatures, certificates";
 const EXAMPLES: &str = "\
 Examples:
   tavola doctor
@@ -41,7 +41,8 @@ Examples:
       Whether a shared access signature opens this, and if not, why
   tavola doctor --cert server.pem --key server.key --endpoint https://tables.example:10002/shop
       Whether clients will take a certificate";
-const EXIT_CODES: &str = "The first line is the verdict. The certificate that the configuration names is trusted.
+const EXIT_CODES: &str =
+    "The first line is the verdict. The certificate that the configuration names is trusted.
 Exit codes: 0 nothing is wrong, or the credential works; 1 something is wrong; 2 wrong usage.";
 
 /// A server that takes longer for so little is not well.
@@ -67,7 +68,8 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 fn credential_flags() -> Vec<Arg> {
     let flags = [
         flag("connection-string", "STRING", "Check what this string opens"),
-        flag("sas-url", "URL", "Check what this URL with a signature opens").conflicts_with("connection-string"),
+        flag("sas-url", "URL", "Check what this URL with a signature opens")
+            .conflicts_with("connection-string"),
     ];
     flags.map(|flag| flag.help_heading("Does this open the door")).into()
 }
@@ -97,7 +99,8 @@ fn certificate_flags() -> Vec<Arg> {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
+    let runtime =
+        runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     let report = runtime.block_on(examine(matches))?;
     report.print(matches.get_one::<String>("output").map_or("text", String::as_str));
     report.verdict()
@@ -111,21 +114,32 @@ async fn examine(matches: &ArgMatches) -> Result<Report, Failure> {
     let home = Home::read(matches);
     let client = HttpClient::new(file("ca-file")).within(ANSWER_TIME).pinning(home.certificate());
     let endpoint = match (text("connection-string"), text("sas-url")) {
-        (Some(string), _) => connection_string(string, &question, &home, &client, &mut report).await,
+        (Some(string), _) => {
+            connection_string(string, &question, &home, &client, &mut report).await
+        }
         (None, Some(url)) => sas_url(url, &question, &home, &client, &mut report).await,
         (None, None) if question.is_asked() => {
-            return Err(Failure::Usage("--operation needs --connection-string or --sas-url: who asks?".to_owned()));
+            return Err(Failure::Usage(
+                "--operation needs --connection-string or --sas-url: who asks?".to_owned(),
+            ));
         }
         (None, None) => None,
     };
     if let Some(cert) = file("cert") {
-        let endpoint = text("endpoint").map(account_access::parse_endpoint).transpose()?.or(endpoint);
+        let endpoint =
+            text("endpoint").map(account_access::parse_endpoint).transpose()?.or(endpoint);
         let password = match file("password-file") {
             Some(file) => account_access::read_secret(&file, PASSWORD_BYTES_MAX)?,
             None => Zeroizing::default(),
         };
         let password = password.trim_end_matches(['\r', '\n']);
-        certificate::examine(&cert, file("key").as_deref(), password, endpoint.as_ref(), &mut report);
+        certificate::examine(
+            &cert,
+            file("key").as_deref(),
+            password,
+            endpoint.as_ref(),
+            &mut report,
+        );
     } else if text("connection-string").is_none() && text("sas-url").is_none() {
         local::examine(&home, &client, &mut report).await;
     }
@@ -149,7 +163,11 @@ async fn connection_string(
     let endpoint = string.table_endpoint().clone();
     let Some(account) = string.account().cloned() else {
         let advice = "add AccountName, or put the account into the endpoint's path or host";
-        report.fail("connection string", format!("nothing says which account {endpoint} is of"), advice);
+        report.fail(
+            "connection string",
+            format!("nothing says which account {endpoint} is of"),
+            advice,
+        );
         return Some(endpoint);
     };
     match string.secret() {
@@ -158,7 +176,8 @@ async fn connection_string(
             connection::examine_key(&account, &endpoint, key, question, client, report).await;
         }
         Secret::Signature(query) => {
-            let target = Target { account, endpoint: endpoint.clone(), table: None, query: query.clone() };
+            let target =
+                Target { account, endpoint: endpoint.clone(), table: None, query: query.clone() };
             signature::examine(&target, question, home, client, report).await;
         }
     }

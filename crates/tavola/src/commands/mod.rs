@@ -15,10 +15,15 @@ pub(crate) mod store;
 use clap::{Arg, Command};
 
 /// Help begins with one sentence and examples; flags come after.
-const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+const HELP: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 /// A command with its sentence and its examples.
-pub(crate) fn described(name: &'static str, about: &'static str, examples: &'static str) -> Command {
+pub(crate) fn described(
+    name: &'static str,
+    about: &'static str,
+    examples: &'static str,
+) -> Command {
     Command::new(name).about(about).before_help(examples).help_template(HELP)
 }
 

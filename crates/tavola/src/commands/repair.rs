@@ -1,4 +1,5 @@
-//! `tavola repair`: saves what can be read of a damaged data folder into a new one, and says first what is lost.
+//! `tavola repair`: saves what can be read of a damaged data folder into a new one, and says first
+//! what is lost.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,9 @@ use tavola_embedded::repair::{self, Room};
 use tavola_embedded::{Compression, EmbeddedStore};
 use tavola_service::{Clock, SystemClock};
 
-use crate::commands::check::{Checked, examine, finding_json, finding_text, location, location_argument};
+use crate::commands::check::{
+    Checked, examine, finding_json, finding_text, location, location_argument,
+};
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
@@ -18,7 +21,8 @@ use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
 
 const MIB: u64 = 1024 * 1024;
-const ABOUT: &str = "Save what can be read of a damaged data folder into a new one; says first what is lost";
+const ABOUT: &str =
+    "Save what can be read of a damaged data folder into a new one; says first what is lost";
 const EXAMPLES: &str = "\
 Examples:
   tavola repair --dry-run
@@ -36,8 +40,9 @@ NEW_FOLDER.unfinished; remove that one to begin anew.
 Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed, 3 the folder cannot be read.";
 
 pub(crate) fn command() -> Command {
-    let switch =
-        |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
     described("repair", ABOUT, EXAMPLES)
         .after_help(EXIT_CODES)
         .arg(location_argument())
@@ -143,11 +148,17 @@ impl Plan {
     fn carry_out(&self, into: &Path) -> Result<(), Failure> {
         let unfinished = repair::unfinished_name(into);
         if unfinished.exists() {
-            eprintln!("{} is there: going on with it if it was made from the same files", unfinished.display());
+            eprintln!(
+                "{} is there: going on with it if it was made from the same files",
+                unfinished.display()
+            );
         }
-        let compression = if self.checked.report.has_zstd { Compression::Zstd } else { Compression::Lz4 };
+        let compression =
+            if self.checked.report.has_zstd { Compression::Zstd } else { Compression::Lz4 };
         let mut progress = Shown::new();
-        let saved = repair::salvage(&self.folder, into, compression, &mut progress, |store| self.amend(store));
+        let saved = repair::salvage(&self.folder, into, compression, &mut progress, |store| {
+            self.amend(store)
+        });
         progress.end();
         let salvaged = saved.map_err(|error| {
             if unfinished.exists() {
@@ -157,7 +168,10 @@ impl Plan {
             cannot_open(error)
         })?;
         if salvaged.rows_before > 0 {
-            eprintln!("{} rows were there from a repair that was interrupted", salvaged.rows_before);
+            eprintln!(
+                "{} rows were there from a repair that was interrupted",
+                salvaged.rows_before
+            );
         }
         self.check_saved(into)
     }
@@ -173,8 +187,15 @@ impl Plan {
         match saved.damages() {
             0 => Ok(()),
             _ => {
-                saved.report.findings.iter().for_each(|finding| eprintln!("{}", finding_text(finding)));
-                Err(Failure::Data(format!("{} was written, but does not pass the check", into.display())))
+                saved
+                    .report
+                    .findings
+                    .iter()
+                    .for_each(|finding| eprintln!("{}", finding_text(finding)));
+                Err(Failure::Data(format!(
+                    "{} was written, but does not pass the check",
+                    into.display()
+                )))
             }
         }
     }
@@ -182,7 +203,9 @@ impl Plan {
     fn amend(&self, store: &EmbeddedStore) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        runtime.block_on(self.checked.audited.amend(store, SystemClock.now())).map_err(|error| error.to_string())
+        runtime
+            .block_on(self.checked.audited.amend(store, SystemClock.now()))
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -191,11 +214,14 @@ fn confirm(yes: bool, into: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage("nobody can be asked here: repeat with --yes to go on".to_owned()));
+        return Err(Failure::Usage(
+            "nobody can be asked here: repeat with --yes to go on".to_owned(),
+        ));
     }
     eprint!("Save this into {}? [y/N] ", into.display());
     let mut answer = String::new();
-    let asked = std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    let asked =
+        std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     match asked {
         Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
         _ => Err(Failure::Usage("not confirmed; nothing was written".to_owned())),

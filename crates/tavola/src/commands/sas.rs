@@ -1,4 +1,5 @@
-//! `tavola sas table` and `tavola sas account`: shared access signatures, made without asking a server.
+//! `tavola sas table` and `tavola sas account`: shared access signatures, made without asking a
+//! server.
 
 mod account;
 pub(crate) mod letters;
@@ -20,7 +21,8 @@ use crate::exit::Failure;
 use crate::{human_time, judge};
 use terms::Terms;
 
-const ABOUT: &str = "Make shared access signatures: URLs that open a part of an account for a while";
+const ABOUT: &str =
+    "Make shared access signatures: URLs that open a part of an account for a while";
 const EXAMPLES: &str = "\
 Examples:
   tavola sas table employees --permissions ra --expires-in 8h
@@ -51,9 +53,12 @@ Examples:
 const FORMATS: &[&str] = &["text", "json", "url", "sas", "connection-string"];
 
 pub(crate) fn command() -> Command {
-    let table =
-        described("table", TABLE_ABOUT, TABLE_EXAMPLES).args(table::flags()).args(terms::flags("1h, unless --policy"));
-    let account = described("account", ACCOUNT_ABOUT, ACCOUNT_EXAMPLES).args(account::flags()).args(terms::flags("1h"));
+    let table = described("table", TABLE_ABOUT, TABLE_EXAMPLES)
+        .args(table::flags())
+        .args(terms::flags("1h, unless --policy"));
+    let account = described("account", ACCOUNT_ABOUT, ACCOUNT_EXAMPLES)
+        .args(account::flags())
+        .args(terms::flags("1h"));
     let with_account = |command: Command| {
         command
             .args(account_access::key_flags("Whose"))
@@ -70,8 +75,12 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let now = human_time::now();
     let (matches, made) = match matches.subcommand() {
-        Some(("table", matches)) => (matches, table::make(matches, &account_access::resolve(matches)?, now)?),
-        Some(("account", matches)) => (matches, account::make(matches, &account_access::resolve(matches)?, now)?),
+        Some(("table", matches)) => {
+            (matches, table::make(matches, &account_access::resolve(matches)?, now)?)
+        }
+        Some(("account", matches)) => {
+            (matches, account::make(matches, &account_access::resolve(matches)?, now)?)
+        }
         _ => unreachable!("clap asks for a known command"),
     };
     if matches.get_flag("https-only") && made.url.starts_with("http:") {
@@ -127,7 +136,10 @@ fn print(made: &Made, format: &str) -> Result<(), Failure> {
             println!("{object:#}");
         }
         _ => {
-            println!("URL:\n  {}\nConnection string:\n  {}\nWhat it opens:", &**url, &**connection_string);
+            println!(
+                "URL:\n  {}\nConnection string:\n  {}\nWhat it opens:",
+                &**url, &**connection_string
+            );
             opens.iter().for_each(|line| println!("  {line}"));
         }
     }
@@ -136,14 +148,17 @@ fn print(made: &Made, format: &str) -> Result<(), Failure> {
 
 /// Asks the service's own rules, so that nothing leaves here that would be refused.
 fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> Result<(), Failure> {
-    let keys = AccountKeys::parse(&access.key, None).map_err(|error| Failure::Usage(error.to_string()))?;
-    let first_ip = terms.ip.split('-').next().and_then(|ip| ip.parse().ok()).unwrap_or(Ipv4Addr::LOCALHOST);
+    let keys =
+        AccountKeys::parse(&access.key, None).map_err(|error| Failure::Usage(error.to_string()))?;
+    let first_ip =
+        terms.ip.split('-').next().and_then(|ip| ip.parse().ok()).unwrap_or(Ipv4Addr::LOCALHOST);
     let caller = Caller { ip: IpAddr::V4(first_ip), https: true };
     let at = terms.start.map_or(now, |start| start.max(now));
     match judge::judge(query, &access.account, &keys, caller, at) {
         Ok(_) => Ok(()),
-        Err(rejection) => {
-            Err(Failure::Usage(format!("the service would refuse this signature: {}", judge::words(&rejection))))
-        }
+        Err(rejection) => Err(Failure::Usage(format!(
+            "the service would refuse this signature: {}",
+            judge::words(&rejection)
+        ))),
     }
 }

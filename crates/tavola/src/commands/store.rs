@@ -1,4 +1,5 @@
-//! `tavola store`: making the place where entities are kept, moving them to another, and the keys of its nodes.
+//! `tavola store`: making the place where entities are kept, moving them to another, and the keys
+//! of its nodes.
 
 mod copy;
 mod init;
@@ -10,7 +11,8 @@ use clap::{ArgMatches, Command};
 use crate::commands::described;
 use crate::exit::Failure;
 
-const ABOUT: &str = "Make the place where entities are kept, move them to another, or make keys for nodes";
+const ABOUT: &str =
+    "Make the place where entities are kept, move them to another, or make keys for nodes";
 const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2

@@ -91,8 +91,13 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) const GOOD: Self =
-        Self { key: Key::First, tampered: false, time: Time::Now, ip: Ip::Unsaid, protocol: Protocol::Unsaid };
+    pub(crate) const GOOD: Self = Self {
+        key: Key::First,
+        tampered: false,
+        time: Time::Now,
+        ip: Ip::Unsaid,
+        protocol: Protocol::Unsaid,
+    };
 
     pub(crate) fn signature_holds(&self) -> bool {
         self.key != Key::Strangers && !self.tampered
@@ -177,14 +182,22 @@ pub(crate) struct AccountSas {
 
 impl Credential {
     pub(crate) const fn owner(account: &'static str) -> Self {
-        let kind = Kind::SharedKey(SharedKey { lite: false, key: Key::First, stale: false, misnamed: false });
+        let kind = Kind::SharedKey(SharedKey {
+            lite: false,
+            key: Key::First,
+            stale: false,
+            misnamed: false,
+        });
         Self { account, secondary: false, kind }
     }
 
-    /// The signature of a table that needs a stored policy, and the letters and times of the latter.
+    /// The signature of a table that needs a stored policy, and the letters and times of the
+    /// latter.
     pub(crate) fn policy(&self) -> Option<(&str, Time)> {
         match &self.kind {
-            Kind::TableSas(sas) if sas.policy != Policy::Unused => Some((&sas.letters, sas.terms.time)),
+            Kind::TableSas(sas) if sas.policy != Policy::Unused => {
+                Some((&sas.letters, sas.terms.time))
+            }
             _ => None,
         }
     }
@@ -244,7 +257,8 @@ impl TableSas {
             Policy::Supplies | Policy::Twice => POLICY,
             Policy::Unknown => "vanished",
         };
-        let sent = if self.terms.tampered { tampered(&fields.sp, "raud") } else { fields.sp.clone() };
+        let sent =
+            if self.terms.tampered { tampered(&fields.sp, "raud") } else { fields.sp.clone() };
         let table = TableFields { tn: self.table, si, range: self.range };
         signing::table_sas(account, self.terms.key.text(), &fields, &table, &sent)
     }
@@ -253,8 +267,16 @@ impl TableSas {
 impl AccountSas {
     fn query_string(&self, account: &str) -> String {
         let fields = self.terms.fields(&self.letters);
-        let sent = if self.terms.tampered { tampered(&fields.sp, "rwdlacup") } else { fields.sp.clone() };
-        signing::account_sas(account, self.terms.key.text(), &fields, self.services, &self.types, &sent)
+        let sent =
+            if self.terms.tampered { tampered(&fields.sp, "rwdlacup") } else { fields.sp.clone() };
+        signing::account_sas(
+            account,
+            self.terms.key.text(),
+            &fields,
+            self.services,
+            &self.types,
+            &sent,
+        )
     }
 }
 
@@ -277,7 +299,11 @@ impl fmt::Display for Credential {
                 write!(f, "shared key lite={lite} key={key:?} stale={stale} misnamed={misnamed}")
             }
             Kind::TableSas(TableSas { terms, table, letters, range, policy }) => {
-                write!(f, "table SAS of {table} sp={letters} range={} policy={policy:?} {terms}", range.name)
+                write!(
+                    f,
+                    "table SAS of {table} sp={letters} range={} policy={policy:?} {terms}",
+                    range.name
+                )
             }
             Kind::AccountSas(AccountSas { terms, services, types, letters }) => {
                 write!(f, "account SAS ss={services} srt={types} sp={letters} {terms}")

@@ -1,10 +1,14 @@
-//! The tables of expectations, which are data, and the little that it takes to read a case off them.
+//! The tables of expectations, which are data, and the little that it takes to read a case off
+//! them.
 //!
-//! Nothing here calls the server's own rules: the tables are written from the protocol reference, and so is this.
+//! Nothing here calls the server's own rules: the tables are written from the protocol reference,
+//! and so is this.
 
 use std::collections::BTreeMap;
 
-use crate::credentials::{Credential, FROZEN, Ip, Key as SigningKey, Kind, Policy, Protocol, Time, WALLED};
+use crate::credentials::{
+    Credential, FROZEN, Ip, Key as SigningKey, Kind, Policy, Protocol, Time, WALLED,
+};
 use crate::operations::{Operation, TABLE};
 use crate::rows::{Key, Range};
 
@@ -71,7 +75,9 @@ impl Need {
     /// `a&u` and letters as a credential has them.
     fn is_met_by(&self, given: &str) -> bool {
         match self {
-            Self::Letters(sets) => sets.iter().any(|set| set.split('&').all(|letter| given.contains(letter))),
+            Self::Letters(sets) => {
+                sets.iter().any(|set| set.split('&').all(|letter| given.contains(letter)))
+            }
             Self::Free => true,
             Self::Never | Self::Each => false,
         }
@@ -123,13 +129,20 @@ impl Expectations {
     pub(crate) fn verdict(&self, credential: &Credential, operation: &Operation) -> Verdict<'_> {
         let is_free = matches!(self.table_sas[operation.row()], Need::Free);
         let writes = self.effect(operation.row()).changes != "none";
-        let asked = |asked: &'static str| self.refusals.iter().filter(move |refusal| refusal.asked == asked);
+        let asked = |asked: &'static str| {
+            self.refusals.iter().filter(move |refusal| refusal.asked == asked)
+        };
         let of_request = asked("all").chain(asked("request").filter(|_| !is_free));
-        if let Some(refusal) = of_request.into_iter().find(|refusal| applies_to_request(refusal.reason, credential)) {
+        if let Some(refusal) =
+            of_request.into_iter().find(|refusal| applies_to_request(refusal.reason, credential))
+        {
             return Verdict::Refused(refusal);
         }
-        for (index, (row, key)) in operation.demands().into_iter().enumerate().filter(|_| !is_free) {
-            let applies = |refusal: &&Refusal| self.applies_to_operation(refusal.reason, credential, row, key);
+        for (index, (row, key)) in operation.demands().into_iter().enumerate().filter(|_| !is_free)
+        {
+            let applies = |refusal: &&Refusal| {
+                self.applies_to_operation(refusal.reason, credential, row, key)
+            };
             if let Some(refusal) = asked("operation").find(applies) {
                 return Verdict::OperationRefused(refusal, index);
             }
@@ -138,18 +151,34 @@ impl Expectations {
         asked("write").filter(|_| writes).find(applies).map_or(Verdict::Allowed, Verdict::Refused)
     }
 
-    fn applies_to_operation(&self, reason: &str, credential: &Credential, row: &str, key: Option<Key>) -> bool {
+    fn applies_to_operation(
+        &self,
+        reason: &str,
+        credential: &Credential,
+        row: &str,
+        key: Option<Key>,
+    ) -> bool {
         match (&credential.kind, reason) {
             (Kind::TableSas(_), "never") => matches!(self.table_sas[row], Need::Never),
             (Kind::TableSas(sas), "table") => sas.table != TABLE,
             (Kind::TableSas(sas), "permission") => !self.table_sas[row].is_met_by(&sas.letters),
             (Kind::TableSas(sas), "range") => key.is_some_and(|key| !sas.range.contains(key)),
             (Kind::AccountSas(_), "never") => matches!(self.account_sas[row].0, Need::Never),
-            (Kind::AccountSas(sas), "resource-type") => !self.account_sas[row].0.is_met_by(&sas.types),
-            (Kind::AccountSas(sas), "permission") => !self.account_sas[row].1.is_met_by(&sas.letters),
-            (Kind::Bearer { column, .. }, "unknown-to-tokens") => self.roles[row][column] == "unknown",
+            (Kind::AccountSas(sas), "resource-type") => {
+                !self.account_sas[row].0.is_met_by(&sas.types)
+            }
+            (Kind::AccountSas(sas), "permission") => {
+                !self.account_sas[row].1.is_met_by(&sas.letters)
+            }
+            (Kind::Bearer { column, .. }, "unknown-to-tokens") => {
+                self.roles[row][column] == "unknown"
+            }
             (Kind::Bearer { column, .. }, "role") => self.roles[row][column] == "no",
-            (_, "never" | "table" | "resource-type" | "permission" | "range" | "unknown-to-tokens" | "role") => false,
+            (
+                _,
+                "never" | "table" | "resource-type" | "permission" | "range" | "unknown-to-tokens"
+                | "role",
+            ) => false,
             (_, other) => panic!("refusals.txt: nobody knows what {other} is about"),
         }
     }
@@ -167,7 +196,9 @@ fn applies_to_request(reason: &str, credential: &Credential) -> bool {
         ("no-credentials", Kind::Nothing { version }) => *version < CHALLENGING_VERSION,
         ("challenge", Kind::Nothing { version }) => *version >= CHALLENGING_VERSION,
         ("header", kind) => matches!(kind, Kind::Unparsable),
-        ("signature", Kind::SharedKey(shared_key)) => shared_key.key == SigningKey::Strangers || shared_key.misnamed,
+        ("signature", Kind::SharedKey(shared_key)) => {
+            shared_key.key == SigningKey::Strangers || shared_key.misnamed
+        }
         ("date", Kind::SharedKey(shared_key)) => shared_key.stale,
         ("signature", _) => terms.is_some_and(|terms| !terms.signature_holds()),
         ("policy", Kind::TableSas(sas)) => matches!(sas.policy, Policy::Unknown | Policy::Twice),
@@ -207,8 +238,14 @@ fn number(text: &str) -> u16 {
 }
 
 /// The columns of `roles.txt`.
-pub(crate) const ROLES: [&str; 6] =
-    ["none", "reader", "contributor", "reader-of-orders", "contributor-of-orders", "contributor-of-other"];
+pub(crate) const ROLES: [&str; 6] = [
+    "none",
+    "reader",
+    "contributor",
+    "reader-of-orders",
+    "contributor-of-orders",
+    "contributor-of-other",
+];
 
 fn role_row(line: &'static str) -> (&'static str, BTreeMap<&'static str, &'static str>) {
     let [name, cells @ ..]: [&str; ROLES.len() + 1] = columns(line);

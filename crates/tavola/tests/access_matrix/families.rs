@@ -1,7 +1,8 @@
 //! Who asks for what: credentials by family, each with the operations that it is asked about.
 
 use crate::credentials::{
-    AccountSas, Credential, FROZEN, Ip, Key, Kind, PLAIN, Policy, Protocol, SharedKey, TableSas, Terms, Time, WALLED,
+    AccountSas, Credential, FROZEN, Ip, Key, Kind, PLAIN, Policy, Protocol, SharedKey, TableSas,
+    Terms, Time, WALLED,
 };
 use crate::operations::{self, OTHER_TABLE, Operation, TABLE};
 use crate::rows::Range;
@@ -25,14 +26,19 @@ impl Family {
         Self { name, groups: Vec::new() }
     }
 
-    fn with(mut self, credentials: impl IntoIterator<Item = Credential>, operations: Vec<Operation>) -> Self {
+    fn with(
+        mut self,
+        credentials: impl IntoIterator<Item = Credential>,
+        operations: Vec<Operation>,
+    ) -> Self {
         self.groups.push(Group { credentials: credentials.into_iter().collect(), operations });
         self
     }
 
     pub(crate) fn cases(&self) -> impl Iterator<Item = (&Credential, &Operation)> {
         self.groups.iter().flat_map(|group| {
-            let of = |credential| group.operations.iter().map(move |operation| (credential, operation));
+            let of =
+                |credential| group.operations.iter().map(move |operation| (credential, operation));
             group.credentials.iter().flat_map(of)
         })
     }
@@ -41,7 +47,10 @@ impl Family {
 pub(crate) fn all() -> Vec<Family> {
     vec![
         shared_keys(),
-        table_signatures("table SAS with partitions or no range", &[Range::NONE, Range::PARTITIONS]),
+        table_signatures(
+            "table SAS with partitions or no range",
+            &[Range::NONE, Range::PARTITIONS],
+        ),
         table_signatures("table SAS with rows", &[Range::ROWS, Range::FROM, Range::TO]),
         table_policies(),
         table_refusals(),
@@ -55,7 +64,11 @@ pub(crate) fn all() -> Vec<Family> {
 
 /// Those whose answers depend on what a store makes of ranges and transactions.
 pub(crate) fn about_rows() -> Vec<Family> {
-    vec![shared_keys(), table_signatures("table SAS", &[Range::PARTITIONS, Range::ROWS]), reading_only()]
+    vec![
+        shared_keys(),
+        table_signatures("table SAS", &[Range::PARTITIONS, Range::ROWS]),
+        reading_only(),
+    ]
 }
 
 fn shared_keys() -> Family {
@@ -72,7 +85,11 @@ fn shared_keys() -> Family {
         ]
         .map(shared_key)
     });
-    let without = [Kind::Nothing { version: "2019-02-02" }, Kind::Nothing { version: "2020-12-06" }, Kind::Unparsable];
+    let without = [
+        Kind::Nothing { version: "2019-02-02" },
+        Kind::Nothing { version: "2020-12-06" },
+        Kind::Unparsable,
+    ];
     Family::new("shared keys")
         .with(good(), operations::everywhere())
         .with(bad.chain(without.map(at_plain)), operations::anywhere())
@@ -101,18 +118,27 @@ fn of_walled(credential: Credential) -> Credential {
 /// Every set of letters but the empty one.
 fn subsets(letters: &str) -> Vec<String> {
     let letters: Vec<char> = letters.chars().collect();
-    let chosen = |bits: usize| letters.iter().enumerate().filter(move |(index, _)| bits >> index & 1 == 1);
+    let chosen =
+        |bits: usize| letters.iter().enumerate().filter(move |(index, _)| bits >> index & 1 == 1);
     (1..1 << letters.len()).map(|bits| chosen(bits).map(|(_, letter)| letter).collect()).collect()
 }
 
 fn table_sas(letters: &str, range: Range) -> TableSas {
-    TableSas { terms: Terms::GOOD, table: TABLE, letters: letters.to_owned(), range, policy: Policy::Unused }
+    TableSas {
+        terms: Terms::GOOD,
+        table: TABLE,
+        letters: letters.to_owned(),
+        range,
+        policy: Policy::Unused,
+    }
 }
 
 fn table_signatures(name: &'static str, ranges: &[Range]) -> Family {
     let with_range = |range: &Range| {
         let range = *range;
-        subsets("raud").into_iter().map(move |letters| at_plain(Kind::TableSas(table_sas(&letters, range))))
+        subsets("raud")
+            .into_iter()
+            .map(move |letters| at_plain(Kind::TableSas(table_sas(&letters, range))))
     };
     Family::new(name).with(ranges.iter().flat_map(with_range), operations::everywhere())
 }
@@ -121,9 +147,14 @@ fn table_signatures(name: &'static str, ranges: &[Range]) -> Family {
 fn table_policies() -> Family {
     let supplied = |letters: &String, time| {
         let sas = table_sas(letters, Range::ROWS);
-        at_plain(Kind::TableSas(TableSas { policy: Policy::Supplies, terms: Terms { time, ..Terms::GOOD }, ..sas }))
+        at_plain(Kind::TableSas(TableSas {
+            policy: Policy::Supplies,
+            terms: Terms { time, ..Terms::GOOD },
+            ..sas
+        }))
     };
-    let good = subsets("raud").iter().map(|letters| supplied(letters, Time::Now)).collect::<Vec<_>>();
+    let good =
+        subsets("raud").iter().map(|letters| supplied(letters, Time::Now)).collect::<Vec<_>>();
     let all = "raud".to_owned();
     let mut bad = vec![supplied(&all, Time::Expired), supplied(&all, Time::NotYet)];
     for policy in [Policy::Unknown, Policy::Twice] {
@@ -135,7 +166,9 @@ fn table_policies() -> Family {
         ..table_sas(&all, Range::NONE)
     };
     bad.push(at_plain(Kind::TableSas(wrong_and_refers)));
-    Family::new("table SAS with policies").with(good, operations::everywhere()).with(bad, operations::anywhere())
+    Family::new("table SAS with policies")
+        .with(good, operations::everywhere())
+        .with(bad, operations::anywhere())
 }
 
 /// The ways in which terms can be wrong or unusual.
@@ -164,8 +197,19 @@ fn wrong_terms(bits: u32) -> Terms {
 
 /// Operations that stand for all where only the order of refusals is asked about.
 fn few() -> Vec<Operation> {
-    let chosen = ["get before", "get first", "insert after", "query all", "create-table", "get-acl", "batch mixed"];
-    operations::everywhere().into_iter().filter(|operation| chosen.contains(&operation.name.as_str())).collect()
+    let chosen = [
+        "get before",
+        "get first",
+        "insert after",
+        "query all",
+        "create-table",
+        "get-acl",
+        "batch mixed",
+    ];
+    operations::everywhere()
+        .into_iter()
+        .filter(|operation| chosen.contains(&operation.name.as_str()))
+        .collect()
 }
 
 fn table_refusals() -> Family {
@@ -186,7 +230,12 @@ fn table_refusals() -> Family {
 }
 
 fn account_sas(types: &str, letters: &str) -> AccountSas {
-    AccountSas { terms: Terms::GOOD, services: "t", types: types.to_owned(), letters: letters.to_owned() }
+    AccountSas {
+        terms: Terms::GOOD,
+        services: "t",
+        types: types.to_owned(),
+        letters: letters.to_owned(),
+    }
 }
 
 /// Each letter alone, all of them, all but one, and the pairs that something needs.
@@ -199,7 +248,8 @@ fn account_letters() -> Vec<String> {
 
 fn account_signatures() -> Family {
     let credentials = subsets("sco").into_iter().flat_map(|types| {
-        let with_letters = move |letters: String| at_plain(Kind::AccountSas(account_sas(&types, &letters)));
+        let with_letters =
+            move |letters: String| at_plain(Kind::AccountSas(account_sas(&types, &letters)));
         account_letters().into_iter().map(with_letters)
     });
     Family::new("account SAS").with(credentials, operations::anywhere())
@@ -207,7 +257,8 @@ fn account_signatures() -> Family {
 
 fn account_refusals() -> Family {
     let singles = OTHER_TERMS.map(|terms| AccountSas { terms, ..account_sas("sco", "rwdlacu") });
-    let other_services = ["b", "bqf", "bqtf"].map(|services| AccountSas { services, ..account_sas("sco", "rwdlacu") });
+    let other_services = ["b", "bqf", "bqtf"]
+        .map(|services| AccountSas { services, ..account_sas("sco", "rwdlacu") });
     let combined = (0..1 << 7).map(|bits: u32| {
         let types = if bits >> 5 & 1 == 1 { "c" } else { "sco" };
         let letters = if bits >> 6 == 1 { "u" } else { "rwdlacu" };
@@ -222,9 +273,10 @@ fn account_refusals() -> Family {
 
 /// Credentials of each kind that open much, little, or nothing.
 fn of_each_kind() -> Vec<Credential> {
-    let tables = ["r", "a", "u", "au", "raud"].map(|letters| Kind::TableSas(table_sas(letters, Range::ROWS)));
-    let accounts =
-        [("sco", "rwdlacu"), ("sco", "rl"), ("o", "au"), ("c", "w")].map(|(t, l)| Kind::AccountSas(account_sas(t, l)));
+    let tables = ["r", "a", "u", "au", "raud"]
+        .map(|letters| Kind::TableSas(table_sas(letters, Range::ROWS)));
+    let accounts = [("sco", "rwdlacu"), ("sco", "rl"), ("o", "au"), ("c", "w")]
+        .map(|(t, l)| Kind::AccountSas(account_sas(t, l)));
     let expired = Terms { time: Time::Expired, ..Terms::GOOD };
     let refused = [
         Kind::TableSas(TableSas { terms: expired, ..table_sas("raud", Range::NONE) }),
@@ -240,7 +292,10 @@ fn reading_only() -> Family {
     let by_policy = TableSas { policy: Policy::Supplies, ..table_sas("raud", Range::ROWS) };
     let by_policy = through_secondary(at_plain(Kind::TableSas(by_policy)));
     Family::new("reading only")
-        .with(of_each_kind().into_iter().map(through_secondary).chain([by_policy]), operations::everywhere())
+        .with(
+            of_each_kind().into_iter().map(through_secondary).chain([by_policy]),
+            operations::everywhere(),
+        )
         .with(of_each_kind().into_iter().map(of_frozen), operations::everywhere())
         .with(of_each_kind().into_iter().map(of_frozen).map(through_secondary), few())
 }
@@ -253,8 +308,13 @@ fn shut_out() -> Family {
 
 fn tokens() -> Family {
     let credentials = token_credentials();
-    let reading_only =
-        || credentials.iter().cloned().map(of_frozen).chain(credentials.iter().cloned().map(through_secondary));
+    let reading_only = || {
+        credentials
+            .iter()
+            .cloned()
+            .map(of_frozen)
+            .chain(credentials.iter().cloned().map(through_secondary))
+    };
     Family::new("tokens")
         .with(credentials.clone(), operations::everywhere())
         .with(reading_only(), operations::anywhere())

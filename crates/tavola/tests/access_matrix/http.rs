@@ -20,7 +20,13 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(method: &'static str, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), query: String::new(), headers: Vec::new(), body: String::new() }
+        Self {
+            method,
+            path: path.into(),
+            query: String::new(),
+            headers: Vec::new(),
+            body: String::new(),
+        }
     }
 
     pub(crate) fn query(self, query: impl Into<String>) -> Self {
@@ -57,12 +63,17 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// The code of an error, in JSON or in XML; empty if there is none.
     pub(crate) fn code(&self) -> &str {
-        between(&self.body, "\"code\":\"", "\"").or_else(|| between(&self.body, "<m:code>", "<")).unwrap_or_default()
+        between(&self.body, "\"code\":\"", "\"")
+            .or_else(|| between(&self.body, "<m:code>", "<"))
+            .unwrap_or_default()
     }
 
     /// The statuses of a batch's parts.
@@ -100,7 +111,11 @@ impl Connection {
     /// Sends a request whose query and headers are complete.
     pub(crate) fn ask(&mut self, account: &str, request: &Request) -> Answer {
         let Request { method, headers, body, .. } = request;
-        let mut text = format!("{method} {} HTTP/1.1\r\nHost: {}\r\n", request.target(account), self.authority);
+        let mut text = format!(
+            "{method} {} HTTP/1.1\r\nHost: {}\r\n",
+            request.target(account),
+            self.authority
+        );
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -120,7 +135,9 @@ impl Connection {
             headers.push((name.to_owned(), value.to_owned()));
         }
         let mut answer = Answer { status, headers, body: String::new() };
-        let length = answer.header("Content-Length").map_or(0, |text| text.parse().expect("a length is a number"));
+        let length = answer
+            .header("Content-Length")
+            .map_or(0, |text| text.parse().expect("a length is a number"));
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body).expect("the body comes whole");
         answer.body = String::from_utf8(body).expect("answers are text");

@@ -1,11 +1,13 @@
-//! Who may do what: every operation by every kind of credential, over sockets, with the store watched.
+//! Who may do what: every operation by every kind of credential, over sockets, with the store
+//! watched.
 //!
-//! Each case compares two things with tables of expectations that are written from the protocol reference: what the
-//! server answers (status and code), and what it did meanwhile (which rows were read, what was changed). The tables are
-//! the text files beside this one; they and [`expectations`], which reads them, share no rule with the server.
+//! Each case compares two things with tables of expectations that are written from the protocol
+//! reference: what the server answers (status and code), and what it did meanwhile (which rows were
+//! read, what was changed). The tables are the text files beside this one; they and
+//! [`expectations`], which reads them, share no rule with the server.
 //!
-//! Reading order: [`operations`] and [`credentials`] say what is combined, [`families`] combines them, [`world`] is the
-//! server, [`runner`] asks and compares.
+//! Reading order: [`operations`] and [`credentials`] say what is combined, [`families`] combines
+//! them, [`world`] is the server, [`runner`] asks and compares.
 
 mod credentials;
 mod expectations;
@@ -60,7 +62,8 @@ fn on_disk() {
 #[test]
 fn the_tables_are_complete() {
     let rows: BTreeSet<_> = Expectations::read().complete_rows().into_iter().collect();
-    let asked: BTreeSet<_> = operations::everywhere().iter().map(|operation| operation.row()).collect();
+    let asked: BTreeSet<_> =
+        operations::everywhere().iter().map(|operation| operation.row()).collect();
     assert_eq!(rows, asked, "every operation has its row, and every row its operation");
 }
 
@@ -71,7 +74,8 @@ fn roles_are_written_down() {
     let verdict = |column, name: &str| {
         let kind = Kind::Bearer { token: String::new(), column };
         let credential = Credential { kind, ..Credential::owner(PLAIN) };
-        let operation = operations::everywhere().into_iter().find(|operation| operation.name == name);
+        let operation =
+            operations::everywhere().into_iter().find(|operation| operation.name == name);
         match expectations.verdict(&credential, &operation.expect("such an operation")) {
             Verdict::Allowed => "allowed".to_owned(),
             Verdict::Refused(refusal) => refusal.code.to_owned(),
@@ -97,8 +101,12 @@ fn run<S: Store>(families: Vec<Family>, store: impl Fn() -> S + Sync) {
     let expectations = Expectations::read();
     let tallies: Vec<(&str, Tally)> = thread::scope(|scope| {
         let run = |family: &Family| run_family(family, &expectations, World::start(store()));
-        let running: Vec<_> = families.iter().map(|family| (family.name, scope.spawn(move || run(family)))).collect();
-        running.into_iter().map(|(name, thread)| (name, thread.join().expect("no case panics"))).collect()
+        let running: Vec<_> =
+            families.iter().map(|family| (family.name, scope.spawn(move || run(family)))).collect();
+        running
+            .into_iter()
+            .map(|(name, thread)| (name, thread.join().expect("no case panics")))
+            .collect()
     });
     for (name, tally) in &tallies {
         println!("{:>6} cases, {} wrong: {name}", tally.cases, tally.mismatches.len());
@@ -109,7 +117,11 @@ fn run<S: Store>(families: Vec<Family>, store: impl Fn() -> S + Sync) {
     for mismatch in mismatches.iter().take(SHOWN_MAX) {
         println!("{mismatch}");
     }
-    assert!(mismatches.is_empty(), "{} of {cases} cases are not as the tables say", mismatches.len());
+    assert!(
+        mismatches.is_empty(),
+        "{} of {cases} cases are not as the tables say",
+        mismatches.len()
+    );
     assert!(cases > CASES_MIN, "only {cases} cases");
 }
 

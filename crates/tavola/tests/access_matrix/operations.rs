@@ -62,7 +62,8 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    const ALL: Self = Self { name: "all", filter: "", matches: |_| true, top: None, from: None, ranges: 1 };
+    const ALL: Self =
+        Self { name: "all", filter: "", matches: |_| true, top: None, from: None, ranges: 1 };
 
     /// What the query asks for, whoever asks.
     pub(crate) fn selects(&self, key: Key) -> bool {
@@ -89,7 +90,10 @@ fn queries() -> [Query; 8] {
     [
         Query::ALL,
         named("elsewhere", "PartitionKey eq 'a'", |key| key.partition == "a"),
-        Query { ranges: 2, ..named("two", "PartitionKey eq 'a' or PartitionKey eq 'b'", in_a_or_b) },
+        Query {
+            ranges: 2,
+            ..named("two", "PartitionKey eq 'a' or PartitionKey eq 'b'", in_a_or_b)
+        },
         named("point", "PartitionKey eq 'a' and RowKey eq '3'", |key| key == Key::new("a", "3")),
         named("content", "Marker eq 'content-of-a-3'", |key| key == Key::new("a", "3")),
         Query { name: "top", top: Some(3), ..Query::ALL },
@@ -98,8 +102,8 @@ fn queries() -> [Query; 8] {
     ]
 }
 
-/// Where single operations happen: a row that exists, and one that does not. `first` and `last` are the edges of the
-/// range of rows; `below` and `above` lie in its partitions and outside of it.
+/// Where single operations happen: a row that exists, and one that does not. `first` and `last` are
+/// the edges of the range of rows; `below` and `above` lie in its partitions and outside of it.
 const POSITIONS: [(&str, Key, Key); 6] = [
     ("before", Key::new("a", "3"), Key::new("a", "4")),
     ("below", Key::new("b", "1"), Key::new("b", "2")),
@@ -127,8 +131,15 @@ const WHOLE: [&str; 11] = [
 ];
 
 /// The operations on rows that exist, and those on rows that do not.
-const ON_STORED: [&str; 7] =
-    ["get", "update", "merge", "insert-or-replace", "delete", "tunnelled-merge", "tunnelled-delete"];
+const ON_STORED: [&str; 7] = [
+    "get",
+    "update",
+    "merge",
+    "insert-or-replace",
+    "delete",
+    "tunnelled-merge",
+    "tunnelled-delete",
+];
 const ON_NEW: [&str; 2] = ["insert", "insert-or-merge"];
 
 /// A batch of writes, and what it is about.
@@ -137,7 +148,15 @@ type Changeset = (&'static str, &'static [Step]);
 /// Inside of every range.
 const BATCHES: [Changeset; 3] = [
     ("inserts", &[step("insert", "b", "4"), step("insert", "b", "6")]),
-    ("mixed", &[step("insert", "b", "4"), step("update", "b", "5"), step("merge", "b", "3"), step("delete", "b", "7")]),
+    (
+        "mixed",
+        &[
+            step("insert", "b", "4"),
+            step("update", "b", "5"),
+            step("merge", "b", "3"),
+            step("delete", "b", "7"),
+        ],
+    ),
     (
         "mixed backwards",
         &[
@@ -153,7 +172,10 @@ const BATCHES: [Changeset; 3] = [
 const BATCHES_OUTSIDE: [Changeset; 4] = [
     ("outside", &[step("insert", "a", "2"), step("insert", "a", "4")]),
     ("leaving the range", &[step("insert", "b", "4"), step("insert", "b", "2")]),
-    ("entering the range", &[step("delete", "b", "1"), step("insert", "b", "4"), step("update", "b", "3")]),
+    (
+        "entering the range",
+        &[step("delete", "b", "1"), step("insert", "b", "4"), step("update", "b", "3")],
+    ),
     ("over the end", &[step("update", "c", "5"), step("merge", "c", "7")]),
 ];
 
@@ -216,13 +238,16 @@ impl Operation {
         }
     }
 
-    /// What credentials are asked about, one by one: the row in the tables of expectations, and the entity.
+    /// What credentials are asked about, one by one: the row in the tables of expectations, and the
+    /// entity.
     pub(crate) fn demands(&self) -> Vec<(&'static str, Option<Key>)> {
         match &self.action {
             Action::Entity(step) => vec![(step.name, Some(step.key))],
             Action::Batch(steps) => steps.iter().map(|step| (step.name, Some(step.key))).collect(),
             Action::BatchedGet(key) => vec![(self.row(), Some(*key))],
-            Action::Whole(_) | Action::Query(_) | Action::BatchedQuery(_) => vec![(self.row(), None)],
+            Action::Whole(_) | Action::Query(_) | Action::BatchedQuery(_) => {
+                vec![(self.row(), None)]
+            }
         }
     }
 
@@ -239,12 +264,15 @@ impl Operation {
         match &self.action {
             Action::Whole(name) => whole(name),
             Action::Entity(step) => step.request(),
-            Action::Query(query) => Request::new("GET", format!("/{TABLE}()")).query(query.query_string(continuations)),
+            Action::Query(query) => {
+                Request::new("GET", format!("/{TABLE}()")).query(query.query_string(continuations))
+            }
             Action::Batch(steps) => changeset(&steps.iter().map(Step::request).collect::<Vec<_>>()),
             Action::BatchedGet(key) => single(&Step { name: "get", key: *key }.request()),
-            Action::BatchedQuery(query) => {
-                single(&Request::new("GET", format!("/{TABLE}()")).query(query.query_string(continuations)))
-            }
+            Action::BatchedQuery(query) => single(
+                &Request::new("GET", format!("/{TABLE}()"))
+                    .query(query.query_string(continuations)),
+            ),
         }
     }
 }
@@ -294,7 +322,9 @@ pub(crate) fn set_acl(policies: &str) -> Request {
 impl Step {
     pub(crate) fn request(&self) -> Request {
         let Key { partition, row } = self.key;
-        let at_entity = |method| Request::new(method, format!("/{TABLE}(PartitionKey='{partition}',RowKey='{row}')"));
+        let at_entity = |method| {
+            Request::new(method, format!("/{TABLE}(PartitionKey='{partition}',RowKey='{row}')"))
+        };
         let changed = |request: Request| request.body(JSON, "{\"Marker\":\"changed\"}");
         let existing = |request: Request| request.header("If-Match", "*");
         match self.name {
@@ -305,7 +335,9 @@ impl Step {
             "insert-or-replace" => changed(at_entity("PUT")),
             "insert-or-merge" => changed(at_entity("PATCH")),
             "delete" => existing(at_entity("DELETE")),
-            "tunnelled-merge" => changed(existing(at_entity("POST").header("X-HTTP-Method", "MERGE"))),
+            "tunnelled-merge" => {
+                changed(existing(at_entity("POST").header("X-HTTP-Method", "MERGE")))
+            }
             "tunnelled-delete" => existing(at_entity("POST").header("X-HTTP-Method", "DELETE")),
             other => panic!("no such operation: {other}"),
         }
@@ -314,7 +346,10 @@ impl Step {
 
 fn entity(key: Key) -> String {
     let Key { partition, row } = key;
-    format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Marker\":\"{}\"}}", key.marker())
+    format!(
+        "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Marker\":\"{}\"}}",
+        key.marker()
+    )
 }
 
 /// Brings rows of one partition back to what they were; those that must not be there are there.
@@ -352,7 +387,8 @@ fn single(request: &Request) -> Request {
 fn part(request: &Request) -> String {
     let Request { method, path, query, headers, body } = request;
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!(
         "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
          {method} {path}{query} HTTP/1.1\r\n{headers}\r\n{body}\r\n"

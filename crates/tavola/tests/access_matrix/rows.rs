@@ -1,6 +1,7 @@
 //! The rows that every case starts from, and ranges of keys as the protocol words them.
 
-/// The key of an entity. Keys here are ASCII, so that the order of bytes is the order of the service.
+/// The key of an entity. Keys here are ASCII, so that the order of bytes is the order of the
+/// service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) partition: &'static str,
@@ -27,7 +28,9 @@ pub(crate) const MARK: &str = "content-of-";
 
 /// Every row of `Orders`: odd rows exist, even ones do not.
 pub(crate) fn stored() -> impl Iterator<Item = Key> {
-    ["a", "b", "c", "d"].into_iter().flat_map(|partition| ["1", "3", "5", "7"].map(|row| Key::new(partition, row)))
+    ["a", "b", "c", "d"]
+        .into_iter()
+        .flat_map(|partition| ["1", "3", "5", "7"].map(|row| Key::new(partition, row)))
 }
 
 /// `spk`, `srk`, `epk` and `erk`; empty means absent.
@@ -42,7 +45,8 @@ pub(crate) struct Range {
 
 impl Range {
     pub(crate) const NONE: Self = Self { name: "none", spk: "", srk: "", epk: "", erk: "" };
-    pub(crate) const PARTITIONS: Self = Self { name: "partitions", spk: "b", epk: "c", ..Self::NONE };
+    pub(crate) const PARTITIONS: Self =
+        Self { name: "partitions", spk: "b", epk: "c", ..Self::NONE };
     pub(crate) const ROWS: Self = Self { name: "rows", spk: "b", srk: "3", epk: "c", erk: "5" };
     pub(crate) const FROM: Self = Self { name: "from", spk: "b", srk: "3", ..Self::NONE };
     pub(crate) const TO: Self = Self { name: "to", epk: "c", ..Self::NONE };

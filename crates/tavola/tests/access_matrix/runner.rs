@@ -1,4 +1,5 @@
-//! Runs cases: asks the server, reads the verdict off the tables, compares, and puts back what was changed.
+//! Runs cases: asks the server, reads the verdict off the tables, compares, and puts back what was
+//! changed.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs one case; what is wrong with it, in one line.
-    pub(crate) fn run(&mut self, credential: &Credential, operation: &Operation) -> Result<(), String> {
+    pub(crate) fn run(
+        &mut self,
+        credential: &Credential,
+        operation: &Operation,
+    ) -> Result<(), String> {
         self.install_policy(credential);
         let request = operation.request(&self.world.continuations);
         let secondary = credential.secondary || operation.asks_secondary();
@@ -62,7 +67,8 @@ impl<'a> Runner<'a> {
     /// What the rows are at the end, which is what they were in the beginning.
     pub(crate) fn check_rows(&mut self) -> Result<(), String> {
         for account in [PLAIN, FROZEN] {
-            let answer = self.world.ask_as_owner(account, Request::new("GET", format!("/{TABLE}()")));
+            let answer =
+                self.world.ask_as_owner(account, Request::new("GET", format!("/{TABLE}()")));
             let keys = keys_in(&answer);
             if keys != texts(stored()) || stored().any(|key| !answer.body.contains(&key.marker())) {
                 return Err(format!("the rows of {account} are not what they were: {keys:?}"));
@@ -76,14 +82,20 @@ impl<'a> Runner<'a> {
         let Some((letters, time)) = credential.policy() else { return };
         let policies = policies(letters, time);
         if policies != self.policies {
-            let answer = self.world.ask_as_owner(credential.account, operations::set_acl(&policies));
+            let answer =
+                self.world.ask_as_owner(credential.account, operations::set_acl(&policies));
             assert_eq!(answer.status, 204, "{answer:?}");
             self.policies = policies;
         }
     }
 
     /// Puts back what the request changed, which may be what it should not have changed.
-    fn restore(&mut self, credential: &Credential, operation: &Operation, seen: &Seen) -> Result<(), String> {
+    fn restore(
+        &mut self,
+        credential: &Credential,
+        operation: &Operation,
+        seen: &Seen,
+    ) -> Result<(), String> {
         if !seen.values().any(Activity::has_changed) {
             return Ok(());
         }
@@ -99,7 +111,11 @@ impl<'a> Runner<'a> {
         };
         let answer = self.world.ask_as_owner(credential.account, request);
         let restored = answer.status < 300 && answer.code().is_empty();
-        if restored { Ok(()) } else { Err(format!("cannot be put back: {} {}", answer.status, answer.code())) }
+        if restored {
+            Ok(())
+        } else {
+            Err(format!("cannot be put back: {} {}", answer.status, answer.code()))
+        }
     }
 }
 
@@ -128,11 +144,14 @@ impl Case<'_> {
         match verdict {
             Verdict::Allowed => {
                 let effect = self.expectations.effect(self.operation.row());
-                [self.done(effect), self.reads(effect), self.changes(effect), self.content()].concat()
+                [self.done(effect), self.reads(effect), self.changes(effect), self.content()]
+                    .concat()
             }
             Verdict::Refused(refusal) => {
-                let plain = (self.answer.status, self.answer.code()) == (refusal.status, refusal.code);
-                let problem = (!plain).then(|| format!("expected {} {}", refusal.status, refusal.code));
+                let plain =
+                    (self.answer.status, self.answer.code()) == (refusal.status, refusal.code);
+                let problem =
+                    (!plain).then(|| format!("expected {} {}", refusal.status, refusal.code));
                 problem.into_iter().chain(self.refused(refusal)).collect()
             }
             Verdict::OperationRefused(refusal, index) => {
@@ -142,7 +161,8 @@ impl Case<'_> {
         }
     }
 
-    /// An operation of a batch is refused in a part of its own, with its index if there are several.
+    /// An operation of a batch is refused in a part of its own, with its index if there are
+    /// several.
     fn operation_refused(&self, refusal: &Refusal, index: usize) -> Option<String> {
         let Refusal { status, code, .. } = refusal;
         let answer = self.answer;
@@ -161,13 +181,14 @@ impl Case<'_> {
         (!fine).then(|| format!("expected {status} {code}{place}"))
     }
 
-    /// A refused request has changed nothing and read nothing, but perhaps the policy that it named, unless its table was
-    /// remembered.
+    /// A refused request has changed nothing and read nothing, but perhaps the policy that it
+    /// named, unless its table was remembered.
     fn refused(&self, refusal: &Refusal) -> Vec<String> {
         let reads_policy = refusal.reads_policy && self.credential.policy().is_some();
         let policy = Activity { reads: 1, rows_read: 1, ..Activity::default() };
         let only_policy = |seen: &Seen| {
-            let blank = |activity: &Activity| Activity { keys_returned: Vec::new(), ..activity.clone() };
+            let blank =
+                |activity: &Activity| Activity { keys_returned: Vec::new(), ..activity.clone() };
             seen.len() == 1 && seen.get(&TableId::CATALOG).map(blank) == Some(policy)
         };
         let fine = self.seen.is_empty() || reads_policy && only_policy(self.seen);
@@ -185,7 +206,9 @@ impl Case<'_> {
     fn done(&self, effect: Effect) -> Vec<String> {
         let answer = self.answer;
         let parts: Vec<u16> = match &self.operation.action {
-            Action::Batch(steps) => steps.iter().map(|step| self.expectations.effect(step.name).done).collect(),
+            Action::Batch(steps) => {
+                steps.iter().map(|step| self.expectations.effect(step.name).done).collect()
+            }
             Action::BatchedGet(_) | Action::BatchedQuery(_) => vec![effect.done],
             _ => Vec::new(),
         };
@@ -201,7 +224,9 @@ impl Case<'_> {
         let returned: Vec<_> = orders.keys_returned.iter().map(text_of_stored).collect();
         let range = self.credential.range();
         let fine = match (&self.operation.action, effect.reads) {
-            (Action::Entity(_) | Action::BatchedGet(_), "row") => returned == texts(self.operation.keys().into_iter()),
+            (Action::Entity(_) | Action::BatchedGet(_), "row") => {
+                returned == texts(self.operation.keys().into_iter())
+            }
             (Action::Query(query) | Action::BatchedQuery(query), "range") => {
                 let inside: Vec<_> = stored().filter(|key| range.contains(*key)).collect();
                 let bound = inside.len() as u64 + query.ranges;
@@ -211,11 +236,14 @@ impl Case<'_> {
             (_, "none") => orders.reads == 0,
             (_, other) => panic!("operations.txt: {other} does not fit {}", self.operation.name),
         };
-        let others =
-            self.seen.iter().filter(|(table, _)| table.number() >= TableId::FIRST_USER && **table != self.orders);
+        let others = self
+            .seen
+            .iter()
+            .filter(|(table, _)| table.number() >= TableId::FIRST_USER && **table != self.orders);
         let mut problems = Vec::new();
         if !fine {
-            problems.push(format!("reads other rows than {} of range {}", effect.reads, range.name));
+            problems
+                .push(format!("reads other rows than {} of range {}", effect.reads, range.name));
         }
         if others.count() > 0 {
             problems.push("touches another table".to_owned());
@@ -237,7 +265,8 @@ impl Case<'_> {
         if fine { Vec::new() } else { vec![format!("does not change {} ({rows})", effect.changes)] }
     }
 
-    /// Who is answered sees the rows that were asked for and that the credential reaches: no more, no less.
+    /// Who is answered sees the rows that were asked for and that the credential reaches: no more,
+    /// no less.
     fn content(&self) -> Vec<String> {
         match &self.operation.action {
             Action::Entity(step) if step.name == "get" => self.shows_row(step.key),
@@ -248,12 +277,17 @@ impl Case<'_> {
     }
 
     fn shows_row(&self, key: Key) -> Vec<String> {
-        if self.answer.body.contains(&key.marker()) { Vec::new() } else { vec!["does not show the row".to_owned()] }
+        if self.answer.body.contains(&key.marker()) {
+            Vec::new()
+        } else {
+            vec!["does not show the row".to_owned()]
+        }
     }
 
     fn shows_page(&self, query: &Query) -> Vec<String> {
         let range: Range = self.credential.range();
-        let reached: Vec<_> = stored().filter(|key| range.contains(*key) && query.selects(*key)).collect();
+        let reached: Vec<_> =
+            stored().filter(|key| range.contains(*key) && query.selects(*key)).collect();
         let (page, rest) = reached.split_at(query.top.unwrap_or(reached.len()).min(reached.len()));
         let mut problems = Vec::new();
         let page = texts(page.iter().copied());
@@ -307,7 +341,10 @@ fn decoded_token(token: &str) -> String {
 fn shown(seen: &Seen) -> String {
     let of_table = |(table, activity): (&TableId, &Activity)| {
         let Activity { reads, rows_read, commits, rows_changed, .. } = activity;
-        format!("table {}: {reads} reads {rows_read} rows {commits} commits {rows_changed} changed", table.number())
+        format!(
+            "table {}: {reads} reads {rows_read} rows {commits} commits {rows_changed} changed",
+            table.number()
+        )
     };
     let tables: Vec<_> = seen.iter().map(of_table).collect();
     if tables.is_empty() { "the store was not asked".to_owned() } else { tables.join(", ") }

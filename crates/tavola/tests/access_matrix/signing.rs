@@ -1,4 +1,5 @@
-//! Signatures, written from sections 4.1, 4.3 and 4.4 of the protocol reference and sharing nothing with the server.
+//! Signatures, written from sections 4.1, 4.3 and 4.4 of the protocol reference and sharing nothing
+//! with the server.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +46,13 @@ pub(crate) struct TableFields {
 }
 
 /// Signs what `fields` say and sends `sent` in place of their letters.
-pub(crate) fn table_sas(account: &str, key: &str, fields: &SasFields, table: &TableFields, sent: &str) -> String {
+pub(crate) fn table_sas(
+    account: &str,
+    key: &str,
+    fields: &SasFields,
+    table: &TableFields,
+    sent: &str,
+) -> String {
     let SasFields { sp, st, se, sip, spr } = fields;
     let TableFields { tn, si, range: Range { spk, srk, epk, erk, .. } } = table;
     let resource = format!("/table/{account}/{}", tn.to_lowercase());
@@ -57,7 +64,14 @@ pub(crate) fn table_sas(account: &str, key: &str, fields: &SasFields, table: &Ta
 }
 
 /// The same for an account: services and resource types.
-pub(crate) fn account_sas(account: &str, key: &str, fields: &SasFields, ss: &str, srt: &str, sent: &str) -> String {
+pub(crate) fn account_sas(
+    account: &str,
+    key: &str,
+    fields: &SasFields,
+    ss: &str,
+    srt: &str,
+    sent: &str,
+) -> String {
     let SasFields { sp, st, se, sip, spr } = fields;
     let lines: [&str; 10] = [account, sp, ss, srt, st, se, sip, spr, VERSION, ""];
     let sig = signature(key, &lines.join("\n"));
@@ -66,18 +80,31 @@ pub(crate) fn account_sas(account: &str, key: &str, fields: &SasFields, ss: &str
 
 fn common<'a>(fields: &'a SasFields, sent: &'a str, sig: &'a str) -> [(&'static str, &'a str); 7] {
     let SasFields { st, se, sip, spr, .. } = fields;
-    [("sv", VERSION), ("sp", sent), ("st", st), ("se", se), ("sip", sip), ("spr", spr), ("sig", sig)]
+    [
+        ("sv", VERSION),
+        ("sp", sent),
+        ("st", st),
+        ("se", se),
+        ("sip", sip),
+        ("spr", spr),
+        ("sig", sig),
+    ]
 }
 
 fn query_string<'a>(fields: impl Iterator<Item = (&'static str, &'a str)>) -> String {
     let given = fields.filter(|(_, value)| !value.is_empty());
-    given.map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect::<Vec<_>>().join("&")
+    given
+        .map(|(name, value)| format!("{name}={}", percent_encoded(value)))
+        .collect::<Vec<_>>()
+        .join("&")
 }
 
 /// Everything but letters, digits and `-._` is escaped.
 pub(crate) fn percent_encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 #[cfg(test)]
@@ -85,7 +112,8 @@ mod tests {
     use super::{SasFields, TableFields, account_sas, percent_encoded, signature, table_sas};
     use crate::rows::Range;
 
-    const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    const KEY: &str =
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     const ACCOUNT: &str = "devstoreaccount1";
 
     /// The reference's own vectors: number 2 of section 4.1, and those of 4.3 and 4.4.
@@ -95,11 +123,21 @@ mod tests {
                     /devstoreaccount1/devstoreaccount1/PyTab1(PartitionKey='p',RowKey='r1')";
         assert_eq!(signature(KEY, text), "jMVm2k+XY3w0XNaKHuTO/uV2jps9dNtdC6MIoFObAV0=");
         let range = Range { name: "", spk: "a", srk: "a", epk: "z", erk: "z" };
-        let fields = |sp: &str| SasFields { sp: sp.to_owned(), se: "2034-01-01T00:00:00Z", ..SasFields::default() };
+        let fields = |sp: &str| SasFields {
+            sp: sp.to_owned(),
+            se: "2034-01-01T00:00:00Z",
+            ..SasFields::default()
+        };
         let table = TableFields { tn: "PyTab1", si: "", range };
         let of_table = table_sas(ACCOUNT, KEY, &fields("r"), &table, "r");
-        assert!(of_table.contains(&percent_encoded("yYCKJ75BJhpNHxF0Tikuiyi0NwBtXDR8kZLxjkeiHAc=")), "{of_table}");
+        assert!(
+            of_table.contains(&percent_encoded("yYCKJ75BJhpNHxF0Tikuiyi0NwBtXDR8kZLxjkeiHAc=")),
+            "{of_table}"
+        );
         let of_account = account_sas(ACCOUNT, KEY, &fields("rl"), "t", "soc", "rl");
-        assert!(of_account.contains(&percent_encoded("1Esib5eEEXopA63uMmMpqG25O9R6XZoln6SkLCC/Z+I=")), "{of_account}");
+        assert!(
+            of_account.contains(&percent_encoded("1Esib5eEEXopA63uMmMpqG25O9R6XZoln6SkLCC/Z+I=")),
+            "{of_account}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! An issuer of tokens whose keys are in a file, and its bearers: one for each column of `roles.txt`.
+//! An issuer of tokens whose keys are in a file, and its bearers: one for each column of
+//! `roles.txt`.
 
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -47,7 +48,8 @@ pub(crate) fn bearers() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The settings of a server that trusts the issuer. Tokens need https, which a named proxy vouches for.
+/// The settings of a server that trusts the issuer. Tokens need https, which a named proxy vouches
+/// for.
 pub(crate) fn settings() -> Vec<(String, String)> {
     let file = issuer().key_set.path().to_string_lossy().into_owned();
     let mut settings = vec![
@@ -58,7 +60,9 @@ pub(crate) fn settings() -> Vec<(String, String)> {
     for (column, role, table) in BEARERS.into_iter().filter(|(_, role, _)| !role.is_empty()) {
         let fields = [("value", column), ("role", role), ("tables", table)];
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        settings.extend(given.map(|(field, value)| (format!("auth.roles.{column}.{field}"), value.to_owned())));
+        settings.extend(
+            given.map(|(field, value)| (format!("auth.roles.{column}.{field}"), value.to_owned())),
+        );
     }
     settings
 }

@@ -42,10 +42,15 @@ impl World {
     pub(crate) fn start(store: impl Store) -> Self {
         let store = WatchedStore::new(store);
         let watch = store.watch();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime can be had");
-        // Nobody could fill an account that takes no writes, so accounts are shut after they are filled.
-        let (open, shut) = (config(&[]), config(&[("frozen.read_only", "true"), ("walled.allowed_ips", "10.0.0.0/8")]));
+        // Nobody could fill an account that takes no writes, so accounts are shut after they are
+        // filled.
+        let (open, shut) = (
+            config(&[]),
+            config(&[("frozen.read_only", "true"), ("walled.allowed_ips", "10.0.0.0/8")]),
+        );
         let server = runtime.block_on(Server::bind(&open, None)).expect("loopback has free ports");
         let authority = server.table_address().expect("the port is known").to_string();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
@@ -57,18 +62,26 @@ impl World {
         set_background_aside(&watch);
         let connection = Connection::open(&authority);
         let (orders, continuations) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { watch, connection, orders, continuations, stop, runtime: Some(runtime) };
+        let mut world =
+            Self { watch, connection, orders, continuations, stop, runtime: Some(runtime) };
         for account in ACCOUNTS {
             world.fill(account);
         }
-        world.continuations = CONTINUATIONS.into_iter().map(|key| (key, world.continuation(key))).collect();
+        world.continuations =
+            CONTINUATIONS.into_iter().map(|key| (key, world.continuation(key))).collect();
         node.reload().expect("the second configuration is well formed");
         world
     }
 
     /// Sends a request with a credential to the account, or to its secondary.
-    pub(crate) fn ask(&mut self, credential: &Credential, mut request: Request, secondary: bool) -> Answer {
-        let segment = format!("{}{}", credential.account, if secondary { "-secondary" } else { "" });
+    pub(crate) fn ask(
+        &mut self,
+        credential: &Credential,
+        mut request: Request,
+        secondary: bool,
+    ) -> Answer {
+        let segment =
+            format!("{}{}", credential.account, if secondary { "-secondary" } else { "" });
         credential.sign(&mut request, &segment);
         self.connection.ask(&segment, &request)
     }
@@ -90,7 +103,8 @@ impl World {
         let first = stored().next().expect("there are rows");
         let answer = self.ask_as_owner(account, Step { name: "get", key: first }.request());
         assert!(answer.body.contains(&first.marker()), "{answer:?}");
-        let mut user_tables = self.watch.take().into_keys().filter(|table| table.number() >= TableId::FIRST_USER);
+        let mut user_tables =
+            self.watch.take().into_keys().filter(|table| table.number() >= TableId::FIRST_USER);
         self.orders.insert(account, user_tables.next().expect("a row was read"));
         assert_eq!(user_tables.next(), None, "one table was read");
     }
@@ -100,7 +114,9 @@ impl World {
         let top = stored().position(|stored| stored == key).expect("the row exists");
         let request = Request::new("GET", format!("/{TABLE}()")).query(format!("$top={top}"));
         let answer = self.ask_as_owner(PLAIN, request);
-        let token = |name: &str| answer.header(&format!("x-ms-continuation-{name}")).expect("there is more").to_owned();
+        let token = |name: &str| {
+            answer.header(&format!("x-ms-continuation-{name}")).expect("there is more").to_owned()
+        };
         format!("NextPartitionKey={}&NextRowKey={}", token("NextPartitionKey"), token("NextRowKey"))
     }
 }
@@ -134,7 +150,8 @@ fn config(more: &[(&str, &str)]) -> Config {
     Config::resolve(&layers, Personality::Server).expect("the configuration is well formed")
 }
 
-/// What reclaims dropped tables looks at the catalogue before anybody connects, and again whenever it likes.
+/// What reclaims dropped tables looks at the catalogue before anybody connects, and again whenever
+/// it likes.
 fn set_background_aside(watch: &Watch) {
     let deadline = Instant::now() + START_TIME_MAX;
     while watch.take().is_empty() {

@@ -15,7 +15,8 @@ use super::client::{Client, now};
 pub(crate) fn signed_post(account: &str, key: &str, path: &str) -> Request<Bytes> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let id = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
-    let mut request = Request::post(path).header("x-ms-client-request-id", id).body(Bytes::new()).unwrap();
+    let mut request =
+        Request::post(path).header("x-ms-client-request-id", id).body(Bytes::new()).unwrap();
     let (account, key) = (AccountName::parse(account).unwrap(), AccountKey::parse(key).unwrap());
     sign_admin_request(&mut request, &account, &key, now());
     request

@@ -39,7 +39,11 @@ pub(crate) fn in_folder(folder: &Path) -> Command {
 }
 
 fn isolate(command: &mut Command, folder: &Path) {
-    command.current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME").env_remove("NO_COLOR");
+    command
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("NO_COLOR");
     command.env_remove("AZURE_STORAGE_CONNECTION_STRING");
 }
 
@@ -53,16 +57,28 @@ pub(crate) fn run(command: &mut Command) -> Done {
 /// The examples of a command's help: lines that begin with two spaces and `tavola`.
 pub(crate) fn examples(command: &[&str]) -> Vec<String> {
     let help = run(tavola().args(command).arg("--help")).text();
-    let found: Vec<String> =
-        help.lines().filter_map(|line| line.strip_prefix("  tavola ")).map(|rest| format!("tavola {rest}")).collect();
+    let found: Vec<String> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  tavola "))
+        .map(|rest| format!("tavola {rest}"))
+        .collect();
     let first = help.lines().nth(2).unwrap_or_default();
-    assert_eq!((found.len(), first), (3, "Examples:"), "help begins with a sentence and three examples:\n{help}");
+    assert_eq!(
+        (found.len(), first),
+        (3, "Examples:"),
+        "help begins with a sentence and three examples:\n{help}"
+    );
     found
 }
 
 /// Runs a line of a help text in a shell, in which `tavola` is our binary.
-pub(crate) fn in_shell(folder: &Path, line: &str, with: impl FnOnce(&mut Command) -> &mut Command) -> Done {
-    let binary = Path::new(env!("CARGO_BIN_EXE_tavola")).parent().expect("the binary lies in a folder");
+pub(crate) fn in_shell(
+    folder: &Path,
+    line: &str,
+    with: impl FnOnce(&mut Command) -> &mut Command,
+) -> Done {
+    let binary =
+        Path::new(env!("CARGO_BIN_EXE_tavola")).parent().expect("the binary lies in a folder");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     for (name, _) in tavola().get_envs() {
@@ -99,10 +115,12 @@ pub(crate) fn request(operation: &str, table: &str, key: &str) -> TableRequest {
 pub(crate) fn ask(authority: &str, base: &str, request: &TableRequest, sas: &str) -> String {
     let wish = Wish { level: MetadataLevel::None, prefer: None, select: Select::All };
     let style = Style { base, wish: &wish, page: None, boundary_ids: ["", ""] };
-    let mut http: Request<Bytes> = encode_request(request, &style).expect("the request can be written");
+    let mut http: Request<Bytes> =
+        encode_request(request, &style).expect("the request can be written");
     let separator = if http.uri().query().is_some() { '&' } else { '?' };
     *http.uri_mut() = format!("{}{separator}{sas}", http.uri()).parse::<Uri>().expect("a URL");
-    let response = Client::connect(authority).expect("a connection").exchange(&http).expect("an answer");
+    let response =
+        Client::connect(authority).expect("a connection").exchange(&http).expect("an answer");
     match decode_reply(request, &response) {
         Ok(_) => response.status().as_u16().to_string(),
         Err(DecodeError::Service(error)) => format!("{} {}", error.status.as_u16(), error.code),
@@ -110,20 +128,27 @@ pub(crate) fn ask(authority: &str, base: &str, request: &TableRequest, sas: &str
     }
 }
 
-/// Looks for lines of `tavola doctor`, each with its level first. Nothing secret is printed, and the exit code says
-/// whether something failed.
+/// Looks for lines of `tavola doctor`, each with its level first. Nothing secret is printed, and
+/// the exit code says whether something failed.
 #[track_caller]
 pub(crate) fn check(done: &Done, lines: &[&str]) {
     for line in lines {
         let (level, words) = line.split_once(' ').expect("a level and words");
-        let found = done.stdout.lines().any(|shown| shown.starts_with(level) && shown.contains(words));
+        let found =
+            done.stdout.lines().any(|shown| shown.starts_with(level) && shown.contains(words));
         assert!(found, "no line «{line}» in\n{}{}", done.stdout, done.stderr);
     }
-    let levels: Vec<&str> = done.stdout.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    let levels: Vec<&str> =
+        done.stdout.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
     assert!(levels.iter().all(|level| ["ok", "warn", "fail"].contains(level)), "{}", done.stdout);
     let failed = levels.contains(&"fail");
     assert_eq!(done.code, Some(i32::from(failed)), "{}{}", done.stdout, done.stderr);
-    assert_eq!(lines.iter().any(|line| line.starts_with("fail")), failed, "unexpected:\n{}", done.stdout);
+    assert_eq!(
+        lines.iter().any(|line| line.starts_with("fail")),
+        failed,
+        "unexpected:\n{}",
+        done.stdout
+    );
     shows_nothing_secret(done);
 }
 
@@ -131,8 +156,9 @@ pub(crate) fn check(done: &Done, lines: &[&str]) {
 #[track_caller]
 pub(crate) fn shows_nothing_secret(done: &Done) {
     let text = format!("{}{}", done.stdout, done.stderr);
-    let has_value =
-        |name: &str| text.split(name).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    let has_value = |name: &str| {
+        text.split(name).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+    };
     assert!(!text.contains(KEY) && !has_value("AccountKey=") && !has_value("sig="), "{text}");
     // Signatures are 43 characters and a sign; nothing else that is printed looks like that.
     let is_base64 = |character: char| character.is_ascii_alphanumeric() || "+/".contains(character);

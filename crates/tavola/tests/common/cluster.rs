@@ -19,7 +19,8 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new(what: &str) -> Self {
-        let nodes = std::env::var("TAVOLA_CASSANDRA").unwrap_or_else(|_| "127.0.0.1:9042".to_owned());
+        let nodes =
+            std::env::var("TAVOLA_CASSANDRA").unwrap_or_else(|_| "127.0.0.1:9042".to_owned());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         Self { folder: tempfile::tempdir().unwrap(), nodes, keyspace: format!("t{now}_{what}") }
     }
@@ -43,7 +44,18 @@ impl Home {
     }
 
     pub(crate) fn copy(&self, from: &str, to: &str) -> Value {
-        let arguments = ["store", "copy", "--accept-risks", "replication", "-o", "json", "--from", from, "--to", to];
+        let arguments = [
+            "store",
+            "copy",
+            "--accept-risks",
+            "replication",
+            "-o",
+            "json",
+            "--from",
+            from,
+            "--to",
+            to,
+        ];
         let done = self.run(&arguments);
         assert_eq!(done.code, Some(0), "{done:?}");
         serde_json::from_str(&done.stdout).unwrap()
@@ -51,7 +63,16 @@ impl Home {
 
     pub(crate) fn serve(&self, with: &[&str]) -> Command {
         let mut command = tavola();
-        command.args(["serve", "--silent", "--table-port", "0", "--admin-port", "0", "--store", "cassandra"]);
+        command.args([
+            "serve",
+            "--silent",
+            "--table-port",
+            "0",
+            "--admin-port",
+            "0",
+            "--store",
+            "cassandra",
+        ]);
         command.args(["--contact-points", &self.nodes, "--keyspace", &self.keyspace]).args(with);
         command.current_dir(self.folder.path());
         command

@@ -34,7 +34,8 @@ pub(crate) fn differences(
     after: &BTreeMap<PathBuf, Option<Vec<u8>>>,
 ) -> Vec<PathBuf> {
     let names = before.keys().chain(after.keys());
-    let mut differ: Vec<PathBuf> = names.filter(|name| before.get(*name) != after.get(*name)).cloned().collect();
+    let mut differ: Vec<PathBuf> =
+        names.filter(|name| before.get(*name) != after.get(*name)).cloned().collect();
     differ.sort();
     differ.dedup();
     differ
@@ -44,7 +45,9 @@ pub(crate) fn differences(
 pub(crate) fn make(folder: &Path) {
     for (rows, is_killed) in [(0..300, false), (300..360, true)] {
         // Also on small disks.
-        let server = RunningServer::start_with(folder, |command| command.env("TAVOLA_STORE__RESERVE_MB", "1"));
+        let server = RunningServer::start_with(folder, |command| {
+            command.env("TAVOLA_STORE__RESERVE_MB", "1")
+        });
         let mut client = Client::connect(&server.table).expect("a connection");
         client.create_table(TABLE);
         for row in rows {
@@ -61,7 +64,8 @@ pub(crate) fn make(folder: &Path) {
 /// Adds a row.
 pub(crate) fn put(client: &mut Client, row: i32) {
     let (partition_key, operation) = insert(&format!("p/{row:05}"), row);
-    let answer = client.ask(&TableRequest::Write(name(TABLE), partition_key, operation)).expect("an answer");
+    let answer =
+        client.ask(&TableRequest::Write(name(TABLE), partition_key, operation)).expect("an answer");
     assert!(answer.is_ok(), "row {row}: {answer:?}");
 }
 
@@ -74,5 +78,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 /// The engine's files whose names have this end, in order.
 pub(crate) fn engine_files(folder: &Path, part: &str) -> Vec<PathBuf> {
     let files = content(&folder.join("store")).into_keys();
-    files.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(part))).collect()
+    files
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(part)))
+        .collect()
 }

@@ -37,7 +37,10 @@ impl RunningServer {
     }
 
     /// The same, changed by `with`.
-    pub(crate) fn start_with(location: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+    pub(crate) fn start_with(
+        location: &Path,
+        with: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         Self::spawn(with(&mut serve_command(BINARY, location)))
     }
 

@@ -20,8 +20,8 @@ pub(crate) enum Path {
     LosesReplies,
 }
 
-/// Listens at the address of the node on a port of its own. A driver goes to the addresses that nodes tell, but to the port
-/// of its contact points; so everything between the two passes here.
+/// Listens at the address of the node on a port of its own. A driver goes to the addresses that
+/// nodes tell, but to the port of its contact points; so everything between the two passes here.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
@@ -70,7 +70,8 @@ fn connect(server: TcpStream, node: SocketAddr, shared: &Arc<Mutex<State>>) {
         end.set_nodelay(true).unwrap();
         state.ends.push(end.try_clone().unwrap());
     }
-    let (requests, replies) = ((server.try_clone().unwrap(), node.try_clone().unwrap()), (node, server));
+    let (requests, replies) =
+        ((server.try_clone().unwrap(), node.try_clone().unwrap()), (node, server));
     for ((from, to), loss) in [(requests, Path::LosesRequests), (replies, Path::LosesReplies)] {
         let shared = Arc::clone(shared);
         thread::spawn(move || carry(from, to, || shared.lock().unwrap().path == loss));

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tavola_core::{
-    AccountName, EdmValue, Grant, PartitionKey, Properties, PropertyName, RowKey, TableId, TableName, TableRequest,
-    Timestamp,
+    AccountName, EdmValue, Grant, PartitionKey, Properties, PropertyName, RowKey, TableId,
+    TableName, TableRequest, Timestamp,
 };
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_service::{Clock, SystemClock, TableService};
@@ -19,12 +19,15 @@ pub(crate) fn open(folder: &Path) -> EmbeddedStore {
     EmbeddedStore::open(folder, Options::default()).expect("the folder opens")
 }
 
-/// A folder with one table of the development account and `count` rows in it: partitions of one row and of many.
+/// A folder with one table of the development account and `count` rows in it: partitions of one row
+/// and of many.
 pub(crate) fn write_many(folder: &Path, count: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let store = Arc::new(open(folder));
     runtime.block_on(async {
-        let service = TableService::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock));
+        let service =
+            TableService::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock));
         let owner = Grant::owner(AccountName::parse(super::ACCOUNT).expect("an account"));
         let name = TableName::parse(MANY).expect("a table");
         service.execute(&owner, TableRequest::CreateTable(name)).await.expect("the table is new");
@@ -40,10 +43,16 @@ pub(crate) fn write_many(folder: &Path, count: u64) {
 }
 
 fn row(n: u64, now: Timestamp) -> Row {
-    let partition_key = if n.is_multiple_of(3) { format!("alone-{n:06}") } else { format!("shared-{:02}", n % 17) };
+    let partition_key =
+        if n.is_multiple_of(3) { format!("alone-{n:06}") } else { format!("shared-{:02}", n % 17) };
     let value = (PropertyName::new("Value").expect("a name"), EdmValue::Int64(n as i64));
     let properties = Properties::new(vec![value]).expect("one property");
     let version = Timestamp::from_ticks(now.ticks() - n * 7).expect("a time");
     let partition_key = PartitionKey::new(partition_key).expect("a key");
-    Row::encode(&partition_key, &RowKey::new(format!("{n:06}")).expect("a key"), &properties, version)
+    Row::encode(
+        &partition_key,
+        &RowKey::new(format!("{n:06}")).expect("a key"),
+        &properties,
+        version,
+    )
 }

@@ -35,7 +35,11 @@ pub(crate) struct RawHttp2 {
 
 impl RawHttp2 {
     /// A connection on which every answer waits for a window of this size.
-    pub(crate) async fn connect(authority: &str, config: &Arc<ClientConfig>, window: u32) -> io::Result<Self> {
+    pub(crate) async fn connect(
+        authority: &str,
+        config: &Arc<ClientConfig>,
+        window: u32,
+    ) -> io::Result<Self> {
         let tcp = TcpStream::connect(authority).await?;
         let name = ServerName::try_from(authority.split(':').next().unwrap().to_owned()).unwrap();
         let mut stream = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await?;

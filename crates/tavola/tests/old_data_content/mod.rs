@@ -9,9 +9,9 @@ use tavola_core::cors::CorsRule;
 use tavola_core::properties::{Logging, Retention, ServicePropertiesChange};
 use tavola_core::request::EntityQuery;
 use tavola_core::{
-    AccessPolicy, AccountName, DateTime, EdmRef, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation,
-    EntityView, Grant, Guid, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableName,
-    TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, DateTime, EdmRef, EdmValue, EntityGroupTransaction, EntityKey,
+    EntityOperation, EntityView, Grant, Guid, NewEntity, PartitionKey, Precondition, Properties,
+    PropertyName, RowKey, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_embedded::EmbeddedStore;
 use tavola_service::{Clock, TableService};
@@ -44,8 +44,12 @@ struct World {
 
 impl World {
     fn new(store: &Arc<EmbeddedStore>) -> Self {
-        let service = TableService::new(Arc::clone(store) as Arc<dyn Store>, Arc::new(Steps::default()));
-        Self { service, runtime: tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap() }
+        let service =
+            TableService::new(Arc::clone(store) as Arc<dyn Store>, Arc::new(Steps::default()));
+        Self {
+            service,
+            runtime: tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap(),
+        }
     }
 
     fn ask(&self, account: &str, request: TableRequest) -> TableReply {
@@ -53,15 +57,25 @@ impl World {
         self.runtime.block_on(self.service.execute(&grant, request)).unwrap().reply
     }
 
-    fn upsert(&self, account: &str, name: &str, partition: &str, rows: Vec<(&str, Vec<(&str, EdmValue)>)>) {
+    fn upsert(
+        &self,
+        account: &str,
+        name: &str,
+        partition: &str,
+        rows: Vec<(&str, Vec<(&str, EdmValue)>)>,
+    ) {
         let partition_key = PartitionKey::new(partition).unwrap();
         let operation = |(row, values): (&str, Vec<(&str, EdmValue)>)| {
-            let named = values.into_iter().map(|(name, value)| (PropertyName::new(name).unwrap(), value)).collect();
+            let named = values
+                .into_iter()
+                .map(|(name, value)| (PropertyName::new(name).unwrap(), value))
+                .collect();
             let key = EntityKey::new(partition_key.clone(), RowKey::new(row).unwrap());
             let (_, entity) = NewEntity::new(key, Properties::new(named).unwrap()).unwrap();
             (partition_key.clone(), EntityOperation::Replace(entity, Precondition::None))
         };
-        let transaction = EntityGroupTransaction::new(rows.into_iter().map(operation).collect()).unwrap();
+        let transaction =
+            EntityGroupTransaction::new(rows.into_iter().map(operation).collect()).unwrap();
         self.ask(account, TableRequest::Transaction(table(name), transaction));
     }
 }
@@ -90,11 +104,14 @@ fn every_type() -> Vec<(&'static str, EdmValue)> {
 pub(crate) fn write_table_files(store: EmbeddedStore) {
     let store = Arc::new(store);
     let world = World::new(&store);
-    for (account, name) in [(ACCOUNTS[0], "People"), (ACCOUNTS[0], "Dropped"), (ACCOUNTS[1], "people")] {
+    for (account, name) in
+        [(ACCOUNTS[0], "People"), (ACCOUNTS[0], "Dropped"), (ACCOUNTS[1], "people")]
+    {
         world.ask(account, TableRequest::CreateTable(table(name)));
         world.upsert(account, name, "types", vec![("all", every_type()), ("none", Vec::new())]);
     }
-    // Keys at the edges of their order: empty, beyond the basic plane, above it in UTF-8 and below it in UTF-16.
+    // Keys at the edges of their order: empty, beyond the basic plane, above it in UTF-8 and below
+    // it in UTF-16.
     for key in ["", "a", "\u{e000}", "\u{ffff}", "\u{1f600}"] {
         world.upsert(ACCOUNTS[0], "People", key, vec![(key, vec![("N", EdmValue::Int32(1))])]);
     }
@@ -123,7 +140,10 @@ pub(crate) fn write_log_tail(store: EmbeddedStore) {
     let world = World::new(&store);
     world.upsert(ACCOUNTS[0], "people", "batch", vec![("007", vec![("N", EdmValue::Int64(-7))])]);
     let delete = EntityOperation::Delete(RowKey::new("099").unwrap(), Precondition::Exists);
-    world.ask(ACCOUNTS[0], TableRequest::Write(table("people"), PartitionKey::new("batch").unwrap(), delete));
+    world.ask(
+        ACCOUNTS[0],
+        TableRequest::Write(table("people"), PartitionKey::new("batch").unwrap(), delete),
+    );
     world.ask(ACCOUNTS[1], TableRequest::CreateTable(table("Late")));
     world.upsert(ACCOUNTS[1], "late", "p", vec![("r", every_type())]);
     let rule = CorsRule {
@@ -140,7 +160,11 @@ pub(crate) fn write_log_tail(store: EmbeddedStore) {
         write: true,
         retention: Retention { days: Some(7) },
     };
-    let change = ServicePropertiesChange { logging: Some(logging), cors: Some(vec![rule]), ..Default::default() };
+    let change = ServicePropertiesChange {
+        logging: Some(logging),
+        cors: Some(vec![rule]),
+        ..Default::default()
+    };
     world.ask(ACCOUNTS[1], TableRequest::SetServiceProperties(change));
 }
 
@@ -161,22 +185,46 @@ pub(crate) fn read_all(store: EmbeddedStore) -> String {
             let TableReply::Policies(policies) = policies else { panic!("policies") };
             for AccessPolicy { id, start, expiry, permission } in policies {
                 let ticks = |at: Option<DateTime>| at.map(DateTime::ticks);
-                writeln!(text, "  policy {id:?} {:?} {:?} {permission:?}", ticks(start), ticks(expiry)).unwrap();
+                writeln!(
+                    text,
+                    "  policy {id:?} {:?} {:?} {permission:?}",
+                    ticks(start),
+                    ticks(expiry)
+                )
+                .unwrap();
             }
-            let entities = world.ask(account, TableRequest::QueryEntities(name, EntityQuery::default()));
-            let TableReply::Entities { entities, next: None, .. } = entities else { panic!("a page of entities") };
+            let entities =
+                world.ask(account, TableRequest::QueryEntities(name, EntityQuery::default()));
+            let TableReply::Entities { entities, next: None, .. } = entities else {
+                panic!("a page of entities")
+            };
             entities.iter().for_each(|entity| describe(&mut text, &**entity));
         }
         let properties = world.ask(account, TableRequest::GetServiceProperties);
         let TableReply::ServiceProperties(properties) = properties else { panic!("properties") };
         let Logging { version, delete, read, write, retention } = &properties.logging;
-        writeln!(text, "{account} logging {version:?} {delete} {read} {write} {:?}", retention.days).unwrap();
+        writeln!(
+            text,
+            "{account} logging {version:?} {delete} {read} {write} {:?}",
+            retention.days
+        )
+        .unwrap();
         for metrics in [&properties.hour_metrics, &properties.minute_metrics] {
             let (apis, days) = (metrics.include_apis, metrics.retention.days);
-            writeln!(text, "{account} metrics {:?} {} {apis:?} {days:?}", metrics.version, metrics.enabled).unwrap();
+            writeln!(
+                text,
+                "{account} metrics {:?} {} {apis:?} {days:?}",
+                metrics.version, metrics.enabled
+            )
+            .unwrap();
         }
         for rule in &properties.cors {
-            let lists = [&rule.allowed_origins, &rule.allowed_methods, &rule.allowed_headers, &rule.exposed_headers];
+            let lists = [
+                &rule.allowed_origins,
+                &rule.allowed_methods,
+                &rule.allowed_headers,
+                &rule.exposed_headers,
+            ];
             writeln!(text, "{account} cors {lists:?} {}", rule.max_age_seconds).unwrap();
         }
     }
@@ -184,8 +232,10 @@ pub(crate) fn read_all(store: EmbeddedStore) -> String {
 }
 
 fn describe(text: &mut String, entity: &dyn EntityView) {
-    let (partition, row) =
-        (entity.partition_key().as_str().escape_default(), entity.row_key().as_str().escape_default());
+    let (partition, row) = (
+        entity.partition_key().as_str().escape_default(),
+        entity.row_key().as_str().escape_default(),
+    );
     writeln!(text, "  {partition} / {row} at {}", entity.timestamp().ticks()).unwrap();
     entity.visit(&mut |name, value| {
         let value = match value {

@@ -1,4 +1,5 @@
-//! Called by Azurite's names: its lines to the letter, as observed on 3.35.0, and nothing beside them.
+//! Called by Azurite's names: its lines to the letter, as observed on 3.35.0, and nothing beside
+//! them.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,10 @@ impl Azurite {
     fn start(called: &str, arguments: &[&str]) -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
         let mut command = command(folder.path(), called);
-        command.args(["--tablePort", &port.to_string()]).args(arguments).env("TAVOLA_SERVER__ADMIN_PORT", "0");
+        command
+            .args(["--tablePort", &port.to_string()])
+            .args(arguments)
+            .env("TAVOLA_SERVER__ADMIN_PORT", "0");
         let file = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
         let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
         let server = Self { folder, child, port };
@@ -90,7 +94,8 @@ fn start_up_and_closing_lines_are_azurites() {
     }
 }
 
-/// Standard output has the lines of requests in the common log format, and no JSON; standard error only what is wrong.
+/// Standard output has the lines of requests in the common log format, and no JSON; standard error
+/// only what is wrong.
 #[test]
 fn requests_are_logged_between_those_lines() {
     let server = Azurite::start("azurite-table", &[]);
@@ -98,10 +103,17 @@ fn requests_are_logged_between_those_lines() {
     let (out, err, _) = server.stop("-INT");
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 5, "{out}");
-    // The line of the request is written beside the others, and may come after the first word about closing.
+    // The line of the request is written beside the others, and may come after the first word about
+    // closing.
     let request = lines[2..4].iter().find(|line| line.starts_with("127.0.0.1 - - ["));
-    assert!(request.is_some_and(|line| line.contains("\"GET /devstoreaccount1/Tables HTTP/1.1\" 401 ")), "{out}");
-    assert_eq!(lines[4], "Azurite Table service successfully closed", "the access log is written before");
+    assert!(
+        request.is_some_and(|line| line.contains("\"GET /devstoreaccount1/Tables HTTP/1.1\" 401 ")),
+        "{out}"
+    );
+    assert_eq!(
+        lines[4], "Azurite Table service successfully closed",
+        "the access log is written before"
+    );
     assert_eq!(err, "");
 }
 
@@ -112,13 +124,17 @@ fn the_debug_log_has_requests_and_errors() {
     assert_eq!(server.get(&format!("/{ACCOUNT}/Tables?sig=topsecret")), 403);
     let (_, err, folder) = server.stop("-TERM");
     let log = read(&folder.path().join("deep/down/debug.log"));
-    let line = |words: &[&str]| log.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    let line =
+        |words: &[&str]| log.lines().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(
         line(&["method=POST", "/devstoreaccount1/Tables", "status=201", "CreateTable"])
             || line(&["method=POST", "status=204", "CreateTable"]),
         "{log}"
     );
-    assert!(line(&["method=GET", "sig=***", "status=403", "AuthenticationFailed", "reason"]), "{log}");
+    assert!(
+        line(&["method=GET", "sig=***", "status=403", "AuthenticationFailed", "reason"]),
+        "{log}"
+    );
     assert!(line(&["the request gets an error", "AuthenticationFailed", "is mandatory"]), "{log}");
     assert!(!log.contains("topsecret") && !log.lines().any(|line| line.starts_with('{')), "{log}");
     assert_eq!(err, "");
@@ -131,12 +147,14 @@ fn a_version_that_scripts_compare() {
         let output = command(folder.path(), called).arg(flag).output().unwrap();
         assert!(output.status.success());
         let version = String::from_utf8(output.stdout).unwrap();
-        let parts: Vec<u32> = version.trim_end().split('.').map(|part| part.parse().unwrap()).collect();
+        let parts: Vec<u32> =
+            version.trim_end().split('.').map(|part| part.parse().unwrap()).collect();
         assert!(parts.len() == 3 && parts[0] == 3, "{version}");
     }
 }
 
-/// Azurite has no such port, so a taken one must not keep a second emulator from starting; but it was never told.
+/// Azurite has no such port, so a taken one must not keep a second emulator from starting; but it
+/// was never told.
 #[test]
 fn a_taken_admin_port_is_told_in_words() {
     // Whoever has it, it is taken.
@@ -146,7 +164,9 @@ fn a_taken_admin_port_is_told_in_words() {
     command.args(["--tablePort", "0"]);
     let err = folder.path().join("err");
     let out = folder.path().join("out");
-    command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
+    command
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
     wait_until("it is listening", || read(&out).contains("successfully"));
     let words = "127.0.0.1:10003 is taken by another process, so health and metrics are at http://127.0.0.1:";

@@ -6,7 +6,8 @@ use crate::common::RunningServer;
 use crate::common::cli::run;
 use crate::{add_account, create, in_folder, serve};
 
-/// A misspelt level was the name of a module that nobody has, and the server logged nothing, not even errors.
+/// A misspelt level was the name of a module that nobody has, and the server logged nothing, not
+/// even errors.
 #[test]
 fn an_unknown_level_is_refused_by_check_and_by_serve() {
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +19,11 @@ fn an_unknown_level_is_refused_by_check_and_by_serve() {
         }
         let done = run(&mut command);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
-        assert!(done.stderr.contains("line 4): \"verbose\" is no level: must be one of off, error"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("line 4): \"verbose\" is no level: must be one of off, error"),
+            "{}",
+            done.stderr
+        );
     }
     std::fs::write(&file, "[log]\nlevel = \"info,tavola_server=debug\"\n").unwrap();
     assert_eq!(run(in_folder(folder.path()).args(["config", "check"])).code, Some(0));
@@ -30,7 +35,10 @@ fn every_mistake_is_told_at_once() {
     let file = "[server]\ntable_port = 70000\nhost = \"localhost\"\n[accounts.shop]\n[limits]\nqueries = \"many\"\n";
     std::fs::write(folder.path().join("tavola.toml"), file).unwrap();
     let mut command = in_folder(folder.path());
-    command.args(["config", "check"]).env("TAVOLA_SERVER_ADMIN_PORT", "1").env("TAVOLA_NONSENSE", "1");
+    command
+        .args(["config", "check"])
+        .env("TAVOLA_SERVER_ADMIN_PORT", "1")
+        .env("TAVOLA_NONSENSE", "1");
     let done = run(&mut command);
     assert_eq!(done.code, Some(2), "{done:?}");
     for words in [
@@ -42,7 +50,8 @@ fn every_mistake_is_told_at_once() {
     ] {
         assert!(done.stderr.contains(words), "{words} is not in\n{}", done.stderr);
     }
-    // An unknown variable may be somebody else's, so it is told and does not keep anybody from starting.
+    // An unknown variable may be somebody else's, so it is told and does not keep anybody from
+    // starting.
     std::fs::write(folder.path().join("tavola.toml"), "[server]\nhost = \"localhost\"\n").unwrap();
     let done = run(in_folder(folder.path()).args(["config", "check"]).env("TAVOLA_NONSENSE", "1"));
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -55,7 +64,11 @@ fn every_mistake_is_told_at_once() {
 fn a_server_started_elsewhere_has_the_same_accounts_and_data() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("tavola.toml");
-    std::fs::write(&file, "[server]\naccounts_folder = \"accounts\"\n[store]\nlocation = \"data\"\n").unwrap();
+    std::fs::write(
+        &file,
+        "[server]\naccounts_folder = \"accounts\"\n[store]\nlocation = \"data\"\n",
+    )
+    .unwrap();
     let key = add_account(&home.path().join("accounts"), "shop");
     let elsewhere = tempfile::tempdir().unwrap();
     let start = |folder| RunningServer::spawn(serve(folder, &file).arg("--silent"));
@@ -71,8 +84,11 @@ fn a_server_started_elsewhere_has_the_same_accounts_and_data() {
 #[test]
 fn what_show_prints_passes_check() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("tavola.toml"), "[server]\nhost = \"0.0.0.0\"\naccounts_folder = \"mine\"\n")
-        .unwrap();
+    std::fs::write(
+        folder.path().join("tavola.toml"),
+        "[server]\nhost = \"0.0.0.0\"\naccounts_folder = \"mine\"\n",
+    )
+    .unwrap();
     add_account(&folder.path().join("mine"), "shop");
     for arguments in [&["config", "show", "--origin"][..], &["config", "show"]] {
         let shown = run(in_folder(folder.path()).args(arguments)).text();
@@ -101,7 +117,12 @@ fn a_first_file_is_written_with_every_setting() {
     assert!(done.starts_with("tavola.toml has every setting as a comment"), "{done}");
     let file = folder.path().join("tavola.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    for line in ["[server]", "#table_port = 10002", "#accounts_folder = \"tavola-accounts\"", "#[accounts.NAME]"] {
+    for line in [
+        "[server]",
+        "#table_port = 10002",
+        "#accounts_folder = \"tavola-accounts\"",
+        "#[accounts.NAME]",
+    ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
     }
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -123,7 +144,8 @@ fn accounts_are_named_as_in_azure_and_can_be_removed() {
     }
     assert_eq!(account(&["add", "shop"]).code, Some(0));
     // Made by hand, it would keep a server from starting; it can be taken away all the same.
-    std::fs::write(folder.path().join("tavola-accounts/my-shop.toml"), "key1 = \"c2VjcmV0\"\n").unwrap();
+    std::fs::write(folder.path().join("tavola-accounts/my-shop.toml"), "key1 = \"c2VjcmV0\"\n")
+        .unwrap();
     assert_eq!(run(in_folder(folder.path()).args(["config", "check"])).code, Some(2));
     assert_eq!(account(&["remove", "my-shop"]).code, Some(0));
     assert_eq!(run(in_folder(folder.path()).args(["config", "check"])).code, Some(0));

@@ -25,7 +25,10 @@ impl Logs {
         let text = "[store]\nkind = \"memory\"\n[log]\nfile = \"logs/deep/tavola.log\"\naccess_file = \"logs/deep/access.log\"\n";
         std::fs::write(&file, text).unwrap();
         let server = RunningServer::spawn(&mut serve(folder.path(), &file));
-        let (log, access) = (folder.path().join("logs/deep/tavola.log"), folder.path().join("logs/deep/access.log"));
+        let (log, access) = (
+            folder.path().join("logs/deep/tavola.log"),
+            folder.path().join("logs/deep/access.log"),
+        );
         Self { folder, server, log, access }
     }
 
@@ -35,7 +38,9 @@ impl Logs {
 
     /// One request for this table is in that file, and in no other.
     fn wait_for_lines(&self, file: &Path, tables: usize) {
-        wait_until("the lines are there", || read(file).matches("op=CreateTable").count() == tables);
+        wait_until("the lines are there", || {
+            read(file).matches("op=CreateTable").count() == tables
+        });
     }
 }
 
@@ -45,13 +50,18 @@ fn a_log_that_was_moved_is_opened_anew() {
         let logs = Logs::start();
         logs.request("one");
         logs.wait_for_lines(&logs.access, 1);
-        let (old_log, old_access) = (logs.folder.path().join("log.1"), logs.folder.path().join("access.1"));
+        let (old_log, old_access) =
+            (logs.folder.path().join("log.1"), logs.folder.path().join("access.1"));
         std::fs::rename(&logs.log, &old_log).unwrap();
         std::fs::rename(&logs.access, &old_access).unwrap();
         logs.request("two");
         logs.wait_for_lines(&old_access, 2);
         logs.server.signal(signal);
-        let word = if signal == "-HUP" { "the configuration was read again" } else { "log files were opened anew" };
+        let word = if signal == "-HUP" {
+            "the configuration was read again"
+        } else {
+            "log files were opened anew"
+        };
         wait_until("the log goes on in a new file", || read(&logs.log).contains(word));
         wait_until("there is a new access log", || logs.access.exists());
         logs.request("three");
@@ -61,7 +71,8 @@ fn a_log_that_was_moved_is_opened_anew() {
     }
 }
 
-/// The documented file, with our paths and this server's process in it, carried out by logrotate itself where there is one.
+/// The documented file, with our paths and this server's process in it, carried out by logrotate
+/// itself where there is one.
 #[test]
 fn the_documented_rotation_works() {
     let logs = Logs::start();

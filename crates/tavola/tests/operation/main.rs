@@ -1,5 +1,5 @@
-//! Running a server as operators do: configuration files with mistakes in them, other working directories, rotated logs,
-//! signals; and as users of Azurite do, under its name.
+//! Running a server as operators do: configuration files with mistakes in them, other working
+//! directories, rotated logs, signals; and as users of Azurite do, under its name.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -56,7 +56,11 @@ fn create(server: &RunningServer, account: &str, key: &str, table: &str) -> Stri
 /// A new account of a folder, and its first key.
 fn add_account(folder: &Path, account: &str) -> String {
     let mut command = tavola();
-    let output = command.args(["account", "add", account, "--accounts-folder"]).arg(folder).output().unwrap();
+    let output = command
+        .args(["account", "add", account, "--accounts-folder"])
+        .arg(folder)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }

@@ -1,4 +1,5 @@
-//! SIGHUP: everything that can be taken is taken, what cannot is named, and one mistake leaves everything as it was.
+//! SIGHUP: everything that can be taken is taken, what cannot is named, and one mistake leaves
+//! everything as it was.
 
 use std::path::Path;
 
@@ -17,7 +18,8 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let key = add_account(&folder.path().join("accounts"), "shop");
         write(folder.path(), more);
-        let server = RunningServer::spawn(&mut serve(folder.path(), &folder.path().join("tavola.toml")));
+        let server =
+            RunningServer::spawn(&mut serve(folder.path(), &folder.path().join("tavola.toml")));
         Self { folder, server, key }
     }
 
@@ -62,7 +64,10 @@ fn what_needs_a_restart_is_named() {
     write(running.folder.path(), "level = \"debug\"\n");
     let before = running.log().len();
     running.reload();
-    assert!(!running.log()[before..].contains("after a restart only"), "as at the start, nothing waits");
+    assert!(
+        !running.log()[before..].contains("after a restart only"),
+        "as at the start, nothing waits"
+    );
 }
 
 /// Accounts were taken although the rest was refused, or the level although the accounts were.
@@ -79,12 +84,23 @@ fn one_mistake_leaves_everything_as_it_was() {
     for mistake in mistakes {
         write(running.folder.path(), mistake);
         let outcome = running.reload();
-        assert!(outcome.contains("the configuration was not taken; everything goes on as before"), "{outcome}");
-        assert_eq!(create(&running.server, "other", &other, "table"), "ResourceNotFound", "{mistake}");
+        assert!(
+            outcome.contains("the configuration was not taken; everything goes on as before"),
+            "{outcome}"
+        );
+        assert_eq!(
+            create(&running.server, "other", &other, "table"),
+            "ResourceNotFound",
+            "{mistake}"
+        );
         assert_eq!(create(&running.server, "shop", &running.key, "Tables1"), "ok");
         let mut client =
-            crate::common::client::Client::connect_as(&running.server.table, "shop", &running.key).unwrap();
-        client.ask(&tavola_core::TableRequest::DeleteTable(crate::common::client::name("Tables1"))).unwrap().unwrap();
+            crate::common::client::Client::connect_as(&running.server.table, "shop", &running.key)
+                .unwrap();
+        client
+            .ask(&tavola_core::TableRequest::DeleteTable(crate::common::client::name("Tables1")))
+            .unwrap()
+            .unwrap();
         assert!(!running.log().contains("DeleteTable"), "the level was taken: {}", running.log());
     }
     write(running.folder.path(), "");
@@ -105,8 +121,14 @@ fn a_broken_certificate_keeps_everything_as_it_was() {
     std::fs::write(&cert, "nonsense").unwrap();
     add_account(&running.folder.path().join("accounts"), "other");
     let outcome = running.reload();
-    assert!(outcome.contains("the configuration was not taken") && outcome.contains("tavola-cert.pem"), "{outcome}");
+    assert!(
+        outcome.contains("the configuration was not taken") && outcome.contains("tavola-cert.pem"),
+        "{outcome}"
+    );
     std::fs::write(&cert, good).unwrap();
     let outcome = running.reload();
-    assert!(outcome.contains("the configuration was read again") && outcome.contains("\"accounts\":2"), "{outcome}");
+    assert!(
+        outcome.contains("the configuration was read again") && outcome.contains("\"accounts\":2"),
+        "{outcome}"
+    );
 }

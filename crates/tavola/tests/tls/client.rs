@@ -27,8 +27,10 @@ use tokio_rustls::TlsConnector;
 
 use super::common::{ACCOUNT, KEY, tavola};
 
-pub(crate) const BOTH_TLS: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
-const BOUNDARIES: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
+pub(crate) const BOTH_TLS: &[&SupportedProtocolVersion] =
+    &[&rustls::version::TLS13, &rustls::version::TLS12];
+const BOUNDARIES: [&str; 2] =
+    ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
 
 /// What `tavola cert --authority` made.
 pub(crate) struct Files {
@@ -39,10 +41,18 @@ pub(crate) struct Files {
 impl Files {
     /// Makes them, or makes them anew.
     pub(crate) fn make(folder: &Path) -> Self {
-        let output = tavola().args(["cert", "--authority", "--force", "--out"]).arg(folder).output().unwrap();
+        let output = tavola()
+            .args(["cert", "--authority", "--force", "--out"])
+            .arg(folder)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
-        let fingerprint = text.lines().find_map(|line| line.strip_prefix("SHA-256 fingerprint: ")).unwrap().to_owned();
+        let fingerprint = text
+            .lines()
+            .find_map(|line| line.strip_prefix("SHA-256 fingerprint: "))
+            .unwrap()
+            .to_owned();
         Self { folder: folder.to_owned(), fingerprint }
     }
 
@@ -55,7 +65,11 @@ impl Files {
     }
 
     /// A client that trusts this authority and nothing else.
-    pub(crate) fn trust(&self, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> Arc<ClientConfig> {
+    pub(crate) fn trust(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        alpn: &[&str],
+    ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -93,7 +107,10 @@ pub(crate) struct SecureClient {
 
 impl SecureClient {
     /// Connects, and verifies who is there.
-    pub(crate) async fn connect(authority: &str, config: &Arc<ClientConfig>) -> std::io::Result<Self> {
+    pub(crate) async fn connect(
+        authority: &str,
+        config: &Arc<ClientConfig>,
+    ) -> std::io::Result<Self> {
         let tcp = TcpStream::connect(authority).await?;
         let name = ServerName::try_from(authority.split(':').next().unwrap().to_owned()).unwrap();
         let stream = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await?;
@@ -103,7 +120,8 @@ impl SecureClient {
         let is_h2 = session.alpn_protocol() == Some(b"h2");
         let base = format!("https://{authority}/{ACCOUNT}");
         let requests = if is_h2 {
-            let (requests, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            let (requests, connection) =
+                http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
             tokio::spawn(connection);
             Requests::Http2(requests)
         } else {
@@ -198,7 +216,9 @@ pub(crate) fn whole(bytes: Bytes) -> Body {
 fn with_host(mut request: Request<Body>) -> Request<Body> {
     let uri = request.uri().clone();
     if let Some(authority) = uri.authority() {
-        request.headers_mut().insert(header::HOST, HeaderValue::from_str(authority.as_str()).unwrap());
+        request
+            .headers_mut()
+            .insert(header::HOST, HeaderValue::from_str(authority.as_str()).unwrap());
         *request.uri_mut() = Uri::from(uri.into_parts().path_and_query.unwrap());
     }
     request

@@ -15,15 +15,18 @@ use crate::options::Options;
 
 const KEYS: u32 = 800;
 
-/// A table file as the engine writes it with our options: an index in two levels, and a deleted range.
+/// A table file as the engine writes it with our options: an index in two levels, and a deleted
+/// range.
 fn written() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let options = Options::default();
-    let db = DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder.path()).unwrap();
+    let db =
+        DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder.path()).unwrap();
     for key in 0..KEYS {
         // Hardly shorter when packed, so that there are many blocks.
-        let value: Vec<u8> =
-            (0..200_u32).map(|at| (key.wrapping_mul(2_654_435_761) >> (at % 25)) as u8 ^ at as u8).collect();
+        let value: Vec<u8> = (0..200_u32)
+            .map(|at| (key.wrapping_mul(2_654_435_761) >> (at % 25)) as u8 ^ at as u8)
+            .collect();
         db.put(format!("key{key:06}"), value).unwrap();
     }
     let mut batch = rocksdb::WriteBatch::default();
@@ -63,8 +66,8 @@ fn a_sound_file() {
     assert_eq!(manifest.flushed, u64::from(KEYS) + 2);
 }
 
-/// Whatever happens behind the rows, to the index, the filter, the properties or the footer: it is noticed, and the rows
-/// are still found.
+/// Whatever happens behind the rows, to the index, the filter, the properties or the footer: it is
+/// noticed, and the rows are still found.
 #[test]
 fn rows_are_found_without_what_leads_to_them() {
     let (_folder, path) = written();
@@ -114,7 +117,8 @@ proptest! {
 fn small() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let options = Options::default();
-    let db = DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder.path()).unwrap();
+    let db =
+        DB::open(&options.engine(&options.cache(), true, LogState::Whole), folder.path()).unwrap();
     (0..50_u8).for_each(|key| db.put([key], vec![key; 20]).unwrap());
     db.flush().unwrap();
     drop(db);

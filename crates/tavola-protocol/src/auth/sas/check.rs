@@ -1,5 +1,6 @@
-//! What the server makes of a signature. The order is the service's: the fields, the signature, the time, the address,
-//! the protocol, then what it opens. Nothing is read from the store for a signature that is wrong.
+//! What the server makes of a signature. The order is the service's: the fields, the signature, the
+//! time, the address, the protocol, then what it opens. Nothing is read from the store for a
+//! signature that is wrong.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,7 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_core::grant::{Grant, Permissions, ResourceTypes, TableSignature};
 use tavola_core::limits::POLICY_ID_CHARS_MAX;
-use tavola_core::{AccessPolicy, AccountName, Cut, DateTime, EntityKey, KeyRange, PartitionKey, RowKey, TableName};
+use tavola_core::{
+    AccessPolicy, AccountName, Cut, DateTime, EntityKey, KeyRange, PartitionKey, RowKey, TableName,
+};
 
 use super::fields::{FieldsError, SasFields};
 use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
@@ -55,9 +58,12 @@ pub(in crate::auth) fn check<'a>(
     table_signature(&fields, account, gate)
 }
 
-/// A restriction that the version does not sign could be taken away by anybody, so it must not look as if it held.
+/// A restriction that the version does not sign could be taken away by anybody, so it must not look
+/// as if it held.
 fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), Rejection> {
-    for (name, since) in [("sip", ADDRESS_AND_PROTOCOL), ("spr", ADDRESS_AND_PROTOCOL), ("ses", ENCRYPTION_SCOPE)] {
+    for (name, since) in
+        [("sip", ADDRESS_AND_PROTOCOL), ("spr", ADDRESS_AND_PROTOCOL), ("ses", ENCRYPTION_SCOPE)]
+    {
         if fields.given(name).is_some() && version < since {
             return Err(malformed(format!("{name} needs a signed version of {since} or later")));
         }
@@ -89,7 +95,9 @@ fn account_signature(
     let types = ResourceTypes::parse(&sas.resource_types).filter(|_| legal_services);
     let permissions = Permissions::of_account(&sas.permissions);
     let (Some(types), Some(permissions)) = (types, permissions) else {
-        return Err(malformed("Signature fields are not well formed: ss, srt or sp has a letter that it cannot have"));
+        return Err(malformed(
+            "Signature fields are not well formed: ss, srt or sp has a letter that it cannot have",
+        ));
     };
     if !sas.services.contains('t') {
         return Err(Rejection::ServiceMismatch);
@@ -104,7 +112,8 @@ fn table_signature<'a>(
 ) -> Result<Credential<'a>, Rejection> {
     let sas = TableSas::of(fields);
     let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
-    let table = TableName::parse(name).map_err(|_| malformed(format!("tn is not the name of a table: '{name}'")))?;
+    let table = TableName::parse(name)
+        .map_err(|_| malformed(format!("tn is not the name of a table: '{name}'")))?;
     let has_policy = !sas.policy.is_empty();
     for name in ["sp", "se"] {
         if fields.given(name).is_none() && !has_policy {
@@ -137,17 +146,22 @@ impl PolicySignature {
     /// Takes what is missing from the policy that the signature names.
     ///
     /// # Errors
-    /// If there is no such policy, a field stands in both places or in neither, or the whole does not hold now.
+    /// If there is no such policy, a field stands in both places or in neither, or the whole does
+    /// not hold now.
     pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, Rejection> {
         if self.sas.policy.chars().count() > POLICY_ID_CHARS_MAX {
             return Err(malformed("si is longer than 64 characters"));
         }
         let policy = policies.iter().find(|policy| policy.id == self.sas.policy);
-        let policy = policy
-            .ok_or_else(|| failed(DenyReason::Policy, "The signed identifier names no access policy of the table"))?;
+        let policy = policy.ok_or_else(|| {
+            failed(DenyReason::Policy, "The signed identifier names no access policy of the table")
+        })?;
         take(&mut self.sas.start, policy.start.map(DateTime::to_text_full))?;
         take(&mut self.sas.expiry, policy.expiry.map(DateTime::to_text_full))?;
-        take(&mut self.sas.permissions, policy.permission.clone().filter(|letters| !letters.is_empty()))?;
+        take(
+            &mut self.sas.permissions,
+            policy.permission.clone().filter(|letters| !letters.is_empty()),
+        )?;
         for (name, text) in [("sp", &self.sas.permissions), ("se", &self.sas.expiry)] {
             if text.is_empty() {
                 return Err(mandatory(name));
@@ -160,10 +174,13 @@ impl PolicySignature {
         check_time(&self.sas.start, &self.sas.expiry, self.now)?;
         check_caller(&self.sas.ip, &self.sas.protocol, self.caller)?;
         let permissions = Permissions::of_table(&self.sas.permissions);
-        let permissions =
-            permissions.ok_or_else(|| malformed("sp has a letter that a table's signature cannot have"))?;
+        let permissions = permissions
+            .ok_or_else(|| malformed("sp has a letter that a table's signature cannot have"))?;
         let range = key_range(&self.sas)?;
-        Ok(Grant::table_signature(self.account, TableSignature { table: self.table, permissions, range }))
+        Ok(Grant::table_signature(
+            self.account,
+            TableSignature { table: self.table, permissions, range },
+        ))
     }
 }
 
@@ -182,7 +199,11 @@ fn take(field: &mut String, policy: Option<String>) -> Result<(), Rejection> {
     }
 }
 
-fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountKeys) -> Result<KeyNumber, Rejection> {
+fn check_signature(
+    fields: &SasFields<'_>,
+    string_to_sign: &str,
+    keys: &AccountKeys,
+) -> Result<KeyNumber, Rejection> {
     let text = fields.given("sig").ok_or_else(|| mandatory("sig"))?;
     let signature = STANDARD.decode(text).unwrap_or_default();
     if let Some(key) = keys.verify(string_to_sign, &signature) {
@@ -201,11 +222,16 @@ fn check_signature(fields: &SasFields<'_>, string_to_sign: &str, keys: &AccountK
 }
 
 fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection> {
-    let start = Some(start).filter(|text| !text.is_empty()).map(|text| parse_time("st", text)).transpose()?;
+    let start = Some(start)
+        .filter(|text| !text.is_empty())
+        .map(|text| parse_time("st", text))
+        .transpose()?;
     let expiry = parse_time("se", expiry)?;
     if let Some(start) = start.filter(|start| *start >= expiry) {
         let (start, expiry) = (Rfc1123(start), Rfc1123(expiry));
-        return Err(malformed(format!("Signed expiry time [{expiry}] must be after signed start time [{start}]")));
+        return Err(malformed(format!(
+            "Signed expiry time [{expiry}] must be after signed start time [{start}]"
+        )));
     }
     let reason = match start {
         _ if now >= expiry => DenyReason::Expired,
@@ -222,7 +248,8 @@ fn parse_time(name: &str, text: &str) -> Result<DateTime, Rejection> {
     time.ok_or_else(|| malformed(format!("{name} is not a time: '{text}'")))
 }
 
-/// Stricter than the times in entities: a date alone, or with a time, its zone, and at most seven digits of a fraction.
+/// Stricter than the times in entities: a date alone, or with a time, its zone, and at most seven
+/// digits of a fraction.
 fn is_time_of_a_signature(text: &str) -> bool {
     let Some((_, time)) = text.split_once('T') else { return true };
     let Some(zone) = time.find(['Z', '+', '-']) else { return false };
@@ -231,9 +258,10 @@ fn is_time_of_a_signature(text: &str) -> bool {
 
 fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejection> {
     if !ip.is_empty() {
-        let (first, last) =
-            parse_ips(ip).ok_or_else(|| malformed(format!("sip is not an address or a range: '{ip}'")))?;
-        let inside = matches!(caller.ip.to_canonical(), IpAddr::V4(ip) if (first..=last).contains(&ip));
+        let (first, last) = parse_ips(ip)
+            .ok_or_else(|| malformed(format!("sip is not an address or a range: '{ip}'")))?;
+        let inside =
+            matches!(caller.ip.to_canonical(), IpAddr::V4(ip) if (first..=last).contains(&ip));
         if !inside {
             return Err(Rejection::SourceIpMismatch(caller.ip.to_canonical()));
         }
@@ -281,8 +309,10 @@ fn bound(
         ("", "") => Ok(None),
         ("", _) => Err(malformed(format!("{row_name} needs {partition_name}"))),
         (partition_key, row_key) => {
-            let partition_key = PartitionKey::new(partition_key).map_err(|_| not_a_key(partition_name))?;
-            let row_key = Some(row_key).filter(|text| !text.is_empty()).map(RowKey::new).transpose();
+            let partition_key =
+                PartitionKey::new(partition_key).map_err(|_| not_a_key(partition_name))?;
+            let row_key =
+                Some(row_key).filter(|text| !text.is_empty()).map(RowKey::new).transpose();
             Ok(Some((partition_key, row_key.map_err(|_| not_a_key(row_name))?)))
         }
     }

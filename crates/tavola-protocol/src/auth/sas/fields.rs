@@ -6,7 +6,8 @@ use std::fmt;
 use crate::table::query::decode_form;
 use crate::version::Version;
 
-/// Every field of a signature that means something here. Names are compared without case, as the service does.
+/// Every field of a signature that means something here. Names are compared without case, as the
+/// service does.
 const NAMES: [&str; 18] = [
     "sv",
     "st",
@@ -34,7 +35,8 @@ const NAMES: [&str; 18] = [
 pub enum FieldsError {
     /// Which of two values was signed cannot be told.
     Twice(&'static str),
-    /// Broken escapes, not UTF-8, or a control character, which could move the border between two signed lines.
+    /// Broken escapes, not UTF-8, or a control character, which could move the border between two
+    /// signed lines.
     Malformed(&'static str),
 }
 
@@ -59,7 +61,8 @@ impl<'a> SasFields<'a> {
         pairs(query.unwrap_or_default()).any(|(name, _)| known(name) == Some("sig"))
     }
 
-    /// The protocol's version that a signature asks for: `api-version`, or else the one that it was made with.
+    /// The protocol's version that a signature asks for: `api-version`, or else the one that it was
+    /// made with.
     pub(crate) fn version(query: Option<&'a str>) -> Option<Version> {
         let query = query.filter(|query| Self::are_in(Some(query)))?;
         let fields = Self::parse(query).ok()?;

@@ -1,8 +1,8 @@
-//! Shared access signatures, for both ends of the wire: what is signed (`text`), what a URL says (`fields`), and
-//! what the server makes of it (`check`).
+//! Shared access signatures, for both ends of the wire: what is signed (`text`), what a URL says
+//! (`fields`), and what the server makes of it (`check`).
 //!
-//! The texts are signed exactly as they stand in the URL after decoding, so they are kept as texts until the signature
-//! is known to be right.
+//! The texts are signed exactly as they stand in the URL after decoding, so they are kept as texts
+//! until the signature is known to be right.
 
 mod check;
 mod fields;

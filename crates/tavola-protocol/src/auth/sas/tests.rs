@@ -7,7 +7,8 @@ use http::request::Parts;
 use proptest::prelude::*;
 use tavola_core::grant::{Permissions, ResourceTypes, TableSignature};
 use tavola_core::{
-    AccessPolicy, AccountName, Cut, DateTime, EntityKey, Grant, KeyRange, PartitionKey, RowKey, TableName,
+    AccessPolicy, AccountName, Cut, DateTime, EntityKey, Grant, KeyRange, PartitionKey, RowKey,
+    TableName,
 };
 
 use super::{AccountSas, FieldsError, TableSas};
@@ -17,7 +18,8 @@ use crate::deny_reason::DenyReason;
 use crate::rejection::{Rejection, status_code_text};
 use crate::version::Version;
 
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 /// 2026-11-16T00:00:00Z
 const NOW: u64 = 1_794_787_200;
 
@@ -30,14 +32,17 @@ fn key() -> AccountKey {
 }
 
 fn request(query: &str) -> (Parts, Address) {
-    let request = Request::builder().uri(format!("/devstoreaccount1/PyTab1()?{query}")).header("host", "localhost");
+    let request = Request::builder()
+        .uri(format!("/devstoreaccount1/PyTab1()?{query}"))
+        .header("host", "localhost");
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "devstoreaccount1").unwrap();
     (parts, address)
 }
 
-const CALLER: Caller = Caller { ip: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), https: false };
+const CALLER: Caller =
+    Caller { ip: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), https: false };
 
 fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant, Rejection> {
     let (parts, address) = request(query);
@@ -89,7 +94,8 @@ fn account_sas() -> AccountSas {
 fn recorded_signatures_hold() {
     let table = "se=2034-01-01T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=PyTab1&spk=a&srk=a&epk=z&erk=z\
                  &sig=yYCKJ75BJhpNHxF0Tikuiyi0NwBtXDR8kZLxjkeiHAc%3D";
-    let at = |text: &str| EntityKey::new(PartitionKey::new(text).unwrap(), RowKey::new(text).unwrap());
+    let at =
+        |text: &str| EntityKey::new(PartitionKey::new(text).unwrap(), RowKey::new(text).unwrap());
     let signature = TableSignature {
         table: TableName::parse("pytab1").unwrap(),
         permissions: Permissions::of_table("r").unwrap(),
@@ -98,8 +104,12 @@ fn recorded_signatures_hold() {
     assert_eq!(judge(table, &[], CALLER), Ok(Grant::table_signature(account(), signature)));
     let whole = "se=2034-01-01T00%3A00%3A00Z&sp=rl&sv=2019-02-02&ss=t&srt=soc\
                  &sig=1Esib5eEEXopA63uMmMpqG25O9R6XZoln6SkLCC/Z%2BI%3D";
-    let (types, permissions) = (ResourceTypes::parse("soc").unwrap(), Permissions::of_account("rl").unwrap());
-    assert_eq!(judge(whole, &[], CALLER), Ok(Grant::account_signature(account(), types, permissions)));
+    let (types, permissions) =
+        (ResourceTypes::parse("soc").unwrap(), Permissions::of_account("rl").unwrap());
+    assert_eq!(
+        judge(whole, &[], CALLER),
+        Ok(Grant::account_signature(account(), types, permissions))
+    );
 }
 
 /// The account vectors of the reference's common part.
@@ -125,16 +135,28 @@ fn account_vectors() {
 /// Statements 65 to 67.
 #[test]
 fn what_is_signed_depends_on_the_version() {
-    let text = |version: &str| TableSas { version: version.to_owned(), ..table_sas() }.string_to_sign(&account());
+    let text = |version: &str| {
+        TableSas { version: version.to_owned(), ..table_sas() }.string_to_sign(&account())
+    };
     let (old, prefixed, new) = (text("2014-02-14"), text("2015-02-21"), text("2015-04-05"));
     assert_eq!(old, "r\n\n2034-01-01T00:00:00Z\n/devstoreaccount1/pytab1\n\n2014-02-14\n\n\n\n");
-    assert_eq!(prefixed, "r\n\n2034-01-01T00:00:00Z\n/table/devstoreaccount1/pytab1\n\n2015-02-21\n\n\n\n");
-    assert_eq!(new, "r\n\n2034-01-01T00:00:00Z\n/table/devstoreaccount1/pytab1\n\n\n\n2015-04-05\n\n\n\n");
+    assert_eq!(
+        prefixed,
+        "r\n\n2034-01-01T00:00:00Z\n/table/devstoreaccount1/pytab1\n\n2015-02-21\n\n\n\n"
+    );
+    assert_eq!(
+        new,
+        "r\n\n2034-01-01T00:00:00Z\n/table/devstoreaccount1/pytab1\n\n\n\n2015-04-05\n\n\n\n"
+    );
     for version in ["2012-02-12", "2014-02-14", "2015-02-21", "2015-04-05", "2026-10-06"] {
         let sas = TableSas { version: version.to_owned(), ..table_sas() };
         assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), "granted", "{version}");
     }
-    let scoped = AccountSas { encryption_scope: "x".to_owned(), version: "2020-12-06".to_owned(), ..account_sas() };
+    let scoped = AccountSas {
+        encryption_scope: "x".to_owned(),
+        version: "2020-12-06".to_owned(),
+        ..account_sas()
+    };
     assert!(scoped.string_to_sign(&account()).ends_with("2020-12-06\nx\n"));
     assert_eq!(verdict(&scoped.signed(&account(), &key()), &[], CALLER), "granted");
 }
@@ -145,17 +167,29 @@ fn fields_that_are_wrong() {
     let cases: &[(Edit, &str)] = &[
         (|_| {}, "granted"),
         (|sas| sas.version = String::new(), "sv is mandatory. Cannot be empty"),
-        (|sas| sas.version = "2011-08-18".to_owned(), "The signed version is not one: '2011-08-18'"),
+        (
+            |sas| sas.version = "2011-08-18".to_owned(),
+            "The signed version is not one: '2011-08-18'",
+        ),
         (|sas| sas.version = "newest".to_owned(), "The signed version is not one: 'newest'"),
         (|sas| sas.table = String::new(), "tn is mandatory. Cannot be empty"),
         (|sas| sas.table = "a b".to_owned(), "tn is not the name of a table: 'a b'"),
         (|sas| sas.permissions = String::new(), "sp is mandatory. Cannot be empty"),
-        (|sas| sas.permissions = "rx".to_owned(), "sp has a letter that a table's signature cannot have"),
-        (|sas| sas.permissions = "rr".to_owned(), "sp has a letter that a table's signature cannot have"),
+        (
+            |sas| sas.permissions = "rx".to_owned(),
+            "sp has a letter that a table's signature cannot have",
+        ),
+        (
+            |sas| sas.permissions = "rr".to_owned(),
+            "sp has a letter that a table's signature cannot have",
+        ),
         (|sas| sas.expiry = String::new(), "se is mandatory. Cannot be empty"),
         (|sas| sas.expiry = "soon".to_owned(), "se is not a time: 'soon'"),
         (|sas| sas.start = "now".to_owned(), "st is not a time: 'now'"),
-        (|sas| sas.expiry = "2034-01-01T00:00:00".to_owned(), "se is not a time: '2034-01-01T00:00:00'"),
+        (
+            |sas| sas.expiry = "2034-01-01T00:00:00".to_owned(),
+            "se is not a time: '2034-01-01T00:00:00'",
+        ),
         (
             |sas| sas.expiry = "2034-01-01T00:00:00.12345678Z".to_owned(),
             "se is not a time: '2034-01-01T00:00:00.12345678Z'",
@@ -191,7 +225,10 @@ fn fields_that_are_wrong() {
         (|sas| sas.start_row_key = "a".to_owned(), "srk needs spk"),
         (|sas| sas.end_row_key = "a".to_owned(), "erk needs epk"),
         (|sas| sas.start_partition_key = "a/b".to_owned(), "spk is not a key"),
-        (|sas| sas.policy = "none".to_owned(), "The signed identifier names no access policy of the table"),
+        (
+            |sas| sas.policy = "none".to_owned(),
+            "The signed identifier names no access policy of the table",
+        ),
     ];
     for (edit, expected) in cases {
         let mut sas = table_sas();
@@ -235,7 +272,8 @@ fn each_failure_has_its_reason() {
 #[test]
 fn account_fields_that_are_wrong() {
     type Edit = fn(&mut AccountSas);
-    let letters = "Signature fields are not well formed: ss, srt or sp has a letter that it cannot have";
+    let letters =
+        "Signature fields are not well formed: ss, srt or sp has a letter that it cannot have";
     let cases: &[(Edit, &str)] = &[
         (|_| {}, "granted"),
         (|sas| sas.services = "bq".to_owned(), "AuthorizationServiceMismatch"),
@@ -248,7 +286,10 @@ fn account_fields_that_are_wrong() {
             |sas| sas.version = "2015-02-21".to_owned(),
             "An account signature needs a signed version of 2015-04-05 or later",
         ),
-        (|sas| sas.encryption_scope = "x".to_owned(), "ses needs a signed version of 2020-12-06 or later"),
+        (
+            |sas| sas.encryption_scope = "x".to_owned(),
+            "ses needs a signed version of 2020-12-06 or later",
+        ),
     ];
     for (edit, expected) in cases {
         let mut sas = account_sas();
@@ -256,10 +297,14 @@ fn account_fields_that_are_wrong() {
         assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), *expected, "{sas:?}");
     }
     let with_policy = format!("{}&si=p", account_sas().signed(&account(), &key()));
-    assert_eq!(verdict(&with_policy, &[], CALLER), "An account signature cannot refer to an access policy");
+    assert_eq!(
+        verdict(&with_policy, &[], CALLER),
+        "An account signature cannot refer to an access policy"
+    );
 }
 
-/// The query string itself: doubled fields, other cases, broken escapes, signatures encoded twice or not at all.
+/// The query string itself: doubled fields, other cases, broken escapes, signatures encoded twice
+/// or not at all.
 #[test]
 fn query_strings_that_are_wrong() {
     let good = table_sas().signed(&account(), &key());
@@ -281,14 +326,25 @@ fn query_strings_that_are_wrong() {
     let text = table_sas().string_to_sign(&account());
     let mismatch = format!("Signature did not match. String to sign used was {text}");
     let twice = good.replace(signature, &signature.replace('%', "%25"));
-    assert_eq!(verdict(&twice, &[], CALLER), format!("{mismatch} The signature is percent-encoded twice."));
-    for tampered in
-        [good.replace("sp=r", "sp=raud"), good.replace("tn=PyTab1", "tn=Other"), good.replace("2034", "2035")]
-    {
-        assert!(verdict(&tampered, &[], CALLER).starts_with("Signature did not match."), "{tampered}");
+    assert_eq!(
+        verdict(&twice, &[], CALLER),
+        format!("{mismatch} The signature is percent-encoded twice.")
+    );
+    for tampered in [
+        good.replace("sp=r", "sp=raud"),
+        good.replace("tn=PyTab1", "tn=Other"),
+        good.replace("2034", "2035"),
+    ] {
+        assert!(
+            verdict(&tampered, &[], CALLER).starts_with("Signature did not match."),
+            "{tampered}"
+        );
     }
     assert!(verdict(&good.replace(signature, "rubbish"), &[], CALLER).starts_with(&mismatch));
-    assert_eq!(verdict(&good.replace(signature, ""), &[], CALLER), "sig is mandatory. Cannot be empty");
+    assert_eq!(
+        verdict(&good.replace(signature, ""), &[], CALLER),
+        "sig is mandatory. Cannot be empty"
+    );
 }
 
 fn policy(start: Option<&str>, expiry: Option<&str>, permission: Option<&str>) -> AccessPolicy {
@@ -334,13 +390,21 @@ fn policies_complete_a_signature() {
             policy: "pol".to_owned(),
             ..table_sas()
         };
-        assert_eq!(verdict(&sas.signed(&account(), &key()), &[policy], CALLER), expected, "{fields:?}");
+        assert_eq!(
+            verdict(&sas.signed(&account(), &key()), &[policy], CALLER),
+            expected,
+            "{fields:?}"
+        );
     }
 }
 
 #[test]
 fn what_is_written_reads_back() {
-    let table = TableSas { start_partition_key: "a &+%é".to_owned(), ip: "10.0.0.1".to_owned(), ..table_sas() };
+    let table = TableSas {
+        start_partition_key: "a &+%é".to_owned(),
+        ip: "10.0.0.1".to_owned(),
+        ..table_sas()
+    };
     assert_eq!(TableSas::read(&table.signed(&account(), &key())), Ok(table));
     let whole = account_sas();
     assert_eq!(AccountSas::read(&whole.signed(&account(), &key())), Ok(whole));

@@ -78,7 +78,8 @@ impl TableSas {
         let table = self.table.to_ascii_lowercase();
         let service = if self.version.as_str() >= SERVICE_IN_RESOURCE { "/table" } else { "" };
         let resource = format!("{service}/{account}/{table}");
-        let mut lines = vec![&*self.permissions, &self.start, &self.expiry, &resource, &self.policy];
+        let mut lines =
+            vec![&*self.permissions, &self.start, &self.expiry, &resource, &self.policy];
         if self.version.as_str() >= ADDRESS_AND_PROTOCOL {
             lines.extend([&*self.ip, &self.protocol]);
         }
@@ -159,7 +160,8 @@ impl AccountSas {
     /// The text that is signed: every line ends, the last one too.
     #[must_use]
     pub fn string_to_sign(&self, account: &AccountName) -> String {
-        let mut lines = vec![account.as_str(), &self.permissions, &self.services, &self.resource_types];
+        let mut lines =
+            vec![account.as_str(), &self.permissions, &self.services, &self.resource_types];
         lines.extend([&*self.start, &self.expiry, &self.ip, &self.protocol, &self.version]);
         if self.version.as_str() >= ENCRYPTION_SCOPE {
             lines.push(&self.encryption_scope);
@@ -188,5 +190,8 @@ impl AccountSas {
 
 fn query_string(fields: &[(&str, &str)]) -> String {
     let given = fields.iter().filter(|(_, value)| !value.is_empty());
-    given.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, PLAIN))).collect::<Vec<_>>().join("&")
+    given
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, PLAIN)))
+        .collect::<Vec<_>>()
+        .join("&")
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A way to sign with a private key and to check with the public one. `none` and the symmetric ways are no values of it.
+/// A way to sign with a private key and to check with the public one. `none` and the symmetric ways
+/// are no values of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// RSASSA-PKCS1-v1_5 with SHA-256.
@@ -34,8 +35,16 @@ pub(super) enum KeyKind {
 
 impl Algorithm {
     /// Every way there is.
-    pub const ALL: [Self; 8] =
-        [Self::Rs256, Self::Rs384, Self::Rs512, Self::Ps256, Self::Ps384, Self::Ps512, Self::Es256, Self::Es384];
+    pub const ALL: [Self; 8] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+        Self::Es256,
+        Self::Es384,
+    ];
     /// What identity providers use unless told otherwise.
     pub const DEFAULT: [Self; 2] = [Self::Rs256, Self::Es256];
 
@@ -57,7 +66,9 @@ impl Algorithm {
     /// The one kind of key that can check it.
     pub(super) fn key_kind(self) -> KeyKind {
         match self {
-            Self::Rs256 | Self::Rs384 | Self::Rs512 | Self::Ps256 | Self::Ps384 | Self::Ps512 => KeyKind::Rsa,
+            Self::Rs256 | Self::Rs384 | Self::Rs512 | Self::Ps256 | Self::Ps384 | Self::Ps512 => {
+                KeyKind::Rsa
+            }
             Self::Es256 => KeyKind::P256,
             Self::Es384 => KeyKind::P384,
         }

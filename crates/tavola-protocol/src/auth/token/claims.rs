@@ -9,7 +9,8 @@ use super::ACCOUNT_PLACEHOLDER;
 use super::compact::Object;
 use super::error::TokenError;
 
-/// More values of one claim than this are not looked at. Providers stop at a few hundred themselves.
+/// More values of one claim than this are not looked at. Providers stop at a few hundred
+/// themselves.
 const VALUES_MAX: usize = 1024;
 
 /// The claims of a checked token.
@@ -52,7 +53,9 @@ impl Claims {
     pub fn values(&self, claim: &str) -> Vec<&str> {
         match self.object.get(claim) {
             Some(Value::String(text)) => vec![text],
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).take(VALUES_MAX).collect(),
+            Some(Value::Array(values)) => {
+                values.iter().filter_map(Value::as_str).take(VALUES_MAX).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -63,12 +66,18 @@ impl Claims {
         account: &str,
     ) -> Result<(), TokenError> {
         let audiences = self.values("aud");
-        let is_named = |accepted: &str| audiences.contains(&accepted.replace(ACCOUNT_PLACEHOLDER, account).as_str());
+        let is_named = |accepted: &str| {
+            audiences.contains(&accepted.replace(ACCOUNT_PLACEHOLDER, account).as_str())
+        };
         if accepted.any(is_named) { Ok(()) } else { Err(TokenError::AudienceMismatch) }
     }
 
     /// That the token is neither past nor to come.
-    pub(super) fn check_validity(&self, now: SystemTime, leeway: Duration) -> Result<(), TokenError> {
+    pub(super) fn check_validity(
+        &self,
+        now: SystemTime,
+        leeway: Duration,
+    ) -> Result<(), TokenError> {
         if now.duration_since(self.expires).is_ok_and(|since| since >= leeway) {
             return Err(TokenError::Expired);
         }

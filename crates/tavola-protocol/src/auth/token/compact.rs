@@ -33,7 +33,8 @@ impl<'a> Compact<'a> {
         if payload.contains('.') {
             return Err(TokenError::NotThreeParts);
         }
-        let (header, payload) = (Object::decode(header, "header")?, Object::decode(payload, "payload")?);
+        let (header, payload) =
+            (Object::decode(header, "header")?, Object::decode(payload, "payload")?);
         if header.get("crit").is_some() {
             return Err(TokenError::CriticalExtension);
         }
@@ -45,14 +46,15 @@ impl<'a> Compact<'a> {
         name.and_then(|name| name.parse().ok()).ok_or(TokenError::AlgorithmNotAllowed)
     }
 
-    /// Keys that a token brings along (`jwk`, `jku`, `x5c`, `x5u`) are anybody's, so only the id is read.
+    /// Keys that a token brings along (`jwk`, `jku`, `x5c`, `x5u`) are anybody's, so only the id is
+    /// read.
     pub(super) fn key_id(&self) -> Result<Option<&str>, TokenError> {
         self.header.text("kid")
     }
 }
 
-/// A JSON object whose members have distinct names: of two that differ, one reader would see the first and another the
-/// last.
+/// A JSON object whose members have distinct names: of two that differ, one reader would see the
+/// first and another the last.
 pub(super) struct Object(BTreeMap<String, Value>);
 
 impl Object {

@@ -1,4 +1,5 @@
-//! What an issuer says about itself at `/.well-known/openid-configuration` (OpenID Connect Discovery).
+//! What an issuer says about itself at `/.well-known/openid-configuration` (OpenID Connect
+//! Discovery).
 
 use serde::Deserialize;
 
@@ -19,8 +20,8 @@ impl Discovery {
         format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer))
     }
 
-    /// Reads the document of `issuer`. It must name that issuer exactly: otherwise whoever serves one tenant could speak
-    /// for another.
+    /// Reads the document of `issuer`. It must name that issuer exactly: otherwise whoever serves
+    /// one tenant could speak for another.
     ///
     /// # Errors
     /// If it is no such document, or another issuer's.
@@ -33,7 +34,8 @@ impl Discovery {
         if json.len() > DOCUMENT_BYTES_MAX {
             return Err(DiscoveryError::TooLong);
         }
-        let document: Document = serde_json::from_slice(json).map_err(|_| DiscoveryError::Malformed)?;
+        let document: Document =
+            serde_json::from_slice(json).map_err(|_| DiscoveryError::Malformed)?;
         if document.issuer != issuer {
             return Err(DiscoveryError::IssuerMismatch);
         }

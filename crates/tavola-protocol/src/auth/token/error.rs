@@ -70,10 +70,13 @@ impl TokenError {
             Self::Expired => DenyReason::Expired,
             Self::NotYetValid => DenyReason::NotYet,
             Self::IssuedInFuture => DenyReason::Clock,
-            Self::IssuerMissing | Self::IssuerMismatch | Self::AudienceMismatch => DenyReason::Issuer,
-            Self::KeyUnknown | Self::KeyAmbiguous | Self::KeyDoesNotFit | Self::SignatureMismatch => {
-                DenyReason::Signature
+            Self::IssuerMissing | Self::IssuerMismatch | Self::AudienceMismatch => {
+                DenyReason::Issuer
             }
+            Self::KeyUnknown
+            | Self::KeyAmbiguous
+            | Self::KeyDoesNotFit
+            | Self::SignatureMismatch => DenyReason::Signature,
             Self::TooLong
             | Self::NotThreeParts
             | Self::NotBase64Url(_)
@@ -100,7 +103,9 @@ pub enum KeySetError {
     #[error("the key set has more than 256 keys")]
     TooManyKeys,
     /// Nothing that could check a signature.
-    #[error("the key set has no usable key: RSA of 2048 to 8192 bits, or EC on P-256 or P-384, for signatures")]
+    #[error(
+        "the key set has no usable key: RSA of 2048 to 8192 bits, or EC on P-256 or P-384, for signatures"
+    )]
     NoUsableKey,
 }
 

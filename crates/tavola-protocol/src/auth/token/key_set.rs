@@ -45,15 +45,18 @@ impl PartialEq for Key {
             ) => n == other_n && e == other_e,
             _ => false,
         };
-        self.id == other.id && self.kind == other.kind && self.algorithm == other.algorithm && same_material
+        self.id == other.id
+            && self.kind == other.kind
+            && self.algorithm == other.algorithm
+            && same_material
     }
 }
 
 impl Eq for Key {}
 
 impl KeySet {
-    /// Reads a key set. Keys that cannot check a signature of ours are left out: symmetric ones, ones for encryption, RSA
-    /// below 2048 bits, unknown kinds and curves.
+    /// Reads a key set. Keys that cannot check a signature of ours are left out: symmetric ones,
+    /// ones for encryption, RSA below 2048 bits, unknown kinds and curves.
     ///
     /// # Errors
     /// If it is no key set, too large, or has no usable key.
@@ -65,7 +68,8 @@ impl KeySet {
         if json.len() > DOCUMENT_BYTES_MAX {
             return Err(KeySetError::TooLong);
         }
-        let document: Document = serde_json::from_slice(json).map_err(|_| KeySetError::Malformed)?;
+        let document: Document =
+            serde_json::from_slice(json).map_err(|_| KeySetError::Malformed)?;
         if document.keys.len() > KEYS_MAX {
             return Err(KeySetError::TooManyKeys);
         }
@@ -74,11 +78,16 @@ impl KeySet {
     }
 
     /// Checks the signature with the key that the token names, or with the only one that fits.
-    pub(super) fn verify(&self, token: &Compact<'_>, algorithm: Algorithm) -> Result<(), TokenError> {
+    pub(super) fn verify(
+        &self,
+        token: &Compact<'_>,
+        algorithm: Algorithm,
+    ) -> Result<(), TokenError> {
         let fits = |key: &&Key| key.fits(algorithm);
         let fitting: Vec<&Key> = match token.key_id()? {
             Some(id) => {
-                let mut named = self.keys.iter().filter(|key| key.id.as_deref() == Some(id)).peekable();
+                let mut named =
+                    self.keys.iter().filter(|key| key.id.as_deref() == Some(id)).peekable();
                 named.peek().ok_or(TokenError::KeyUnknown)?;
                 named.filter(fits).collect()
             }
@@ -116,7 +125,10 @@ struct Jwk {
 impl Jwk {
     fn is_for_signatures(&self) -> bool {
         let usage_fits = self.usage.as_deref().is_none_or(|usage| usage == "sig");
-        let operations_fit = self.key_ops.as_ref().is_none_or(|operations| operations.iter().any(|op| op == "verify"));
+        let operations_fit = self
+            .key_ops
+            .as_ref()
+            .is_none_or(|operations| operations.iter().any(|op| op == "verify"));
         usage_fits && operations_fit
     }
 }
@@ -147,7 +159,13 @@ impl Key {
 
     fn verifies(&self, token: &Compact<'_>, algorithm: Algorithm) -> bool {
         let signed = token.signed.as_bytes();
-        jsonwebtoken::crypto::verify(token.signature, signed, &self.material, algorithm.of_library()).unwrap_or(false)
+        jsonwebtoken::crypto::verify(
+            token.signature,
+            signed,
+            &self.material,
+            algorithm.of_library(),
+        )
+        .unwrap_or(false)
     }
 }
 
@@ -155,8 +173,9 @@ fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
     let (modulus, exponent) = (number(modulus)?, number(exponent)?);
     let bits = modulus.len() * 8 - modulus.first()?.leading_zeros() as usize;
     let is_odd_above_one = exponent.last()? & 1 == 1 && exponent != [1];
-    let fits =
-        (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && exponent.len() <= RSA_EXPONENT_BYTES_MAX && is_odd_above_one;
+    let fits = (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits)
+        && exponent.len() <= RSA_EXPONENT_BYTES_MAX
+        && is_odd_above_one;
     fits.then(|| DecodingKey::from_rsa_raw_components(&modulus, &exponent))
 }
 
@@ -172,7 +191,9 @@ fn elliptic(curve: &str, x: &str, y: &str) -> Option<(KeyKind, DecodingKey)> {
         "P-384" => (KeyKind::P384, 48),
         _ => return None,
     };
-    let is_coordinate = |text| URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == coordinate_bytes);
-    let key = (is_coordinate(x) && is_coordinate(y)).then(|| DecodingKey::from_ec_components(x, y).ok())??;
+    let is_coordinate =
+        |text| URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == coordinate_bytes);
+    let key = (is_coordinate(x) && is_coordinate(y))
+        .then(|| DecodingKey::from_ec_components(x, y).ok())??;
     Some((kind, key))
 }

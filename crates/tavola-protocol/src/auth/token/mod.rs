@@ -1,10 +1,12 @@
 //! Bearer tokens: signed statements of an identity provider (RFC 7519) about who sends a request.
 //!
-//! The way of a token: [`peek`] says who claims to have issued it, [`verify`] holds it against that issuer's keys. Both are
-//! pure; where keys come from and how long a result is remembered is the server's business.
+//! The way of a token: [`peek`] says who claims to have issued it, [`verify`] holds it against that
+//! issuer's keys. Both are pure; where keys come from and how long a result is remembered is the
+//! server's business.
 //!
-//! What cannot happen here, by construction: a token without a signature or with a symmetric one has no [`Algorithm`], and a
-//! [`KeySet`] holds public keys only, each with the kind of signature that it can check.
+//! What cannot happen here, by construction: a token without a signature or with a symmetric one
+//! has no [`Algorithm`], and a [`KeySet`] holds public keys only, each with the kind of signature
+//! that it can check.
 
 mod algorithm;
 mod claims;
@@ -29,10 +31,12 @@ use compact::Compact;
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The longest key set and discovery document that are read.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// Two clocks may differ by this much before a time in a token counts as passed, or as not yet come.
+/// Two clocks may differ by this much before a time in a token counts as passed, or as not yet
+/// come.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
-/// What the service accepts as the audience of a token. [`ACCOUNT_PLACEHOLDER`] stands for the account's name.
+/// What the service accepts as the audience of a token. [`ACCOUNT_PLACEHOLDER`] stands for the
+/// account's name.
 pub const STORAGE_AUDIENCES: [&str; 5] = [
     "https://storage.azure.com",
     "https://storage.azure.com/",
@@ -56,7 +60,8 @@ pub struct TrustedIssuer {
     pub algorithms: Vec<Algorithm>,
 }
 
-/// What an unchecked token says about itself. It serves to find the issuer and the key, and for nothing else.
+/// What an unchecked token says about itself. It serves to find the issuer and the key, and for
+/// nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {
     /// Who claims to have issued it.
@@ -80,7 +85,8 @@ pub fn peek(token: &str) -> Result<Peeked, TokenError> {
 /// Checks a token for an account against its issuer's keys.
 ///
 /// # Errors
-/// Why it does not hold. [`TokenError::KeyUnknown`] may pass once the issuer's current keys are known.
+/// Why it does not hold. [`TokenError::KeyUnknown`] may pass once the issuer's current keys are
+/// known.
 pub fn verify(
     token: &str,
     issuer: &TrustedIssuer,

@@ -1,4 +1,5 @@
-//! What each token earns. Tokens are made by the test kit, which shares no line with the code under test.
+//! What each token earns. Tokens are made by the test kit, which shares no line with the code under
+//! test.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,8 +13,8 @@ use sha2::Sha256;
 use tavola_testkit::tokens::{SigningKey, compact, key_set};
 
 use super::{
-    Algorithm, Claims, Discovery, DiscoveryError, KeySet, KeySetError, Peeked, STORAGE_AUDIENCES, TOKEN_BYTES_MAX,
-    TokenError, TrustedIssuer, check_unsigned, peek, verify,
+    Algorithm, Claims, Discovery, DiscoveryError, KeySet, KeySetError, Peeked, STORAGE_AUDIENCES,
+    TOKEN_BYTES_MAX, TokenError, TrustedIssuer, check_unsigned, peek, verify,
 };
 
 const ISSUER: &str = "https://id.example.net/tenant/";
@@ -94,7 +95,8 @@ fn every_algorithm_with_its_key() {
 
 #[test]
 fn claims_are_read() {
-    let claims = check(&RSA.token(&claims(json!({"groups": "one", "mixed": ["a", 1, null, "b"]})))).unwrap();
+    let claims =
+        check(&RSA.token(&claims(json!({"groups": "one", "mixed": ["a", 1, null, "b"]})))).unwrap();
     assert_eq!(claims.subject(), Some("ada"));
     assert_eq!(claims.expires(), at(NOW + 3600));
     assert_eq!(claims.values("roles"), ["reader", "writer"]);
@@ -108,15 +110,23 @@ fn claims_are_read() {
 
 #[test]
 fn no_token_without_a_signature_or_with_a_shared_one() {
-    for name in ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512", "EdDSA", "ES512", "rs256", "RS256 "] {
+    for name in [
+        "none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512", "EdDSA", "ES512", "rs256",
+        "RS256 ",
+    ] {
         let header = json!({"alg": name, "kid": "rsa"}).to_string();
         let unsigned = compact(&header, &claims(json!({})).to_string(), |_| Vec::new());
         assert_eq!(refusal(&unsigned), TokenError::AlgorithmNotAllowed, "{name}");
         assert_eq!(peek(&unsigned), Err(TokenError::AlgorithmNotAllowed), "{name}");
-        assert_eq!(with_header(&RSA, json!({"alg": name, "kid": "rsa"})), Some(TokenError::AlgorithmNotAllowed));
+        assert_eq!(
+            with_header(&RSA, json!({"alg": name, "kid": "rsa"})),
+            Some(TokenError::AlgorithmNotAllowed)
+        );
         assert!(name.parse::<Algorithm>().is_err());
     }
-    for header in [json!({"kid": "rsa"}), json!({"alg": null}), json!({"alg": ["RS256"]}), json!({"alg": 1})] {
+    for header in
+        [json!({"kid": "rsa"}), json!({"alg": null}), json!({"alg": ["RS256"]}), json!({"alg": 1})]
+    {
         assert_eq!(with_header(&RSA, header), Some(TokenError::AlgorithmNotAllowed));
     }
     // A good header, and nothing or little behind the last point.
@@ -133,14 +143,23 @@ fn a_public_key_is_no_secret() {
     let jwk = RSA.jwk();
     let modulus = jwk["n"].as_str().unwrap();
     let modulus_bytes = URL_SAFE_NO_PAD.decode(modulus).unwrap();
-    let secrets =
-        [modulus.as_bytes().to_vec(), modulus_bytes.clone(), pem(&modulus_bytes), jwk.to_string().into_bytes()];
+    let secrets = [
+        modulus.as_bytes().to_vec(),
+        modulus_bytes.clone(),
+        pem(&modulus_bytes),
+        jwk.to_string().into_bytes(),
+    ];
     for secret in secrets {
         for algorithm in ["HS256", "RS256", "PS256"] {
             let header = json!({"alg": algorithm, "kid": "rsa"}).to_string();
-            let token = compact(&header, &claims(json!({})).to_string(), |message| hmac_sha256(&secret, message));
-            let expected =
-                if algorithm == "HS256" { TokenError::AlgorithmNotAllowed } else { TokenError::SignatureMismatch };
+            let token = compact(&header, &claims(json!({})).to_string(), |message| {
+                hmac_sha256(&secret, message)
+            });
+            let expected = if algorithm == "HS256" {
+                TokenError::AlgorithmNotAllowed
+            } else {
+                TokenError::SignatureMismatch
+            };
             assert_eq!(refusal(&token), expected);
         }
     }
@@ -151,8 +170,10 @@ fn pem(modulus: &[u8]) -> Vec<u8> {
     let mut der = URL_SAFE_NO_PAD.decode("MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA").unwrap();
     der.extend([modulus, &[2, 3, 1, 0, 1]].concat());
     let body = STANDARD.encode(der);
-    let lines: Vec<&str> = body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
-    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n")).into_bytes()
+    let lines: Vec<&str> =
+        body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+        .into_bytes()
 }
 
 fn hmac_sha256(secret: &[u8], message: &[u8]) -> Vec<u8> {
@@ -170,8 +191,14 @@ fn claims_that_do_not_hold() {
         (json!({"iss": null}), Some(TokenError::IssuerMismatch)),
         (json!({"iss": [ISSUER]}), malformed("iss")),
         (json!({"aud": "https://vault.azure.net"}), Some(TokenError::AudienceMismatch)),
-        (json!({"aud": "https://other.table.core.windows.net"}), Some(TokenError::AudienceMismatch)),
-        (json!({"aud": "https://{account}.table.core.windows.net"}), Some(TokenError::AudienceMismatch)),
+        (
+            json!({"aud": "https://other.table.core.windows.net"}),
+            Some(TokenError::AudienceMismatch),
+        ),
+        (
+            json!({"aud": "https://{account}.table.core.windows.net"}),
+            Some(TokenError::AudienceMismatch),
+        ),
         (json!({"aud": []}), Some(TokenError::AudienceMismatch)),
         (json!({"aud": {"a": "https://storage.azure.com"}}), Some(TokenError::AudienceMismatch)),
         (json!({"aud": null}), Some(TokenError::AudienceMismatch)),
@@ -203,7 +230,10 @@ fn claims_that_do_not_hold() {
 fn a_time_before_the_epoch_is_not_a_way_in() {
     let token = RSA.token(&claims(json!({})));
     let long_ago = UNIX_EPOCH - Duration::from_secs(1 << 40);
-    assert_eq!(verify(&token, &issuer(), "shop", &all_keys(), long_ago).err(), Some(TokenError::NotYetValid));
+    assert_eq!(
+        verify(&token, &issuer(), "shop", &all_keys(), long_ago).err(),
+        Some(TokenError::NotYetValid)
+    );
 }
 
 #[test]
@@ -224,10 +254,22 @@ fn the_key_must_be_the_one_that_is_named() {
     assert_eq!(with_header(&OTHER_RSA, rs256("other")), Some(TokenError::KeyUnknown));
     assert_eq!(with_header(&OTHER_RSA, rs256("rsa")), Some(TokenError::SignatureMismatch));
     assert_eq!(with_header(&RSA, rs256("p256")), Some(TokenError::KeyDoesNotFit));
-    assert_eq!(with_header(&P256, json!({"alg": "ES256", "kid": "rsa"})), Some(TokenError::KeyDoesNotFit));
-    assert_eq!(with_header(&P256, json!({"alg": "ES256", "kid": "p384"})), Some(TokenError::KeyDoesNotFit));
-    assert_eq!(with_header(&P256, json!({"alg": "RS256", "kid": "p256"})), Some(TokenError::KeyDoesNotFit));
-    assert_eq!(with_header(&RSA, json!({"alg": "RS256", "kid": 1})), Some(TokenError::ClaimMalformed("kid")));
+    assert_eq!(
+        with_header(&P256, json!({"alg": "ES256", "kid": "rsa"})),
+        Some(TokenError::KeyDoesNotFit)
+    );
+    assert_eq!(
+        with_header(&P256, json!({"alg": "ES256", "kid": "p384"})),
+        Some(TokenError::KeyDoesNotFit)
+    );
+    assert_eq!(
+        with_header(&P256, json!({"alg": "RS256", "kid": "p256"})),
+        Some(TokenError::KeyDoesNotFit)
+    );
+    assert_eq!(
+        with_header(&RSA, json!({"alg": "RS256", "kid": 1})),
+        Some(TokenError::ClaimMalformed("kid"))
+    );
 }
 
 #[test]
@@ -253,8 +295,7 @@ fn two_keys_of_one_id() {
 #[test]
 fn headers_that_bring_or_demand_something() {
     let other = OTHER_RSA.jwk();
-    let brought =
-        json!({"alg": "RS256", "kid": "rsa", "jwk": other, "jku": "https://evil.example/", "x5u": "x", "x5c": ["x"]});
+    let brought = json!({"alg": "RS256", "kid": "rsa", "jwk": other, "jku": "https://evil.example/", "x5u": "x", "x5c": ["x"]});
     assert_eq!(with_header(&OTHER_RSA, brought.clone()), Some(TokenError::SignatureMismatch));
     assert_eq!(with_header(&RSA, brought), None);
     let brought = json!({"alg": "RS256", "kid": "other", "jwk": other});
@@ -271,20 +312,33 @@ fn headers_that_bring_or_demand_something() {
 #[test]
 fn forms_that_are_no_token() {
     let good = RSA.token(&claims(json!({})));
-    let [header, payload, signature] = good.split('.').collect::<Vec<_>>()[..] else { panic!("three parts") };
+    let [header, payload, signature] = good.split('.').collect::<Vec<_>>()[..] else {
+        panic!("three parts")
+    };
     for text in ["", ".", "a", "a.b", "a.b.c.d", "a.b.c.d.e"] {
         assert!(matches!(refusal(text), TokenError::NotThreeParts), "{text}");
     }
-    for text in [format!("{header}.{payload}"), format!("{header}.{payload}.x.{signature}"), format!(".{good}")] {
+    for text in [
+        format!("{header}.{payload}"),
+        format!("{header}.{payload}.x.{signature}"),
+        format!(".{good}"),
+    ] {
         assert_eq!(refusal(&text), TokenError::NotThreeParts, "{text}");
     }
-    for text in ["..", "!.e30.x", "e30=.e30.x", " e30.e30.x", "e31.e30.x", "é.e30.x", "e3+/.e30.x"] {
+    for text in ["..", "!.e30.x", "e30=.e30.x", " e30.e30.x", "e31.e30.x", "é.e30.x", "e3+/.e30.x"]
+    {
         assert!(
-            matches!(refusal(text), TokenError::NotBase64Url("header") | TokenError::NotAnObject("header")),
+            matches!(
+                refusal(text),
+                TokenError::NotBase64Url("header") | TokenError::NotAnObject("header")
+            ),
             "{text}"
         );
     }
-    assert_eq!(refusal(&format!("{header}.{payload}=.{signature}")), TokenError::NotBase64Url("payload"));
+    assert_eq!(
+        refusal(&format!("{header}.{payload}=.{signature}")),
+        TokenError::NotBase64Url("payload")
+    );
     assert_eq!(refusal(&format!("{header}.{payload}.{signature}=")), TokenError::SignatureMismatch);
     assert_eq!(refusal(&good[..good.len() - 4]), TokenError::SignatureMismatch);
     assert_eq!(refusal(&format!("{good}AAAA")), TokenError::SignatureMismatch);
@@ -298,12 +352,21 @@ fn forms_that_are_no_token() {
 fn json_that_two_readers_would_read_differently() {
     let header = r#"{"alg":"RS256","kid":"rsa"}"#;
     let good = claims(json!({})).to_string();
-    let signed = |header: &str, payload: &str| refusal(&RSA.token_of_texts(header, payload, "RS256"));
-    for header in [r#"{"alg":"none","alg":"RS256"}"#, r#"{"alg":"RS256","\u0061lg":"none"}"#, "[]", "7", "", "{} {}"] {
+    let signed =
+        |header: &str, payload: &str| refusal(&RSA.token_of_texts(header, payload, "RS256"));
+    for header in [
+        r#"{"alg":"none","alg":"RS256"}"#,
+        r#"{"alg":"RS256","\u0061lg":"none"}"#,
+        "[]",
+        "7",
+        "",
+        "{} {}",
+    ] {
         assert_eq!(signed(header, &good), TokenError::NotAnObject("header"), "{header}");
     }
     let twice = good.replacen('{', r#"{"sub":"eve","#, 1);
-    let deep = good.replacen('{', &format!(r#"{{"deep":{}{},"#, "[".repeat(4000), "]".repeat(4000)), 1);
+    let deep =
+        good.replacen('{', &format!(r#"{{"deep":{}{},"#, "[".repeat(4000), "]".repeat(4000)), 1);
     let trailing = format!("{good}x");
     for payload in [twice.as_str(), &deep, &trailing, "null", "\u{feff}{}"] {
         assert_eq!(signed(header, payload), TokenError::NotAnObject("payload"));
@@ -313,7 +376,11 @@ fn json_that_two_readers_would_read_differently() {
 #[test]
 fn peeking_trusts_nothing_and_needs_no_signature() {
     let token = P256.token(&claims(json!({})));
-    let expected = Peeked { issuer: ISSUER.to_owned(), key_id: Some("p256".to_owned()), algorithm: Algorithm::Es256 };
+    let expected = Peeked {
+        issuer: ISSUER.to_owned(),
+        key_id: Some("p256".to_owned()),
+        algorithm: Algorithm::Es256,
+    };
     assert_eq!(peek(&token), Ok(expected.clone()));
     assert_eq!(peek(&token[..token.len() - 8]), Ok(expected));
     assert_eq!(peek(&RSA.token(&claims(json!({"iss": null})))), Err(TokenError::IssuerMissing));
@@ -377,23 +444,34 @@ fn key_sets_compare_by_their_keys() {
     assert_ne!(keys(&[&RSA]), keys(&[&OTHER_RSA]));
     let mut same_id = OTHER_RSA.jwk();
     same_id["kid"] = json!("rsa");
-    assert_ne!(keys(&[&RSA]), KeySet::parse(json!({"keys": [same_id]}).to_string().as_bytes()).unwrap());
+    assert_ne!(
+        keys(&[&RSA]),
+        KeySet::parse(json!({"keys": [same_id]}).to_string().as_bytes()).unwrap()
+    );
     assert_ne!(keys(&[&P256]), keys(&[&P384]));
 }
 
 #[test]
 fn discovery_documents() {
-    let document = json!({"issuer": ISSUER, "jwks_uri": "https://id.example.net/keys", "more": 1}).to_string();
+    let document =
+        json!({"issuer": ISSUER, "jwks_uri": "https://id.example.net/keys", "more": 1}).to_string();
     let found = Discovery::parse(document.as_bytes(), ISSUER).unwrap();
     assert_eq!(found.jwks_uri, "https://id.example.net/keys");
     let other = Discovery::parse(document.as_bytes(), "https://id.example.net/tenant");
     assert_eq!(other, Err(DiscoveryError::IssuerMismatch));
     for bad in ["", "[]", "{}", r#"{"issuer": "x"}"#, r#"{"issuer": "x", "jwks_uri": 1}"#] {
-        assert_eq!(Discovery::parse(bad.as_bytes(), ISSUER), Err(DiscoveryError::Malformed), "{bad}");
+        assert_eq!(
+            Discovery::parse(bad.as_bytes(), ISSUER),
+            Err(DiscoveryError::Malformed),
+            "{bad}"
+        );
     }
     assert_eq!(Discovery::parse(&vec![b' '; (1 << 20) + 1], ISSUER), Err(DiscoveryError::TooLong));
     for issuer in [ISSUER, "https://id.example.net/tenant"] {
-        assert_eq!(Discovery::address(issuer), "https://id.example.net/tenant/.well-known/openid-configuration");
+        assert_eq!(
+            Discovery::address(issuer),
+            "https://id.example.net/tenant/.well-known/openid-configuration"
+        );
     }
 }
 
@@ -411,8 +489,14 @@ fn the_emulator_reads_tokens_without_their_signature() {
         (json!({"iss": "https://login.microsoftonline.com/x/v2.0"}), None),
         (json!({"aud": "https://shop.table.core.windows.net/"}), None),
         (json!({"aud": "https://shop.table.core.usgovcloudapi.net"}), None),
-        (json!({"aud": "https://other.table.core.windows.net/"}), Some(TokenError::AudienceMismatch)),
-        (json!({"iss": "https://evil.example/https://sts.windows.net/"}), Some(TokenError::IssuerMismatch)),
+        (
+            json!({"aud": "https://other.table.core.windows.net/"}),
+            Some(TokenError::AudienceMismatch),
+        ),
+        (
+            json!({"iss": "https://evil.example/https://sts.windows.net/"}),
+            Some(TokenError::IssuerMismatch),
+        ),
         (json!({"iss": ISSUER}), Some(TokenError::IssuerMismatch)),
         (json!({"exp": NOW}), Some(TokenError::Expired)),
         (json!({"nbf": NOW}), None),

@@ -1,4 +1,5 @@
-//! Azurite's `--oauth basic`: a token is read and its signature is not. For emulators and nothing else.
+//! Azurite's `--oauth basic`: a token is read and its signature is not. For emulators and nothing
+//! else.
 
 use std::time::{Duration, SystemTime};
 

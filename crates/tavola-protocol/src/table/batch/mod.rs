@@ -1,8 +1,8 @@
 //! Entity group transactions as multipart bodies: `$batch` in both directions.
 //!
-//! A batch holds one changeset of writes, or one query outside any changeset. What its requests mean, and whether they
-//! may stand together, is decided elsewhere; here they are only taken out of their envelopes (`multipart.rs`) or put
-//! into them, to the byte as the clients expect it.
+//! A batch holds one changeset of writes, or one query outside any changeset. What its requests
+//! mean, and whether they may stand together, is decided elsewhere; here they are only taken out of
+//! their envelopes (`multipart.rs`) or put into them, to the byte as the clients expect it.
 
 mod multipart;
 #[cfg(test)]
@@ -23,15 +23,15 @@ pub struct BatchError;
 /// What a batch holds.
 #[derive(Debug)]
 pub enum BatchRequest<'a> {
-    /// The requests of its one changeset. There may be none, and one more than a transaction can have, but no more than
-    /// that: the rest is not read.
+    /// The requests of its one changeset. There may be none, and one more than a transaction can
+    /// have, but no more than that: the rest is not read.
     Changeset(Vec<BatchedRequest<'a>>),
     /// One query, outside any changeset.
     Query(BatchedRequest<'a>),
 }
 
-/// A request in a batch. It lies where the batch's body lies: a hundred of them are read at once, and each would need a
-/// dozen allocations to stand for itself.
+/// A request in a batch. It lies where the batch's body lies: a hundred of them are read at once,
+/// and each would need a dozen allocations to stand for itself.
 #[derive(Debug)]
 pub struct BatchedRequest<'a> {
     /// Its verb.
@@ -63,13 +63,17 @@ pub fn read_batch<'a>(content_type: &str, body: &'a Bytes) -> Result<BatchReques
         }
         Parts::Single { text, .. } => {
             let query = request(body, text, None)?;
-            if query.method == Method::GET { Ok(BatchRequest::Query(query)) } else { Err(BatchError) }
+            if query.method == Method::GET {
+                Ok(BatchRequest::Query(query))
+            } else {
+                Err(BatchError)
+            }
         }
     }
 }
 
-/// Writes the answer to a batch, whose parts `write_parts` writes: its content type and its body. `ids` make the two
-/// boundaries.
+/// Writes the answer to a batch, whose parts `write_parts` writes: its content type and its body.
+/// `ids` make the two boundaries.
 #[must_use]
 pub fn write_batch(
     in_changeset: bool,
@@ -78,7 +82,9 @@ pub fn write_batch(
 ) -> (String, Bytes) {
     let outer = format!("batchresponse_{}", ids[0]);
     let inner = in_changeset.then(|| format!("changesetresponse_{}", ids[1]));
-    push_envelope(&outer, inner.as_deref(), |out, boundary| write_parts(&mut PartsWriter { out, boundary }))
+    push_envelope(&outer, inner.as_deref(), |out, boundary| {
+        write_parts(&mut PartsWriter { out, boundary })
+    })
 }
 
 /// Takes the parts of a batch's answer, one after the other.
@@ -96,20 +102,22 @@ impl PartsWriter<'_> {
         headers: impl IntoIterator<Item = (&'static str, &'h str)>,
         body: &[u8],
     ) {
-        let line = ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or("Unknown")];
+        let line =
+            ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or("Unknown")];
         let headers = headers.into_iter().map(|(name, value)| (name, value.as_bytes()));
         push_message(self.out, self.boundary, &line, headers, body);
     }
 
-    /// Makes room for so many more parts like those that were written, so that they are not copied while the answer grows.
+    /// Makes room for so many more parts like those that were written, so that they are not copied
+    /// while the answer grows.
     pub fn reserve_parts(&mut self, written: usize, more: usize) {
         let part = self.out.len() / written.max(1);
         self.out.reserve((part + part / 16) * more);
     }
 }
 
-/// Writes a batch with one changeset, or with one query if that is all there is: its content type and its body. `ids`
-/// make the two boundaries.
+/// Writes a batch with one changeset, or with one query if that is all there is: its content type
+/// and its body. `ids` make the two boundaries.
 #[must_use]
 pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Bytes) {
     let outer = format!("batch_{}", ids[0]);
@@ -118,8 +126,15 @@ pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Byt
     push_envelope(&outer, inner.as_deref(), |out, boundary| {
         for request in requests {
             let (method, target) = (request.method().as_str(), request.uri().to_string());
-            let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-            push_message(out, boundary, &[method, " ", &target, " HTTP/1.1"], headers, request.body());
+            let headers =
+                request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+            push_message(
+                out,
+                boundary,
+                &[method, " ", &target, " HTTP/1.1"],
+                headers,
+                request.body(),
+            );
         }
     })
 }
@@ -128,7 +143,10 @@ pub fn encode_batch(requests: &[Request<Bytes>], ids: [&str; 2]) -> (String, Byt
 ///
 /// # Errors
 /// If the body is not the answer to a batch, or was cut short.
-pub fn decode_batch_response(content_type: &str, body: &Bytes) -> Result<Vec<Response<Bytes>>, BatchError> {
+pub fn decode_batch_response(
+    content_type: &str,
+    body: &Bytes,
+) -> Result<Vec<Response<Bytes>>, BatchError> {
     let (texts, ended) = match parts(content_type, body)? {
         Parts::Changeset { texts, ended } => (texts, ended),
         Parts::Single { text, ended } => (vec![text], ended),
@@ -155,7 +173,8 @@ enum Parts<'a> {
 fn parts<'a>(content_type: &str, body: &'a Bytes) -> Result<Parts<'a>, BatchError> {
     let outer = boundary(content_type).ok_or(BatchError)?;
     let text = std::str::from_utf8(body).map_err(|_| BatchError)?;
-    // A second changeset, or a query beside one, is refused as a whole: half of a batch is never what was meant.
+    // A second changeset, or a query beside one, is refused as a whole: half of a batch is never
+    // what was meant.
     let [section] = sections(text, outer, 2)[..] else { return Err(BatchError) };
     let head = Head::parse(section.text, &[])?;
     let ended = section.ended;
@@ -176,8 +195,8 @@ fn parts<'a>(content_type: &str, body: &'a Bytes) -> Result<Parts<'a>, BatchErro
     Ok(Parts::Changeset { texts, ended })
 }
 
-/// The request in a part, probably much like the one before it. Its length is not asked for: some clients leave it out,
-/// and the delimiter tells it.
+/// The request in a part, probably much like the one before it. Its length is not asked for: some
+/// clients leave it out, and the delimiter tells it.
 fn request<'a>(
     batch: &Bytes,
     text: &'a str,
@@ -229,7 +248,8 @@ fn header_map(head: &Head<'_>) -> Result<HeaderMap, BatchError> {
     let mut map = HeaderMap::with_capacity(head.fields.len());
     for field in &head.fields {
         let name = http::HeaderName::from_bytes(field.name().as_bytes()).map_err(|_| BatchError)?;
-        let value = http::HeaderValue::from_bytes(field.value().as_bytes()).map_err(|_| BatchError)?;
+        let value =
+            http::HeaderValue::from_bytes(field.value().as_bytes()).map_err(|_| BatchError)?;
         map.append(name, value);
     }
     Ok(map)

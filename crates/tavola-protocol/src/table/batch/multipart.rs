@@ -1,5 +1,5 @@
-//! Multipart as clients of the Table service write it: line ends of either kind, delimiters with or without empty lines
-//! around them, and a closing delimiter that may be missing.
+//! Multipart as clients of the Table service write it: line ends of either kind, delimiters with or
+//! without empty lines around them, and a closing delimiter that may be missing.
 
 use bytes::Bytes;
 use memchr::{memchr, memmem};
@@ -11,7 +11,8 @@ const FIELDS_MAX: usize = 64;
 /// The longest name of a header field, as everywhere in this program.
 const NAME_BYTES_MAX: usize = 65_535;
 
-/// Of a delimiter, so many bytes are searched for and the rest is compared: up to here the search goes by whole registers.
+/// Of a delimiter, so many bytes are searched for and the rest is compared: up to here the search
+/// goes by whole registers.
 const SEARCHED_BYTES_MAX: usize = 32;
 
 /// The boundary in a content type, if that is `multipart/mixed`.
@@ -41,7 +42,8 @@ pub(super) struct Section<'a> {
     pub(super) ended: bool,
 }
 
-/// The sections of a text, at most `max` of them. Only a whole line can be a delimiter, so content may hold its text.
+/// The sections of a text, at most `max` of them. Only a whole line can be a delimiter, so content
+/// may hold its text.
 pub(super) fn sections<'a>(text: &'a str, boundary: &str, max: usize) -> Vec<Section<'a>> {
     let mut sections = Vec::new();
     // No line can begin with it, and what follows relies on that.
@@ -150,7 +152,20 @@ fn is_legal_name(name: &str) -> bool {
         byte.is_ascii_alphanumeric()
             || matches!(
                 byte,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+                b'!' | b'#'
+                    | b'$'
+                    | b'%'
+                    | b'&'
+                    | b'\''
+                    | b'*'
+                    | b'+'
+                    | b'-'
+                    | b'.'
+                    | b'^'
+                    | b'_'
+                    | b'`'
+                    | b'|'
+                    | b'~'
             )
     };
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_legal)
@@ -158,7 +173,9 @@ fn is_legal_name(name: &str) -> bool {
 
 fn is_legal_value(value: &str) -> bool {
     // Without a branch, so that it goes by whole registers.
-    value.bytes().fold(true, |all, byte| all & (((byte >= 0x20) & (byte != 0x7f)) | (byte == b'\t')))
+    value
+        .bytes()
+        .fold(true, |all, byte| all & (((byte >= 0x20) & (byte != 0x7f)) | (byte == b'\t')))
 }
 
 /// Header fields and what follows the empty line behind them.
@@ -169,15 +186,18 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads fields up to an empty line or the end of the text: a request without a body may have no empty line left.
+    /// Reads fields up to an empty line or the end of the text: a request without a body may have
+    /// no empty line left.
     ///
-    /// `alike` are those of a head that this one probably resembles, as the parts of a batch resemble each other: to find
-    /// the same line again is cheaper than to read it.
+    /// `alike` are those of a head that this one probably resembles, as the parts of a batch
+    /// resemble each other: to find the same line again is cheaper than to read it.
     pub(super) fn parse(text: &'a str, alike: &[Field<'a>]) -> Result<Self, BatchError> {
         let (mut fields, mut rest) = (Vec::with_capacity(alike.len()), text);
         while !rest.is_empty() {
             let known = alike.get(fields.len()).filter(|known| !known.line.is_empty());
-            if let Some((known, after)) = known.and_then(|known| Some((known, rest.strip_prefix(known.line)?))) {
+            if let Some((known, after)) =
+                known.and_then(|known| Some((known, rest.strip_prefix(known.line)?)))
+            {
                 fields.push(*known);
                 rest = after;
                 continue;
@@ -200,7 +220,11 @@ impl<'a> Head<'a> {
 
     /// The fields, if HTTP allows each.
     pub(super) fn legal_fields(self) -> Result<Vec<Field<'a>>, BatchError> {
-        if self.fields.iter().all(|field| field.is_legal) { Ok(self.fields) } else { Err(BatchError) }
+        if self.fields.iter().all(|field| field.is_legal) {
+            Ok(self.fields)
+        } else {
+            Err(BatchError)
+        }
     }
 
     /// The value of a field.
@@ -209,8 +233,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Writes a batch around its parts, which `push_parts` writes between the boundary that it is given. Returns the content
-/// type and the body.
+/// Writes a batch around its parts, which `push_parts` writes between the boundary that it is
+/// given. Returns the content type and the body.
 pub(super) fn push_envelope(
     outer: &str,
     changeset: Option<&str>,
@@ -220,7 +244,10 @@ pub(super) fn push_envelope(
     match changeset {
         None => push_parts(&mut out, outer),
         Some(inner) => {
-            push_all(&mut out, &["--", outer, "\r\nContent-Type: multipart/mixed; boundary=", inner, "\r\n\r\n"]);
+            push_all(
+                &mut out,
+                &["--", outer, "\r\nContent-Type: multipart/mixed; boundary=", inner, "\r\n\r\n"],
+            );
             push_parts(&mut out, inner);
             push_all(&mut out, &["--", inner, "--\r\n"]);
         }
@@ -237,7 +264,8 @@ pub(super) fn push_message<'a>(
     headers: impl Iterator<Item = (&'a str, &'a [u8])>,
     body: &[u8],
 ) {
-    const PART: &str = "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+    const PART: &str =
+        "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
     push_all(out, &["--", boundary, PART]);
     push_all(out, first_line);
     out.extend_from_slice(b"\r\n");

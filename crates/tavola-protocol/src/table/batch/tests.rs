@@ -1,4 +1,5 @@
-//! The shapes of each client as bytes, the answers of the protocol reference to the byte, and round trips.
+//! The shapes of each client as bytes, the answers of the protocol reference to the byte, and round
+//! trips.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 
 use super::multipart::boundary;
 use super::{
-    BatchError, BatchRequest, BatchedRequest, Field, decode_batch_response, encode_batch, read_batch, write_batch,
+    BatchError, BatchRequest, BatchedRequest, Field, decode_batch_response, encode_batch,
+    read_batch, write_batch,
 };
 
 /// One answer in a batch's answer.
@@ -29,9 +31,14 @@ fn write(parts: &[BatchPart], in_changeset: bool, ids: [&str; 2]) -> (String, By
 
 /// A request as a line of text: method, target, the headers that count, body.
 fn shown(request: &BatchedRequest<'_>) -> String {
-    let header = |name: &str| request.fields.iter().find(|field| field.is_named(name)).map_or("-", Field::value);
+    let header = |name: &str| {
+        request.fields.iter().find(|field| field.is_named(name)).map_or("-", Field::value)
+    };
     let (accept, if_match, prefer) = (header("accept"), header("if-match"), header("prefer"));
-    format!("{} {} | {accept} | {if_match} | {prefer} | {}", request.method, request.uri, request.body)
+    format!(
+        "{} {} | {accept} | {if_match} | {prefer} | {}",
+        request.method, request.uri, request.body
+    )
 }
 
 fn read(content_type: &str, body: &str) -> Result<Vec<String>, BatchError> {
@@ -206,11 +213,13 @@ fn a_query_stands_alone() {
     let query = crlf(
         "--b\nContent-Type: application/http\nContent-Transfer-Encoding: binary\n\nGET https://acct.table.core.windows.net/T(PartitionKey='p',RowKey='r') HTTP/1.1\nAccept: application/json\n\n--b--\n",
     );
-    let expected =
-        "query GET https://acct.table.core.windows.net/T(PartitionKey='p',RowKey='r') | application/json | - | - | ";
+    let expected = "query GET https://acct.table.core.windows.net/T(PartitionKey='p',RowKey='r') | application/json | - | - | ";
     assert_eq!(read("multipart/mixed; boundary=b", &query), Ok(vec![expected.to_owned()]));
     let relative = "--b\n\nGET /T() HTTP/1.1\n--b--";
-    assert_eq!(read("multipart/mixed; boundary=b", relative), Ok(vec!["query GET /T() | - | - | - | ".to_owned()]));
+    assert_eq!(
+        read("multipart/mixed; boundary=b", relative),
+        Ok(vec!["query GET /T() | - | - | - | ".to_owned()])
+    );
     let write = query.replace("GET", "POST");
     assert_eq!(read("multipart/mixed; boundary=b", &write), Err(BatchError));
 }
@@ -234,14 +243,20 @@ fn delimiters() {
         (changeset(&format!("{part}--c\n--b--\n")), one.clone()),
         (changeset(&format!("{part}--b--\n")), one.clone()),
         (changeset(&format!("{part}--c--  \n--b-- \n")), one.clone()),
-        (format!("preamble\n{}", changeset(&format!("{part}--c--\n--b--\nepilogue\n"))), one.clone()),
+        (
+            format!("preamble\n{}", changeset(&format!("{part}--c--\n--b--\nepilogue\n"))),
+            one.clone(),
+        ),
         (changeset("--c--\n--b--\n"), none.clone()),
         (changeset("--b--\n"), none),
         // The end of the part is missing, and so may be half of its body.
         (changeset(part), Err(BatchError)),
         (changeset(&format!("{part}{part}").replacen("{}\n--c", "{}", 1)), Err(BatchError)),
         // More than one changeset, or a query beside one.
-        (changeset(&format!("{part}--c--\n{}", changeset(&format!("{part}--c--\n--b--\n")))), Err(BatchError)),
+        (
+            changeset(&format!("{part}--c--\n{}", changeset(&format!("{part}--c--\n--b--\n")))),
+            Err(BatchError),
+        ),
         (changeset(&format!("{part}--c--\n--b\n\nGET /T HTTP/1.1\n\n--b--\n")), Err(BatchError)),
     ] {
         assert_eq!(read("multipart/mixed; boundary=b", &body), expected, "{body}");
@@ -252,7 +267,10 @@ fn delimiters() {
 fn content_that_looks_like_a_delimiter() {
     let json = r#"{"a":"--changeset_1","b":"\n--c--","c":"--c","--b--":1}"#;
     let body = changeset(&format!("--c\n\nPOST /T HTTP/1.1\n\n{json}\n--c--\n--b--\n"));
-    assert_eq!(read("multipart/mixed; boundary=b", &body), Ok(vec![format!("POST /T | - | - | - | {json}")]));
+    assert_eq!(
+        read("multipart/mixed; boundary=b", &body),
+        Ok(vec![format!("POST /T | - | - | - | {json}")])
+    );
     let body = changeset("--c\n\nPOST /T HTTP/1.1\n\n{\n--cc\n--c-\n --c\n}\n--c--\n--b--\n");
     assert_eq!(
         read("multipart/mixed; boundary=b", &body),
@@ -281,8 +299,9 @@ fn boundaries() {
 
 #[test]
 fn malformed_batches() {
-    let request =
-        |request: &str| changeset(&format!("--c\nContent-Type: application/http\n\n{request}\n--c--\n--b--\n"));
+    let request = |request: &str| {
+        changeset(&format!("--c\nContent-Type: application/http\n\n{request}\n--c--\n--b--\n"))
+    };
     for body in [
         String::new(),
         "{}".to_owned(),
@@ -307,14 +326,20 @@ fn malformed_batches() {
         assert_eq!(read("multipart/mixed; boundary=b", &body), Err(BatchError), "{shown}");
     }
     assert!(
-        read_batch("multipart/mixed; boundary=b", &Bytes::from_static(b"--b\n\nGET /\xff HTTP/1.1\n--b--")).is_err()
+        read_batch(
+            "multipart/mixed; boundary=b",
+            &Bytes::from_static(b"--b\n\nGET /\xff HTTP/1.1\n--b--")
+        )
+        .is_err()
     );
 }
 
 #[test]
 fn a_changeset_that_is_too_long_shows_it_and_costs_no_more() {
-    let parts = |count| changeset(&("--c\n\nDELETE /T HTTP/1.1\n\n".repeat(count) + "--c--\n--b--\n"));
-    let count = |body: &str| read("multipart/mixed; boundary=b", body).map(|requests| requests.len());
+    let parts =
+        |count| changeset(&("--c\n\nDELETE /T HTTP/1.1\n\n".repeat(count) + "--c--\n--b--\n"));
+    let count =
+        |body: &str| read("multipart/mixed; boundary=b", body).map(|requests| requests.len());
     assert_eq!(count(&parts(100)), Ok(100));
     assert_eq!(count(&parts(101)), Ok(101));
     assert_eq!(count(&parts(10_000)), Ok(101));
@@ -355,7 +380,12 @@ DataServiceVersion: 1.0;
 
 #[test]
 fn the_answer_to_the_byte() {
-    let common = || vec![("X-Content-Type-Options", "nosniff".to_owned()), ("Cache-Control", "no-cache".to_owned())];
+    let common = || {
+        vec![
+            ("X-Content-Type-Options", "nosniff".to_owned()),
+            ("Cache-Control", "no-cache".to_owned()),
+        ]
+    };
     let with = |more: &[(&'static str, &str)]| {
         let more = more.iter().map(|&(name, value)| (name, value.to_owned()));
         common().into_iter().chain(more).collect::<Vec<_>>()
@@ -370,7 +400,11 @@ fn the_answer_to_the_byte() {
     ]);
     let parts = [
         BatchPart { status: StatusCode::NO_CONTENT, headers: inserted, body: None },
-        BatchPart { status: StatusCode::NO_CONTENT, headers: with(&[("DataServiceVersion", "1.0;")]), body: None },
+        BatchPart {
+            status: StatusCode::NO_CONTENT,
+            headers: with(&[("DataServiceVersion", "1.0;")]),
+            body: None,
+        },
     ];
     let (content_type, body) = write(&parts, true, ["96ab", "9e14"]);
     assert_eq!(content_type, "multipart/mixed; boundary=batchresponse_96ab");
@@ -396,26 +430,40 @@ fn the_answer_with_a_body_to_the_byte() {
 
 #[test]
 fn an_answer_cut_short_is_no_answer() {
-    let part = BatchPart { status: StatusCode::NO_CONTENT, headers: vec![("ETag", ETAG.to_owned())], body: None };
+    let part = BatchPart {
+        status: StatusCode::NO_CONTENT,
+        headers: vec![("ETag", ETAG.to_owned())],
+        body: None,
+    };
     for in_changeset in [true, false] {
         let (content_type, body) = write(std::slice::from_ref(&part), in_changeset, ["x", "y"]);
         let whole = decode_batch_response(&content_type, &body).unwrap();
         assert_eq!(whole[0].headers()["etag"], ETAG);
         let closing = "--batchresponse_x--\r\n".len();
         for cut in 0..body.len() - closing {
-            assert!(decode_batch_response(&content_type, &body.slice(..cut)).is_err(), "{in_changeset} {cut}");
+            assert!(
+                decode_batch_response(&content_type, &body.slice(..cut)).is_err(),
+                "{in_changeset} {cut}"
+            );
         }
     }
 }
 
 fn any_json() -> impl Strategy<Value = Bytes> {
-    any::<String>()
-        .prop_map(|text| Bytes::from(serde_json::json!({ "text": text, "--changeset_1": "--batch_1--" }).to_string()))
+    any::<String>().prop_map(|text| {
+        Bytes::from(serde_json::json!({ "text": text, "--changeset_1": "--batch_1--" }).to_string())
+    })
 }
 
 fn any_headers() -> impl Strategy<Value = Vec<(&'static str, String)>> {
-    let name =
-        prop::sample::select(vec!["Content-Type", "ETag", "If-Match", "Prefer", "DataServiceVersion", "Location"]);
+    let name = prop::sample::select(vec![
+        "Content-Type",
+        "ETag",
+        "If-Match",
+        "Prefer",
+        "DataServiceVersion",
+        "Location",
+    ]);
     prop::collection::vec((name, "[!-~]([ -~]{0,20}[!-~])?"), 0..6)
 }
 
@@ -456,7 +504,10 @@ fn same_request(read: &BatchedRequest<'_>, written: &Request<Bytes>) -> bool {
 fn same_response(response: &Response<Bytes>, part: &BatchPart) -> bool {
     let mut headers = http::HeaderMap::new();
     for (name, value) in &part.headers {
-        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
+        headers.append(
+            HeaderName::from_bytes(name.as_bytes()).unwrap(),
+            HeaderValue::from_str(value).unwrap(),
+        );
     }
     let body = part.body.clone().unwrap_or_default();
     (response.status(), response.headers(), response.body()) == (part.status, &headers, &body)

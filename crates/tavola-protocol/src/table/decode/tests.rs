@@ -3,7 +3,9 @@ use http::{HeaderValue, Response, StatusCode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tavola_core::request::{EntityQuery, TablesQuery};
-use tavola_core::{EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey, Precondition, RowKey};
+use tavola_core::{
+    EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey, Precondition, RowKey,
+};
 use tavola_core::{TableName, TableRequest};
 
 use super::{DecodeError, decode_reply};
@@ -11,7 +13,9 @@ use super::{DecodeError, decode_reply};
 /// One request for each way of reading an answer.
 fn any_request() -> impl Strategy<Value = TableRequest> {
     let table = || TableName::parse("Tab").unwrap();
-    let delete = || (PartitionKey::default(), EntityOperation::Delete(RowKey::default(), Precondition::Exists));
+    let delete = || {
+        (PartitionKey::default(), EntityOperation::Delete(RowKey::default(), Precondition::Exists))
+    };
     prop::sample::select(vec![
         TableRequest::CreateTable(table()),
         TableRequest::GetTable(table()),
@@ -25,7 +29,8 @@ fn any_request() -> impl Strategy<Value = TableRequest> {
     ])
 }
 
-/// Bodies that servers and what stands before them may send, whole, cut off, and with a byte changed.
+/// Bodies that servers and what stands before them may send, whole, cut off, and with a byte
+/// changed.
 fn any_body() -> impl Strategy<Value = Vec<u8>> {
     let known = [
         "{\"odata.error\":{\"code\":\"A\",\"message\":{\"lang\":\"en-US\",\"value\":\"1:B\"}}}",
@@ -38,13 +43,15 @@ fn any_body() -> impl Strategy<Value = Vec<u8>> {
         "<html>502</html>",
     ];
     let whole = prop::sample::select(known.to_vec()).prop_map(|text| text.as_bytes().to_vec());
-    let changed = (whole.clone(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut body, at, byte)| {
-        let at = at.index(body.len());
-        body[at] = byte;
-        body
-    });
-    let cut =
-        (whole.clone(), any::<prop::sample::Index>()).prop_map(|(body, at)| body[..at.index(body.len())].to_vec());
+    let changed = (whole.clone(), any::<prop::sample::Index>(), any::<u8>()).prop_map(
+        |(mut body, at, byte)| {
+            let at = at.index(body.len());
+            body[at] = byte;
+            body
+        },
+    );
+    let cut = (whole.clone(), any::<prop::sample::Index>())
+        .prop_map(|(body, at)| body[..at.index(body.len())].to_vec());
     prop_oneof![whole, changed, cut, vec(any::<u8>(), 0..60)]
 }
 

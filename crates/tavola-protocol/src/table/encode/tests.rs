@@ -13,21 +13,26 @@ use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChan
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, Misaddressed, Select, TablesQuery};
 use tavola_core::{
-    AccessPolicy, AccountName, DateTime, ETag, EdmValue, Entity, EntityGroupTransaction, EntityKey, EntityOperation,
-    FailedOperation, Filter, Guid, NewEntity, PartitionKey, Precondition, Properties, PropertyName, Refusal, RowKey,
-    ServiceProperties, TableName, TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, DateTime, ETag, EdmValue, Entity, EntityGroupTransaction, EntityKey,
+    EntityOperation, FailedOperation, Filter, Guid, NewEntity, PartitionKey, Precondition,
+    Properties, PropertyName, Refusal, RowKey, ServiceProperties, TableName, TableReply,
+    TableRequest, Timestamp,
 };
 
 use super::{NextPage, Style, encode_request};
 use crate::address::{AddressRules, locate};
-use crate::auth::{AccountKey, AccountKeys, Caller, Gate, Precedence, Scheme, authenticate, sign_request};
+use crate::auth::{
+    AccountKey, AccountKeys, Caller, Gate, Precedence, Scheme, authenticate, sign_request,
+};
 use crate::headers::{Exchange, Prefer, Presentation, Wish};
 use crate::table::decode::{DecodeError, Decoded, decode_reply};
 use crate::table::entity_json::MetadataLevel;
 use crate::table::{parse_request, render_rejection, render_reply};
 
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-const BASES: [&str; 3] = ["http://127.0.0.1:10002/acct", "http://acct.table.test", "http://localhost/acct-secondary"];
+const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const BASES: [&str; 3] =
+    ["http://127.0.0.1:10002/acct", "http://acct.table.test", "http://localhost/acct-secondary"];
 
 fn wish(level: MetadataLevel, prefer: Option<Prefer>, select: Select) -> Wish {
     Wish { level, prefer, select }
@@ -56,8 +61,10 @@ fn table_name() -> impl Strategy<Value = TableName> {
 }
 
 fn key_text() -> impl Strategy<Value = String> {
-    let any_char = any::<char>().prop_filter("no key has it", |character| !tavola_core::key::is_forbidden(*character));
-    let characters = prop_oneof![3 => any_char, 1 => Just('\''), 1 => Just('%'), 1 => Just('+'), 1 => Just(' ')];
+    let any_char = any::<char>()
+        .prop_filter("no key has it", |character| !tavola_core::key::is_forbidden(*character));
+    let characters =
+        prop_oneof![3 => any_char, 1 => Just('\''), 1 => Just('%'), 1 => Just('+'), 1 => Just(' ')];
     vec(characters, 0..12).prop_map(String::from_iter)
 }
 
@@ -87,19 +94,27 @@ fn value() -> impl Strategy<Value = EdmValue> {
 }
 
 fn properties() -> impl Strategy<Value = Properties> {
-    proptest::collection::btree_map("[A-Z][a-z0-9_]{0,8}", value(), 0..6).prop_filter_map("a system name", |map| {
-        let named = map.into_iter().map(|(name, value)| (PropertyName::new(name).unwrap(), value));
-        Properties::new(named.collect()).ok()
-    })
+    proptest::collection::btree_map("[A-Z][a-z0-9_]{0,8}", value(), 0..6).prop_filter_map(
+        "a system name",
+        |map| {
+            let named =
+                map.into_iter().map(|(name, value)| (PropertyName::new(name).unwrap(), value));
+            Properties::new(named.collect()).ok()
+        },
+    )
 }
 
 fn precondition() -> impl Strategy<Value = Precondition> {
-    let tag = "[Ww]/\"[!#-~]{0,20}\"".prop_map(|text| Precondition::Version(ETag::parse(&text).unwrap()));
+    let tag =
+        "[Ww]/\"[!#-~]{0,20}\"".prop_map(|text| Precondition::Version(ETag::parse(&text).unwrap()));
     prop_oneof![Just(Precondition::None), Just(Precondition::Exists), tag]
 }
 
 /// What can be said on the wire: a delete always has a condition there.
-fn operation(partition_key: PartitionKey, row_key: RowKey) -> impl Strategy<Value = EntityOperation> {
+fn operation(
+    partition_key: PartitionKey,
+    row_key: RowKey,
+) -> impl Strategy<Value = EntityOperation> {
     let key = EntityKey::new(partition_key, row_key.clone());
     (0..4, properties(), precondition()).prop_map(move |(kind, properties, wanted)| {
         let (_, new) = NewEntity::new(key.clone(), properties).unwrap();
@@ -107,7 +122,9 @@ fn operation(partition_key: PartitionKey, row_key: RowKey) -> impl Strategy<Valu
             (0, _) => EntityOperation::Insert(new),
             (1, wanted) => EntityOperation::Replace(new, wanted),
             (2, wanted) => EntityOperation::Merge(new, wanted),
-            (_, Precondition::None) => EntityOperation::Delete(row_key.clone(), Precondition::Exists),
+            (_, Precondition::None) => {
+                EntityOperation::Delete(row_key.clone(), Precondition::Exists)
+            }
             (_, wanted) => EntityOperation::Delete(row_key.clone(), wanted),
         }
     })
@@ -116,7 +133,8 @@ fn operation(partition_key: PartitionKey, row_key: RowKey) -> impl Strategy<Valu
 fn transaction() -> impl Strategy<Value = EntityGroupTransaction> {
     let rows = proptest::collection::btree_set(row_key(), 1..8);
     (partition_key(), rows).prop_flat_map(|(partition_key, rows)| {
-        let operations: Vec<_> = rows.into_iter().map(|row| operation(partition_key.clone(), row)).collect();
+        let operations: Vec<_> =
+            rows.into_iter().map(|row| operation(partition_key.clone(), row)).collect();
         operations.prop_map(move |operations| {
             let keyed = operations.into_iter().map(|operation| (partition_key.clone(), operation));
             EntityGroupTransaction::new(keyed.collect()).unwrap()
@@ -127,12 +145,11 @@ fn transaction() -> impl Strategy<Value = EntityGroupTransaction> {
 fn filter() -> impl Strategy<Value = Filter> {
     let name = || "[A-Z][a-z0-9_]{0,8}";
     let comparison = proptest::sample::select(&Comparison::ALL[..]);
-    let compare = (name(), comparison, value()).prop_map(|(property, comparison, constant)| Filter::Compare {
-        property,
-        comparison,
-        constant,
+    let compare = (name(), comparison, value()).prop_map(|(property, comparison, constant)| {
+        Filter::Compare { property, comparison, constant }
     });
-    let bare = prop_oneof![any::<bool>().prop_map(Filter::Constant), name().prop_map(Filter::Property)];
+    let bare =
+        prop_oneof![any::<bool>().prop_map(Filter::Constant), name().prop_map(Filter::Property)];
     let leaf = prop_oneof![4 => compare, 2 => bare];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
@@ -144,9 +161,14 @@ fn filter() -> impl Strategy<Value = Filter> {
 }
 
 fn policies() -> impl Strategy<Value = Vec<AccessPolicy>> {
-    let terms = (option::of(date_time()), option::of(date_time()), option::of("r?a?u?d".prop_map(String::from)));
+    let terms = (
+        option::of(date_time()),
+        option::of(date_time()),
+        option::of("r?a?u?d".prop_map(String::from)),
+    );
     proptest::collection::btree_map("[a-zA-Z0-9+/=<&]{1,64}", terms, 0..=5).prop_map(|map| {
-        let policy = |(id, (start, expiry, permission))| AccessPolicy { id, start, expiry, permission };
+        let policy =
+            |(id, (start, expiry, permission))| AccessPolicy { id, start, expiry, permission };
         map.into_iter().map(policy).collect()
     })
 }
@@ -177,18 +199,26 @@ fn metrics() -> impl Strategy<Value = Metrics> {
 fn cors_rules() -> impl Strategy<Value = Vec<CorsRule>> {
     let headers = || vec("x-[a-z&<]{1,5}", 0..3);
     let rule = (vec("http://[a-z]{1,9}", 1..3), headers(), headers(), any::<u32>());
-    let rule = rule.prop_map(|(allowed_origins, allowed_headers, exposed_headers, max_age_seconds)| CorsRule {
-        allowed_origins,
-        allowed_methods: vec!["GET".to_owned(), "MERGE".to_owned()],
-        allowed_headers,
-        exposed_headers,
-        max_age_seconds,
-    });
+    let rule =
+        rule.prop_map(|(allowed_origins, allowed_headers, exposed_headers, max_age_seconds)| {
+            CorsRule {
+                allowed_origins,
+                allowed_methods: vec!["GET".to_owned(), "MERGE".to_owned()],
+                allowed_headers,
+                exposed_headers,
+                max_age_seconds,
+            }
+        });
     vec(rule, 0..=5)
 }
 
 fn change() -> impl Strategy<Value = ServicePropertiesChange> {
-    let groups = (option::of(logging()), option::of(metrics()), option::of(metrics()), option::of(cors_rules()));
+    let groups = (
+        option::of(logging()),
+        option::of(metrics()),
+        option::of(metrics()),
+        option::of(cors_rules()),
+    );
     groups.prop_map(|(logging, hour_metrics, minute_metrics, cors)| ServicePropertiesChange {
         logging,
         hour_metrics,
@@ -200,11 +230,8 @@ fn change() -> impl Strategy<Value = ServicePropertiesChange> {
 fn entity_query() -> impl Strategy<Value = EntityQuery> {
     let from = (partition_key(), option::of(row_key()))
         .prop_map(|(partition_key, row_key)| Continuation { partition_key, row_key });
-    (option::of(filter()), option::of(0..=1000_usize), option::of(from)).prop_map(|(filter, top, from)| EntityQuery {
-        filter,
-        top,
-        from,
-    })
+    (option::of(filter()), option::of(0..=1000_usize), option::of(from))
+        .prop_map(|(filter, top, from)| EntityQuery { filter, top, from })
 }
 
 fn tables_query() -> impl Strategy<Value = TablesQuery> {
@@ -214,7 +241,8 @@ fn tables_query() -> impl Strategy<Value = TablesQuery> {
 
 fn request() -> impl Strategy<Value = TableRequest> {
     let write = (partition_key(), row_key()).prop_flat_map(|(partition_key, row_key)| {
-        operation(partition_key.clone(), row_key).prop_map(move |operation| (partition_key.clone(), operation))
+        operation(partition_key.clone(), row_key)
+            .prop_map(move |operation| (partition_key.clone(), operation))
     });
     prop_oneof![
         table_name().prop_map(TableRequest::CreateTable),
@@ -222,18 +250,24 @@ fn request() -> impl Strategy<Value = TableRequest> {
         table_name().prop_map(TableRequest::GetTable),
         table_name().prop_map(TableRequest::DeleteTable),
         table_name().prop_map(TableRequest::GetPolicies),
-        (table_name(), policies()).prop_map(|(table, policies)| TableRequest::SetPolicies(table, policies)),
-        (table_name(), partition_key(), row_key()).prop_map(|(table, partition_key, row_key)| TableRequest::GetEntity(
-            table,
-            EntityKey { partition_key, row_key }
-        )),
-        (table_name(), entity_query()).prop_map(|(table, query)| TableRequest::QueryEntities(table, query)),
-        (table_name(), write).prop_map(|(table, (key, operation))| TableRequest::Write(table, key, operation)),
-        (table_name(), transaction()).prop_map(|(table, group)| TableRequest::Transaction(table, group)),
+        (table_name(), policies())
+            .prop_map(|(table, policies)| TableRequest::SetPolicies(table, policies)),
+        (table_name(), partition_key(), row_key()).prop_map(|(table, partition_key, row_key)| {
+            TableRequest::GetEntity(table, EntityKey { partition_key, row_key })
+        }),
+        (table_name(), entity_query())
+            .prop_map(|(table, query)| TableRequest::QueryEntities(table, query)),
+        (table_name(), write)
+            .prop_map(|(table, (key, operation))| TableRequest::Write(table, key, operation)),
+        (table_name(), transaction())
+            .prop_map(|(table, group)| TableRequest::Transaction(table, group)),
         Just(TableRequest::GetServiceProperties),
         change().prop_map(TableRequest::SetServiceProperties),
         Just(TableRequest::GetServiceStats),
-        (table_name(), prop::sample::select(vec![Misaddressed::CreateTable, Misaddressed::DeleteTable]))
+        (
+            table_name(),
+            prop::sample::select(vec![Misaddressed::CreateTable, Misaddressed::DeleteTable])
+        )
             .prop_map(|(table, what)| TableRequest::Misaddressed(table, what)),
         Just(TableRequest::GetMetadata),
     ]
@@ -282,7 +316,11 @@ proptest! {
 
 #[test]
 fn wishes_travel_too() {
-    let wish = wish(MetadataLevel::None, Some(Prefer::ReturnNoContent), Select::Names(vec!["a".into(), "b".into()]));
+    let wish = wish(
+        MetadataLevel::None,
+        Some(Prefer::ReturnNoContent),
+        Select::Names(vec!["a".into(), "b".into()]),
+    );
     let style = style(BASES[0], &wish);
     let table = || TableName::parse("Tab").unwrap();
     let query = TableRequest::QueryEntities(table(), EntityQuery::default());
@@ -293,7 +331,8 @@ fn wishes_travel_too() {
     assert_eq!(presentation.wish, Wish { select: Select::All, ..wish.clone() });
     // A page that the service named is asked for in its own words.
     let page = NextPage { partition_key: Some("1!4!cA--".to_owned()), ..NextPage::default() };
-    let (request, _) = served(&encode_request(&query, &Style { page: Some(&page), ..style }).unwrap());
+    let (request, _) =
+        served(&encode_request(&query, &Style { page: Some(&page), ..style }).unwrap());
     let TableRequest::QueryEntities(_, query) = request else { panic!("a query") };
     let from = Continuation { partition_key: PartitionKey::new("p").unwrap(), row_key: None };
     assert_eq!(query.from, Some(from));
@@ -324,24 +363,39 @@ fn the_client_reads_what_the_server_answers() {
     let write = TableRequest::Write(table(), pk.clone(), insert.clone());
     let group = || {
         let delete = EntityOperation::Delete(RowKey::new("s").unwrap(), Precondition::Exists);
-        EntityGroupTransaction::new(vec![(pk.clone(), insert.clone()), (pk.clone(), delete)]).unwrap()
+        EntityGroupTransaction::new(vec![(pk.clone(), insert.clone()), (pk.clone(), delete)])
+            .unwrap()
     };
     let done = |etag| Ok(Decoded::Done(etag));
-    assert_eq!(answered(&TableRequest::CreateTable(table()), &TableReply::TableCreated(table())), done(None));
-    assert_eq!(answered(&TableRequest::DeleteTable(table()), &TableReply::TableDeleted), done(None));
+    assert_eq!(
+        answered(&TableRequest::CreateTable(table()), &TableReply::TableCreated(table())),
+        done(None)
+    );
+    assert_eq!(
+        answered(&TableRequest::DeleteTable(table()), &TableReply::TableDeleted),
+        done(None)
+    );
     let inserted = || OperationReply::Inserted(stored.clone());
     assert_eq!(answered(&write, &TableReply::Written(table(), inserted())), done(tag.clone()));
     let both = TableReply::TransactionDone(table(), vec![inserted(), OperationReply::Deleted]);
     let transaction = TableRequest::Transaction(table(), group());
-    assert_eq!(answered(&transaction, &both), Ok(Decoded::TransactionDone(vec![tag.clone(), None])));
+    assert_eq!(
+        answered(&transaction, &both),
+        Ok(Decoded::TransactionDone(vec![tag.clone(), None]))
+    );
     let one_short = TableReply::TransactionDone(table(), vec![inserted()]);
     assert_eq!(answered(&transaction, &one_short), Err(DecodeError::Malformed));
 
     let get = TableRequest::GetEntity(table(), stored.key.clone());
-    let Ok(Decoded::Entity(read)) = answered(&get, &TableReply::Entity(table(), Box::new(stored.clone()))) else {
+    let Ok(Decoded::Entity(read)) =
+        answered(&get, &TableReply::Entity(table(), Box::new(stored.clone())))
+    else {
         panic!("an entity")
     };
-    assert_eq!((read.etag, read.timestamp, read.properties), (tag, Some(stored.timestamp), stored.properties.clone()));
+    assert_eq!(
+        (read.etag, read.timestamp, read.properties),
+        (tag, Some(stored.timestamp), stored.properties.clone())
+    );
 
     let query = TableRequest::QueryEntities(table(), EntityQuery::default());
     let next = Continuation { partition_key: pk.clone(), row_key: None };
@@ -349,16 +403,25 @@ fn the_client_reads_what_the_server_answers() {
     let page = TableReply::Entities { table: table(), entities, next: Some(next) };
     let Ok(Decoded::Entities(read, next)) = answered(&query, &page) else { panic!("a page") };
     assert_eq!(read.len(), 1);
-    assert_eq!(next, Some(NextPage { partition_key: Some("1!4!cA--".to_owned()), ..NextPage::default() }));
+    assert_eq!(
+        next,
+        Some(NextPage { partition_key: Some("1!4!cA--".to_owned()), ..NextPage::default() })
+    );
 
     let names = TableReply::Tables { names: vec![table()], next: None };
     let tables = TableRequest::QueryTables(TablesQuery::default());
     assert_eq!(answered(&tables, &names), Ok(Decoded::Tables(vec!["Tab".to_owned()], None)));
     let table_request = TableRequest::GetTable(table());
-    assert_eq!(answered(&table_request, &TableReply::Table(table())), Ok(Decoded::Table("Tab".to_owned())));
+    assert_eq!(
+        answered(&table_request, &TableReply::Table(table())),
+        Ok(Decoded::Table("Tab".to_owned()))
+    );
     let properties = ServiceProperties::default();
     assert_eq!(
-        answered(&TableRequest::GetServiceProperties, &TableReply::ServiceProperties(properties.clone())),
+        answered(
+            &TableRequest::GetServiceProperties,
+            &TableReply::ServiceProperties(properties.clone())
+        ),
         Ok(Decoded::ServiceProperties(properties))
     );
     assert_eq!(
@@ -374,14 +437,18 @@ fn the_client_reads_refusals() {
     let refused = |request: &TableRequest, rejection| {
         let wish = usual();
         let (_, presentation) = served(&encode_request(request, &style(BASES[0], &wish)).unwrap());
-        let exchange = Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
+        let exchange =
+            Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
         match decode_reply(request, &render_rejection(&rejection, &exchange)) {
             Err(DecodeError::Service(error)) => error,
             other => panic!("{other:?}"),
         }
     };
     let error = refused(&TableRequest::GetTable(table()), Refusal::ResourceNotFound.into());
-    assert_eq!((error.status.as_u16(), error.code.as_str(), error.operation), (404, "ResourceNotFound", None));
+    assert_eq!(
+        (error.status.as_u16(), error.code.as_str(), error.operation),
+        (404, "ResourceNotFound", None)
+    );
     assert!(error.message.starts_with("The specified resource does not exist.\nRequestId:id"));
     let error = refused(&TableRequest::GetPolicies(table()), Refusal::ResourceNotFound.into());
     assert_eq!((error.status.as_u16(), error.code.as_str()), (404, "ResourceNotFound"));

@@ -1,7 +1,8 @@
-//! What is wrong with a body, in words: an import of a thousand entities is refused for one property of one of them.
+//! What is wrong with a body, in words: an import of a thousand entities is refused for one
+//! property of one of them.
 //!
-//! The words name properties and types, cut to a bounded length and without characters that could break a line. They never
-//! show a value, which may be secret.
+//! The words name properties and types, cut to a bounded length and without characters that could
+//! break a line. They never show a value, which may be secret.
 
 use serde_json::error::Category;
 use tavola_core::EdmType;
@@ -25,7 +26,8 @@ pub(super) fn not_json(error: &serde_json::Error) -> BodyError {
     BodyError::Malformed(format!("{what}: line {line}, column {column}."))
 }
 
-/// `None` is a property without a type, which every JSON value but an array or an object is a value of.
+/// `None` is a property without a type, which every JSON value but an array or an object is a value
+/// of.
 pub(super) fn wrong_value(name: &str, edm: Option<EdmType>) -> BodyError {
     let name = shown(name);
     BodyError::Malformed(match edm {
@@ -35,7 +37,11 @@ pub(super) fn wrong_value(name: &str, edm: Option<EdmType>) -> BodyError {
 }
 
 pub(super) fn unknown_type(name: &str, edm: &str) -> BodyError {
-    BodyError::Malformed(format!("The property '{}' has the unknown type '{}'.", shown(name), shown(edm)))
+    BodyError::Malformed(format!(
+        "The property '{}' has the unknown type '{}'.",
+        shown(name),
+        shown(edm)
+    ))
 }
 
 pub(super) fn type_is_no_text(name: &str) -> BodyError {
@@ -43,7 +49,9 @@ pub(super) fn type_is_no_text(name: &str) -> BodyError {
 }
 
 pub(super) fn key_of_other_type(name: &str) -> BodyError {
-    BodyError::InvalidKey(format!("The property '{name}' is a key: its type can only be Edm.String."))
+    BodyError::InvalidKey(format!(
+        "The property '{name}' is a key: its type can only be Edm.String."
+    ))
 }
 
 pub(super) fn key_is_no_text(name: &str) -> BodyError {
@@ -52,10 +60,13 @@ pub(super) fn key_is_no_text(name: &str) -> BodyError {
 
 /// A client's text as it may stand in a message.
 fn shown(text: &str) -> String {
-    let plain = |character: char| character == ' ' || character.is_ascii_graphic() || character.is_alphanumeric();
+    let plain = |character: char| {
+        character == ' ' || character.is_ascii_graphic() || character.is_alphanumeric()
+    };
     let mut characters = text.chars();
     let start = characters.by_ref().take(CHARS_SHOWN);
-    let mut shown: String = start.map(|character| if plain(character) { character } else { '?' }).collect();
+    let mut shown: String =
+        start.map(|character| if plain(character) { character } else { '?' }).collect();
     if characters.next().is_some() {
         shown.push('…');
     }
@@ -77,14 +88,29 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (body, expected) in [
-            (r#"{"Age":"x","Age@odata.type":"Edm.Int32"}"#, "The property 'Age' is not a value of the type Edm.Int32."),
-            (r#"{"a":1,"b":5,"b@odata.type":"Edm.String"}"#, "The property 'b' is not a value of the type Edm.String."),
-            (r#"{"a":"%","a@odata.type":"Edm.Binary"}"#, "The property 'a' is not a value of the type Edm.Binary."),
+            (
+                r#"{"Age":"x","Age@odata.type":"Edm.Int32"}"#,
+                "The property 'Age' is not a value of the type Edm.Int32.",
+            ),
+            (
+                r#"{"a":1,"b":5,"b@odata.type":"Edm.String"}"#,
+                "The property 'b' is not a value of the type Edm.String.",
+            ),
+            (
+                r#"{"a":"%","a@odata.type":"Edm.Binary"}"#,
+                "The property 'a' is not a value of the type Edm.Binary.",
+            ),
             (r#"{"a":{"secret":1}}"#, "The property 'a' is an array or an object."),
             (r#"{"a":[1]}"#, "The property 'a' is an array or an object."),
-            (r#"{"a":"1","a@odata.type":"Edm.Decimal"}"#, "The property 'a' has the unknown type 'Edm.Decimal'."),
+            (
+                r#"{"a":"1","a@odata.type":"Edm.Decimal"}"#,
+                "The property 'a' has the unknown type 'Edm.Decimal'.",
+            ),
             (r#"{"a":"1","a@odata.type":7}"#, "The type of the property 'a' is not a text."),
-            (r#"{"PartitionKey":5}"#, "key: The property 'PartitionKey' is a key, and is not a text."),
+            (
+                r#"{"PartitionKey":5}"#,
+                "key: The property 'PartitionKey' is a key, and is not a text.",
+            ),
             (
                 r#"{"RowKey@odata.type":"Edm.Guid","RowKey":"x"}"#,
                 "key: The property 'RowKey' is a key: its type can only be Edm.String.",
@@ -100,13 +126,20 @@ mod tests {
     #[test]
     fn nothing_secret_and_nothing_endless_is_repeated() {
         let long = "n".repeat(100_000);
-        let body = serde_json::json!({ &long: "secret", format!("{long}@odata.type"): "Edm.Guid" }).to_string();
+        let body = serde_json::json!({ &long: "secret", format!("{long}@odata.type"): "Edm.Guid" })
+            .to_string();
         let detail = told(&body);
-        assert!(detail.len() < 200 && detail.contains('…') && !detail.contains("secret"), "{detail}");
+        assert!(
+            detail.len() < 200 && detail.contains('…') && !detail.contains("secret"),
+            "{detail}"
+        );
         let body =
             serde_json::json!({ "a": "secret", "a@odata.type": format!("x\n\u{2028}\u{85}\"{long}") }).to_string();
         let detail = told(&body);
-        assert!(detail.contains("'x???\"nnn") && detail.len() < 200 && !detail.contains("secret"), "{detail}");
+        assert!(
+            detail.contains("'x???\"nnn") && detail.len() < 200 && !detail.contains("secret"),
+            "{detail}"
+        );
         assert!(!told("\"secret\"").contains("secret"));
     }
 }

@@ -1,7 +1,8 @@
 //! One JSON object as its members, before anything is known about their types.
 //!
-//! A visitor of our own, because a map would forget what the service's rules are about: a name given twice, the order of
-//! properties, and whether a number had a decimal point. Of arrays and objects nothing is kept, so nothing here recurses.
+//! A visitor of our own, because a map would forget what the service's rules are about: a name
+//! given twice, the order of properties, and whether a number had a decimal point. Of arrays and
+//! objects nothing is kept, so nothing here recurses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +14,16 @@ use tavola_core::entity::is_system_property;
 
 use super::seed::{Scalar, ScalarSeed, TextSeed};
 
-/// Members that are kept: each of 255 properties with its annotation, several times over for nulls and annotations
-/// without a property. It bounds the memory and the time that a hostile body costs.
+/// Members that are kept: each of 255 properties with its annotation, several times over for nulls
+/// and annotations without a property. It bounds the memory and the time that a hostile body costs.
 const MEMBERS_MAX: usize = 2048;
 
 /// Room for the members of most entities, so that they are not copied while their lists grow.
 const PROPERTIES_USUAL: usize = 16;
 const TYPES_USUAL: usize = 8;
 
-/// Who sent the object. A client's word about the Timestamp and the version is ignored, whatever it is.
+/// Who sent the object. A client's word about the Timestamp and the version is ignored, whatever it
+/// is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     Client,
@@ -95,9 +97,12 @@ impl<'a> Members<'a> {
             Kind::Property => return self.properties.push((name, value)),
             Kind::TypeOfKey(key) => {
                 let is_string = matches!(value, Scalar::Text(edm) if edm == EdmType::String.name());
-                return self.key_of_other_type = self.key_of_other_type.or((!is_string).then_some(key));
+                return self.key_of_other_type =
+                    self.key_of_other_type.or((!is_string).then_some(key));
             }
-            Kind::TypeOf { name_bytes } => return self.types.push((prefix(name, name_bytes), value)),
+            Kind::TypeOf { name_bytes } => {
+                return self.types.push((prefix(name, name_bytes), value));
+            }
             Kind::Ignored => return,
         };
         self.repeated |= place.is_some();
@@ -129,7 +134,8 @@ enum Kind {
     },
     /// The type of the key of this name.
     TypeOfKey(&'static str),
-    /// Annotations that mean nothing here: they have an `@` or a dot, which no property's name can have.
+    /// Annotations that mean nothing here: they have an `@` or a dot, which no property's name can
+    /// have.
     Ignored,
 }
 
@@ -144,8 +150,12 @@ impl Kind {
             _ if memchr2(b'@', b'.', name.as_bytes()).is_none() => Self::Property,
             _ => match name.split_once('@') {
                 // What the service says of its keys is nobody's concern.
-                Some(("PartitionKey", "odata.type")) if sender == Sender::Client => Self::TypeOfKey("PartitionKey"),
-                Some(("RowKey", "odata.type")) if sender == Sender::Client => Self::TypeOfKey("RowKey"),
+                Some(("PartitionKey", "odata.type")) if sender == Sender::Client => {
+                    Self::TypeOfKey("PartitionKey")
+                }
+                Some(("RowKey", "odata.type")) if sender == Sender::Client => {
+                    Self::TypeOfKey("RowKey")
+                }
                 Some((property, "odata.type")) if !is_system_property(property) => {
                     Self::TypeOf { name_bytes: property.len() }
                 }

@@ -1,8 +1,8 @@
 //! Entities as JSON, at the three levels of metadata.
 //!
-//! Reading order: [`read_entity`] (`read.rs`, on the members that `members.rs` finds, with the words of `fault.rs`), then [`write_entity`] and
-//! [`write_entity_set`] (`write.rs`, on the texts of `text.rs` and `date_text.rs`). The client's side of each stands beside
-//! the server's.
+//! Reading order: [`read_entity`] (`read.rs`, on the members that `members.rs` finds, with the
+//! words of `fault.rs`), then [`write_entity`] and [`write_entity_set`] (`write.rs`, on the texts
+//! of `text.rs` and `date_text.rs`). The client's side of each stands beside the server's.
 
 mod fault;
 mod members;
@@ -24,7 +24,8 @@ pub use write::{encode_entity_body, entity_url_path, write_entity, write_entity_
 /// Why a body is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
-    /// Not JSON, not an object, or a value that is not of its declared type; in words that may be shown.
+    /// Not JSON, not an object, or a value that is not of its declared type; in words that may be
+    /// shown.
     Malformed(String),
     /// A key that is no text, or is declared to be something else; in words that may be shown.
     InvalidKey(String),

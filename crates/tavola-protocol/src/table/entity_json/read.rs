@@ -23,7 +23,9 @@ pub fn read_entity(body: &[u8]) -> Result<EntityBody, BodyError> {
     let mut members = parse(body, MembersSeed(Sender::Client))?;
     members.check()?;
     Ok(EntityBody {
-        partition_key: key("PartitionKey", members.partition_key.take(), |text| PartitionKey::new(text))?,
+        partition_key: key("PartitionKey", members.partition_key.take(), |text| {
+            PartitionKey::new(text)
+        })?,
         row_key: key("RowKey", members.row_key.take(), |text| RowKey::new(text))?,
         properties: members.into_properties()?,
     })
@@ -59,7 +61,9 @@ fn decoded(mut members: Members<'_>) -> Result<DecodedEntity, BodyError> {
         None => None,
     };
     Ok(DecodedEntity {
-        partition_key: key("PartitionKey", members.partition_key.take(), |text| PartitionKey::new(text))?,
+        partition_key: key("PartitionKey", members.partition_key.take(), |text| {
+            PartitionKey::new(text)
+        })?,
         row_key: key("RowKey", members.row_key.take(), |text| RowKey::new(text))?,
         timestamp,
         etag,
@@ -68,7 +72,10 @@ fn decoded(mut members: Members<'_>) -> Result<DecodedEntity, BodyError> {
 }
 
 /// Reads the whole of a body; what follows the value is an error like any other.
-pub(in crate::table) fn parse<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Value, BodyError> {
+pub(in crate::table) fn parse<'de, S: DeserializeSeed<'de>>(
+    body: &'de [u8],
+    seed: S,
+) -> Result<S::Value, BodyError> {
     let text = std::str::from_utf8(body).map_err(|_| fault::not_utf8())?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = seed.deserialize(&mut deserializer).map_err(|error| fault::not_json(&error))?;
@@ -101,7 +108,8 @@ impl Members<'_> {
                 let edm = declared_type(&self.types, &name)?;
                 let value = value(edm, scalar).map_err(|error| match error {
                     EdmTextError::DateOutOfRange(value) => {
-                        Refusal::ParameterOutOfRange { name: name.as_ref().to_owned(), value }.into()
+                        Refusal::ParameterOutOfRange { name: name.as_ref().to_owned(), value }
+                            .into()
                     }
                     EdmTextError::Malformed => fault::wrong_value(&name, edm),
                 })?;
@@ -118,15 +126,25 @@ fn repeats(members: &[(Cow<'_, str>, Scalar<'_>)]) -> bool {
     names.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-fn declared_type(types: &[(Cow<'_, str>, Scalar<'_>)], name: &str) -> Result<Option<EdmType>, BodyError> {
-    let Ok(at) = types.binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name)) else { return Ok(None) };
+fn declared_type(
+    types: &[(Cow<'_, str>, Scalar<'_>)],
+    name: &str,
+) -> Result<Option<EdmType>, BodyError> {
+    let Ok(at) = types.binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name)) else {
+        return Ok(None);
+    };
     match &types[at].1 {
-        Scalar::Text(edm) => EdmType::from_name(edm).map(Some).ok_or_else(|| fault::unknown_type(name, edm)),
+        Scalar::Text(edm) => {
+            EdmType::from_name(edm).map(Some).ok_or_else(|| fault::unknown_type(name, edm))
+        }
         _ => Err(fault::type_is_no_text(name)),
     }
 }
 
-fn text(scalar: Option<Scalar<'_>>, fault: impl FnOnce() -> BodyError) -> Result<Option<Cow<'_, str>>, BodyError> {
+fn text(
+    scalar: Option<Scalar<'_>>,
+    fault: impl FnOnce() -> BodyError,
+) -> Result<Option<Cow<'_, str>>, BodyError> {
     match scalar {
         None | Some(Scalar::Null) => Ok(None),
         Some(Scalar::Text(text)) => Ok(Some(text)),

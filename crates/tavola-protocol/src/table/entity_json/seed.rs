@@ -1,4 +1,5 @@
-//! The shapes that JSON bodies are made of, each read without recursion and without a tree in between.
+//! The shapes that JSON bodies are made of, each read without recursion and without a tree in
+//! between.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +8,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 /// Reads an object for one of its members; the others are ignored.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::table) struct MemberSeed<S>(pub(in crate::table) &'static str, pub(in crate::table) S);
+pub(in crate::table) struct MemberSeed<S>(
+    pub(in crate::table) &'static str,
+    pub(in crate::table) S,
+);
 
 impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for MemberSeed<S> {
     type Value = S::Value;

@@ -4,8 +4,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use tavola_core::Text;
 
-/// What a URL's text keeps as it is; the rest is escaped as UTF-8. These are the marks that .NET leaves alone, the raw
-/// quote among them.
+/// What a URL's text keeps as it is; the rest is escaped as UTF-8. These are the marks that .NET
+/// leaves alone, the raw quote among them.
 const URL_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -24,8 +24,8 @@ pub(in crate::table) fn push_text<'a>(out: &mut Vec<u8>, text: impl Into<Text<'a
     out.push(b'"');
 }
 
-/// Appends a text or a piece of one without quotes. Hardly any needs an escape, and to find that out takes a fraction of
-/// the time that looking at each byte for itself does.
+/// Appends a text or a piece of one without quotes. Hardly any needs an escape, and to find that
+/// out takes a fraction of the time that looking at each byte for itself does.
 pub(in crate::table) fn push_escaped<'a>(out: &mut Vec<u8>, text: impl Into<Text<'a>>) {
     let text = text.into();
     if is_plain(text.as_bytes()) {
@@ -38,13 +38,13 @@ pub(in crate::table) fn push_escaped<'a>(out: &mut Vec<u8>, text: impl Into<Text
     out.remove(start);
 }
 
-/// Bytes that are looked at together. The loops over them have no branch, so that the compiler makes them a few
-/// instructions on whole registers.
+/// Bytes that are looked at together. The loops over them have no branch, so that the compiler
+/// makes them a few instructions on whole registers.
 const BLOCK: usize = 32;
 const WORD: usize = size_of::<u64>();
 
-/// True if JSON has the text as it is. What is left behind the last whole block is looked at together with bytes before it,
-/// once more.
+/// True if JSON has the text as it is. What is left behind the last whole block is looked at
+/// together with bytes before it, once more.
 fn is_plain(bytes: &[u8]) -> bool {
     if let Some(last) = bytes.last_chunk::<BLOCK>() {
         let mut escapes = [false; BLOCK];
@@ -65,8 +65,9 @@ const fn needs_escape(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
-/// The same for the bytes of a word: in each byte of which something is subtracted, the highest bit tells whether it was
-/// less and not negative itself. A borrow reaches only bytes above one that counts already.
+/// The same for the bytes of a word: in each byte of which something is subtracted, the highest bit
+/// tells whether it was less and not negative itself. A borrow reaches only bytes above one that
+/// counts already.
 const fn has_escape(word: &[u8; WORD]) -> bool {
     const EACH: u64 = u64::MAX / 0xff;
     const fn below(word: u64, bound: u8) -> u64 {
@@ -80,11 +81,16 @@ const fn has_escape(word: &[u8; WORD]) -> bool {
 
 /// Appends a value as JSON: a text with its quotes, or a number.
 pub(in crate::table) fn push_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(out, value).expect("texts and numbers are JSON, and a Vec takes every byte");
+    serde_json::to_writer(out, value)
+        .expect("texts and numbers are JSON, and a Vec takes every byte");
 }
 
 /// Appends `"name":text,` where the name needs no escape.
-pub(in crate::table) fn push_text_member<'a>(out: &mut Vec<u8>, name: &str, text: impl Into<Text<'a>>) {
+pub(in crate::table) fn push_text_member<'a>(
+    out: &mut Vec<u8>,
+    name: &str,
+    text: impl Into<Text<'a>>,
+) {
     out.push(b'"');
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");

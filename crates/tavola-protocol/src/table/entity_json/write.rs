@@ -1,5 +1,6 @@
-//! From an entity to JSON. A page of a thousand entities is the service's hottest path: what is the same for all of them
-//! is prepared once, and properties go straight from where they lie into the answer.
+//! From an entity to JSON. A page of a thousand entities is the service's hottest path: what is the
+//! same for all of them is prepared once, and properties go straight from where they lie into the
+//! answer.
 
 use std::ops::Range;
 
@@ -52,7 +53,8 @@ pub fn write_entity_set(
     out.extend_from_slice(b"\"value\":[");
     for (number, entity) in entities.iter().enumerate() {
         if number == 1 {
-            // Entities of a page are alike: growing by doubling would copy all of them several times.
+            // Entities of a page are alike: growing by doubling would copy all of them several
+            // times.
             let first = out.len();
             out.reserve((first + first / 16) * (entities.len() - 1));
         }
@@ -81,20 +83,27 @@ pub fn encode_entity_body(key: &EntityKey, properties: &Properties) -> Vec<u8> {
     out
 }
 
-/// An entity's address relative to the service: `T(PartitionKey='…',RowKey='…')`. Quotes in keys are doubled and stay
-/// raw.
+/// An entity's address relative to the service: `T(PartitionKey='…',RowKey='…')`. Quotes in keys
+/// are doubled and stay raw.
 #[must_use]
 pub fn entity_url_path(table: &str, partition_key: &str, row_key: &str) -> String {
-    let mut path = String::with_capacity(table.len() + partition_key.len() + row_key.len() + PREDICATE_BYTES);
+    let mut path =
+        String::with_capacity(table.len() + partition_key.len() + row_key.len() + PREDICATE_BYTES);
     push_entity_path(&mut path, table, partition_key, row_key);
     path
 }
 
 /// An entity's whole address.
 #[must_use]
-pub(in crate::table) fn entity_url(base: &str, table: &str, partition_key: &str, row_key: &str) -> String {
+pub(in crate::table) fn entity_url(
+    base: &str,
+    table: &str,
+    partition_key: &str,
+    row_key: &str,
+) -> String {
     let keys_bytes = partition_key.len() + row_key.len();
-    let mut url = String::with_capacity(base.len() + 1 + table.len() + keys_bytes + PREDICATE_BYTES);
+    let mut url =
+        String::with_capacity(base.len() + 1 + table.len() + keys_bytes + PREDICATE_BYTES);
     url.push_str(base);
     url.push('/');
     push_entity_path(&mut url, table, partition_key, row_key);
@@ -137,8 +146,9 @@ struct Page<'a> {
     time: DateText,
 }
 
-/// Where the opening of a member stands in the answer: `"Total@odata.type":"Edm.Int64","Total":`. Entities of a page have
-/// mostly the same properties in the same order, so that the next one begins its member with the same bytes.
+/// Where the opening of a member stands in the answer: `"Total@odata.type":"Edm.Int64","Total":`.
+/// Entities of a page have mostly the same properties in the same order, so that the next one
+/// begins its member with the same bytes.
 struct Opening {
     form: Form,
     name: Range<usize>,
@@ -229,7 +239,13 @@ impl<'a> Page<'a> {
     }
 
     /// The property that comes at this place among the properties of its entity.
-    fn write_property(&mut self, out: &mut Vec<u8>, place: usize, name: Text<'_>, value: EdmRef<'_>) {
+    fn write_property(
+        &mut self,
+        out: &mut Vec<u8>,
+        place: usize,
+        name: Text<'_>,
+        value: EdmRef<'_>,
+    ) {
         let form = Form::of(value);
         match self.openings.get(place) {
             Some(known) if known.form == form && out[known.name.clone()] == *name.as_bytes() => {
@@ -243,7 +259,8 @@ impl<'a> Page<'a> {
 
     fn write_opening(&mut self, out: &mut Vec<u8>, place: usize, name: Text<'_>, form: Form) {
         let opening = push_opening(out, self.level, name, form);
-        // Only what stands in the answer as it is can be compared there. No entity has another name, unless it is damaged.
+        // Only what stands in the answer as it is can be compared there. No entity has another
+        // name, unless it is damaged.
         let is_plain = opening.name.len() == name.as_bytes().len();
         if !self.is_of_many || !is_plain {
             return;
@@ -259,8 +276,9 @@ impl<'a> Page<'a> {
 
     fn write_annotations(&self, out: &mut Vec<u8>, entity: &dyn EntityView) {
         let Links { base, account, table } = self.links;
-        let path = (self.level == MetadataLevel::Full)
-            .then(|| entity_url_path(table, entity.partition_key().as_str(), entity.row_key().as_str()));
+        let path = (self.level == MetadataLevel::Full).then(|| {
+            entity_url_path(table, entity.partition_key().as_str(), entity.row_key().as_str())
+        });
         if let Some(path) = &path {
             push_text_member(out, "odata.type", &format!("{account}.{table}"));
             push_text_member(out, "odata.id", &format!("{base}/{path}"));
@@ -287,7 +305,13 @@ impl<'a> Page<'a> {
         out.extend_from_slice(b"\",");
     }
 
-    fn write_selected(&mut self, out: &mut Vec<u8>, entity: &dyn EntityView, place: usize, name: &str) {
+    fn write_selected(
+        &mut self,
+        out: &mut Vec<u8>,
+        entity: &dyn EntityView,
+        place: usize,
+        name: &str,
+    ) {
         match name {
             "PartitionKey" => push_text_member(out, name, entity.partition_key()),
             "RowKey" => push_text_member(out, name, entity.row_key()),

@@ -5,7 +5,8 @@ use http::{Request, Response};
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::Continuation;
 use tavola_core::{
-    DateTime, Entity, EntityKey, FailedOperation, PartitionKey, Refusal, RowKey, TableName, TableReply, Timestamp,
+    DateTime, Entity, EntityKey, FailedOperation, PartitionKey, Refusal, RowKey, TableName,
+    TableReply, Timestamp,
 };
 
 use super::{render_rejection, render_reply};
@@ -58,7 +59,8 @@ fn text(response: &Response<Bytes>) -> &str {
     std::str::from_utf8(response.body()).unwrap()
 }
 
-/// Statements 27, 28, 93 to 95, 105, 156, 157, 177, 179, 235 and 242, as far as they are about the answer's form.
+/// Statements 27, 28, 93 to 95, 105, 156, 157, 177, 179, 235 and 242, as far as they are about the
+/// answer's form.
 #[test]
 fn statuses_and_headers() {
     let inserted = || TableReply::Written(table(), OperationReply::Inserted(entity("a'b\"")));
@@ -66,10 +68,27 @@ fn statuses_and_headers() {
     let table_url = "http://h:1/acct/Tables('Tab')";
     let entity_url = "http://h:1/acct/Tab(PartitionKey='p',RowKey='a''b%22')";
     let (none, no_content, content) = ("-", "return-no-content", "return-content");
-    let names = ["location", "dataserviceid", "preference-applied", "etag", "cache-control", "content-type"];
+    let names = [
+        "location",
+        "dataserviceid",
+        "preference-applied",
+        "etag",
+        "cache-control",
+        "content-type",
+    ];
     for (reply, prefer, status, expected) in [
-        (TableReply::TableCreated(table()), none, 201, [table_url, none, none, none, "no-cache", JSON]),
-        (TableReply::TableCreated(table()), content, 201, [table_url, none, content, none, "no-cache", JSON]),
+        (
+            TableReply::TableCreated(table()),
+            none,
+            201,
+            [table_url, none, none, none, "no-cache", JSON],
+        ),
+        (
+            TableReply::TableCreated(table()),
+            content,
+            201,
+            [table_url, none, content, none, "no-cache", JSON],
+        ),
         (
             TableReply::TableCreated(table()),
             no_content,
@@ -81,9 +100,24 @@ fn statuses_and_headers() {
         (inserted(), none, 201, [entity_url, none, none, TAG, "no-cache", JSON]),
         (inserted(), no_content, 204, [entity_url, entity_url, no_content, TAG, "no-cache", none]),
         (updated(), no_content, 204, [none, none, none, TAG, "no-cache", none]),
-        (TableReply::Written(table(), OperationReply::Deleted), none, 204, [none, none, none, none, "no-cache", none]),
-        (TableReply::Entity(table(), Box::new(entity("r"))), none, 200, [none, none, none, TAG, "no-cache", JSON]),
-        (TableReply::Policies(vec![]), none, 200, [none, none, none, none, none, "application/xml"]),
+        (
+            TableReply::Written(table(), OperationReply::Deleted),
+            none,
+            204,
+            [none, none, none, none, "no-cache", none],
+        ),
+        (
+            TableReply::Entity(table(), Box::new(entity("r"))),
+            none,
+            200,
+            [none, none, none, TAG, "no-cache", JSON],
+        ),
+        (
+            TableReply::Policies(vec![]),
+            none,
+            200,
+            [none, none, none, none, none, "application/xml"],
+        ),
         (TableReply::PoliciesSet, none, 204, [none; 6]),
         (TableReply::ServicePropertiesSet, none, 202, [none; 6]),
     ] {
@@ -108,7 +142,10 @@ fn pages() {
     let response = rendered(&reply, &[("accept", "application/json;odata=nometadata")]);
     assert_eq!(header(&response, "x-ms-continuation-nextpartitionkey"), "1!12!Y29udFRva2Vu");
     assert_eq!(header(&response, "x-ms-continuation-nextrowkey"), "1!4!MQ--");
-    assert_eq!(header(&response, "content-type"), "application/json;odata=nometadata;streaming=true;charset=utf-8");
+    assert_eq!(
+        header(&response, "content-type"),
+        "application/json;odata=nometadata;streaming=true;charset=utf-8"
+    );
     assert_eq!(
         text(&response),
         r#"{"value":[{"PartitionKey":"p","RowKey":"é","Timestamp":"2020-11-07T01:23:13.377335Z"}]}"#
@@ -127,14 +164,16 @@ fn pages() {
 /// Statements 32, 37 to 39.
 #[test]
 fn errors() {
-    let response = rejected(&Refusal::EntityNotFound.into(), &presentation("/Tab", &[("accept", "*/*")]));
+    let response =
+        rejected(&Refusal::EntityNotFound.into(), &presentation("/Tab", &[("accept", "*/*")]));
     assert_eq!(response.status(), 404);
     assert_eq!(header(&response, "content-type"), JSON);
     assert_eq!(header(&response, "x-ms-error-code"), "ResourceNotFound");
     assert_eq!(header(&response, "x-ms-request-id"), ID);
     assert!(text(&response).contains(ID));
     for (target, accept) in [("/Tab?comp=acl", "application/json"), ("/Tab", "application/xml")] {
-        let response = rejected(&Rejection::InvalidXmlDocument, &presentation(target, &[("accept", accept)]));
+        let response =
+            rejected(&Rejection::InvalidXmlDocument, &presentation(target, &[("accept", accept)]));
         assert_eq!(header(&response, "content-type"), "application/xml");
         assert_eq!(header(&response, "x-ms-error-code"), "InvalidXmlDocument");
         assert_eq!(header(&response, "cache-control"), "-");
@@ -150,7 +189,10 @@ fn advice() {
     let wrong = rejected(&Rejection::MethodNotAllowed { allowed: "GET, HEAD" }, &plain);
     assert_eq!((wrong.status().as_u16(), header(&wrong, "allow")), (405, "GET, HEAD"));
     // A refusal of a single write that a store counted as the first of one.
-    let single = rejected(&FailedOperation { index: 0, refusal: Refusal::EntityAlreadyExists }.into(), &plain);
+    let single = rejected(
+        &FailedOperation { index: 0, refusal: Refusal::EntityAlreadyExists }.into(),
+        &plain,
+    );
     assert_eq!(single.status(), 409);
     assert!(text(&single).contains("\"value\":\"The specified entity already exists."));
 }
@@ -162,8 +204,9 @@ fn changeset(prefers: &[Option<Prefer>]) -> Presentation {
     batch
 }
 
-/// A batch that is refused as a whole is answered without parts, and once without the header that every error has: whether
-/// it was due was asked of the request, which was a batch, and not of the answer.
+/// A batch that is refused as a whole is answered without parts, and once without the header that
+/// every error has: whether it was due was asked of the request, which was a batch, and not of the
+/// answer.
 #[test]
 fn a_batch_that_is_refused_as_a_whole() {
     let mut queried = presentation("/$batch", &[]);
@@ -174,7 +217,10 @@ fn a_batch_that_is_refused_as_a_whole() {
         (queried, Rejection::InternalError, "InternalError"),
     ] {
         let response = rejected(&rejection, &presentation);
-        assert_eq!((header(&response, "x-ms-error-code"), header(&response, "content-type")), (code, JSON));
+        assert_eq!(
+            (header(&response, "x-ms-error-code"), header(&response, "content-type")),
+            (code, JSON)
+        );
         assert!(text(&response).contains(code), "{}", text(&response));
     }
 }
@@ -201,7 +247,8 @@ fn a_batch_that_was_done() {
         OperationReply::Updated(Timestamp::new(now())),
     ];
     let reply = TableReply::TransactionDone(table(), operations);
-    let response = render_reply(&reply, &Exchange { request_id: ID, now: now(), presentation: &presentation });
+    let response =
+        render_reply(&reply, &Exchange { request_id: ID, now: now(), presentation: &presentation });
     let expected = format!(
         "--batchresponse_B\nContent-Type: multipart/mixed; boundary=changesetresponse_C\n\n\
          --changesetresponse_C\nContent-Type: application/http\nContent-Transfer-Encoding: binary\n\n\
@@ -232,7 +279,10 @@ fn a_batch_that_failed() {
          Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\nContent-Type: {JSON}\n\n{body}\n\
          --changesetresponse_C--\n--batchresponse_B--\n"
     );
-    assert_eq!(batch_text(&rejected(&failed.into(), &presentation)), expected.replace('\n', "\r\n"));
+    assert_eq!(
+        batch_text(&rejected(&failed.into(), &presentation)),
+        expected.replace('\n', "\r\n")
+    );
     let no_table = rejected(&Refusal::TableNotFound.into(), &presentation);
     assert!(batch_text(&no_table).contains("HTTP/1.1 404 Not Found"));
     assert!(text(&no_table).contains("\"value\":\"0:The table specified does not exist."));
@@ -248,9 +298,13 @@ fn a_query_in_a_batch() {
     let exchange = Exchange { request_id: ID, now: now(), presentation: &presentation };
     let found = render_reply(&TableReply::Entity(table(), Box::new(entity("r"))), &exchange);
     let found = batch_text(&found);
-    assert!(found.starts_with("--batchresponse_B\r\nContent-Type: application/http\r\n"), "{found}");
     assert!(
-        found.contains("\r\n\r\nHTTP/1.1 200 OK\r\n") && found.contains(&format!("\r\nETag: {TAG}\r\n")),
+        found.starts_with("--batchresponse_B\r\nContent-Type: application/http\r\n"),
+        "{found}"
+    );
+    assert!(
+        found.contains("\r\n\r\nHTTP/1.1 200 OK\r\n")
+            && found.contains(&format!("\r\nETag: {TAG}\r\n")),
         "{found}"
     );
     assert!(!found.contains("changeset"));

@@ -18,7 +18,8 @@ fn parse(
     headers: &[(&str, &str)],
     body: &str,
 ) -> (Result<TableRequest, Rejection>, Presentation) {
-    let mut request = Request::builder().method(method).uri(format!("/acct{target}")).header("host", "localhost");
+    let mut request =
+        Request::builder().method(method).uri(format!("/acct{target}")).header("host", "localhost");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -157,7 +158,8 @@ fn tunnelled_verbs() {
 
 #[test]
 fn wishes() {
-    let headers = [("accept", "application/json;odata=nometadata"), ("prefer", "return-no-content")];
+    let headers =
+        [("accept", "application/json;odata=nometadata"), ("prefer", "return-no-content")];
     let (_, presentation) = parse("GET", "/Tab()?$select=a,b&timeout=7", &headers, "");
     assert_eq!(presentation.wish.level, MetadataLevel::None);
     assert_eq!(presentation.wish.prefer, Some(Prefer::ReturnNoContent));
@@ -168,14 +170,20 @@ fn wishes() {
     assert_eq!(outcome("GET", "/Tab?comp=acl", &[atom], ""), "GetTableAcl Tab");
     let atom = ("content-type", "application/atom+xml;type=entry");
     assert_eq!(outcome("POST", "/Tab", &[atom], "<entry/>"), "415 AtomFormatNotSupported");
-    assert_eq!(outcome("POST", "/Tab", &[("content-type", "text/plain")], KEYS), "InsertEntity Tab");
+    assert_eq!(
+        outcome("POST", "/Tab", &[("content-type", "text/plain")], KEYS),
+        "InsertEntity Tab"
+    );
 }
 
 /// A changeset of requests: each is a request line with headers, an empty line and a body.
 fn changeset(operations: &[&str]) -> (Result<TableRequest, Rejection>, Presentation) {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
     for operation in operations {
-        body += &format!("--c\r\nContent-Type: application/http\r\n\r\n{}\r\n", operation.replace('\n', "\r\n"));
+        body += &format!(
+            "--c\r\nContent-Type: application/http\r\n\r\n{}\r\n",
+            operation.replace('\n', "\r\n")
+        );
     }
     body += "--c--\r\n--b--\r\n";
     parse("POST", "/$batch", &[("content-type", "multipart/mixed; boundary=b")], &body)
@@ -183,7 +191,9 @@ fn changeset(operations: &[&str]) -> (Result<TableRequest, Rejection>, Presentat
 
 fn changeset_outcome(operations: &[&str]) -> String {
     match changeset(operations).0 {
-        Ok(TableRequest::Transaction(table, group)) => format!("{} on {table}", group.operations().len()),
+        Ok(TableRequest::Transaction(table, group)) => {
+            format!("{} on {table}", group.operations().len())
+        }
         Ok(other) => format!("{other:?}"),
         Err(rejection) => {
             let error = status_code_text(&rejection);
@@ -192,8 +202,7 @@ fn changeset_outcome(operations: &[&str]) -> String {
     }
 }
 
-const INSERT: &str =
-    "POST http://h/acct/Tab HTTP/1.1\nPrefer: return-no-content\n\n{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}";
+const INSERT: &str = "POST http://h/acct/Tab HTTP/1.1\nPrefer: return-no-content\n\n{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}";
 const MERGE: &str = "MERGE /acct/Tab(PartitionKey='p',RowKey='2') HTTP/1.1\nIf-Match: *\n\n{}";
 const DELETE: &str = "DELETE /tab(PartitionKey='p',RowKey='3') HTTP/1.1\nIf-Match: *\n";
 
@@ -201,8 +210,7 @@ const DELETE: &str = "DELETE /tab(PartitionKey='p',RowKey='3') HTTP/1.1\nIf-Matc
 #[test]
 fn batches() {
     let not_valid = "400 InvalidInput 1:One of the request inputs is not valid.";
-    let different =
-        "400 CommandsInBatchActOnDifferentPartitions 1:All commands in a batch must operate on same entity group.";
+    let different = "400 CommandsInBatchActOnDifferentPartitions 1:All commands in a batch must operate on same entity group.";
     for (operations, expected) in [
         (vec![INSERT, MERGE, DELETE], "3 on Tab"),
         (vec![], "400 InvalidInput One of the request inputs is not valid."),
@@ -241,7 +249,8 @@ fn each_operation_of_a_batch_has_its_wish() {
 #[test]
 fn a_query_alone_in_a_batch() {
     let batched = |request: &str| {
-        let body = format!("--b\r\nContent-Type: application/http\r\n\r\n{request}\r\n\r\n--b--\r\n");
+        let body =
+            format!("--b\r\nContent-Type: application/http\r\n\r\n{request}\r\n\r\n--b--\r\n");
         parse("POST", "/$batch", &[("content-type", "multipart/mixed; boundary=b")], &body)
     };
     let (request, presentation) = batched(
@@ -258,7 +267,14 @@ fn a_query_alone_in_a_batch() {
 }
 
 fn request_parts() -> impl Strategy<Value = (String, String, Vec<(String, String)>, Vec<u8>)> {
-    let method = prop_oneof![Just("GET"), Just("POST"), Just("PUT"), Just("MERGE"), Just("DELETE"), Just("X")];
+    let method = prop_oneof![
+        Just("GET"),
+        Just("POST"),
+        Just("PUT"),
+        Just("MERGE"),
+        Just("DELETE"),
+        Just("X")
+    ];
     let path = prop_oneof![
         "/[ -~]{0,40}",
         "/(Tab|Tables|\\$batch|\\$metadata)?\\(?(PartitionKey)?=?'?[a-z%0-9']{0,6}'?,?(RowKey)?=?'?[a-z]{0,3}'?\\)?",
@@ -271,10 +287,15 @@ fn request_parts() -> impl Strategy<Value = (String, String, Vec<(String, String
         ("if-match|if-none-match|accept|prefer|x-http-method|content-type", "[ -~]{0,30}"),
         Just(("content-type".to_owned(), "multipart/mixed; boundary=b".to_owned())),
     ];
-    let body =
-        prop_oneof![proptest::collection::vec(any::<u8>(), 0..80), "[ -~\r\n]{0,80}".prop_map(String::into_bytes)];
-    (method, path, query, proptest::collection::vec(header, 0..4), body)
-        .prop_map(|(method, path, query, headers, body)| (method.to_owned(), format!("{path}?{query}"), headers, body))
+    let body = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..80),
+        "[ -~\r\n]{0,80}".prop_map(String::into_bytes)
+    ];
+    (method, path, query, proptest::collection::vec(header, 0..4), body).prop_map(
+        |(method, path, query, headers, body)| {
+            (method.to_owned(), format!("{path}?{query}"), headers, body)
+        },
+    )
 }
 
 proptest! {

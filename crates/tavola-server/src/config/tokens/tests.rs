@@ -10,7 +10,8 @@ use crate::config::{ConfigError, Layers};
 fn resolve(toml: &str, environment: &[(&str, &str)]) -> Result<TokenConfig, ConfigError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(toml.as_bytes()).unwrap();
-    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     TokenConfig::resolve(&Layers::read(Some(file.path()), environment).checked()?)
 }
 
@@ -23,7 +24,10 @@ fn nothing_is_the_default() {
 fn an_issuer_needs_only_its_address() {
     let config = resolve("[auth.oidc.corp]\nissuer = \"https://id.example/tenant/\"", &[]).unwrap();
     let [issuer] = &config.issuers[..] else { panic!("{config:?}") };
-    assert_eq!((issuer.trusted.name.as_str(), issuer.trusted.issuer.as_str()), ("corp", "https://id.example/tenant/"));
+    assert_eq!(
+        (issuer.trusted.name.as_str(), issuer.trusted.issuer.as_str()),
+        ("corp", "https://id.example/tenant/")
+    );
     assert_eq!(issuer.trusted.audiences, STORAGE_AUDIENCES);
     assert_eq!(issuer.trusted.algorithms, Algorithm::DEFAULT);
     assert_eq!(issuer.keys, KeySource::Discovery { ca_file: None });
@@ -54,7 +58,10 @@ fn everything_from_variables() {
     assert_eq!(issuer.trusted.audiences, ["one", "https://{account}.example"]);
     assert_eq!(issuer.trusted.algorithms, [Algorithm::Ps256, Algorithm::Es384]);
     assert_eq!(issuer.authorization_uri.as_deref(), Some("https://id.example/authorize"));
-    assert_eq!((rule.issuer.as_deref(), rule.claim.as_str(), rule.value.as_str()), (Some("corp"), "groups", "7"));
+    assert_eq!(
+        (rule.issuer.as_deref(), rule.claim.as_str(), rule.value.as_str()),
+        (Some("corp"), "groups", "7")
+    );
     assert_eq!(rule.account.as_ref().map(|account| account.as_str()), Some("shop"));
     assert_eq!(rule.assignment.role, Role::Contributor);
     assert_eq!(rule.assignment.tables.as_ref().map(Vec::len), Some(2));
@@ -69,27 +76,50 @@ fn roles_by_either_name() {
         ("storage table data contributor", Role::Contributor),
         ("administrator", Role::Administrator),
     ] {
-        let config =
-            resolve(&format!("[auth.roles.x]\nvalue = \"v\"\nrole = \"{text}\"\naccount = \"*\""), &[]).unwrap();
+        let config = resolve(
+            &format!("[auth.roles.x]\nvalue = \"v\"\nrole = \"{text}\"\naccount = \"*\""),
+            &[],
+        )
+        .unwrap();
         let rule = &config.roles[0];
-        assert_eq!((rule.assignment.role, &rule.account, &rule.assignment.tables), (role, &None, &None), "{text}");
+        assert_eq!(
+            (rule.assignment.role, &rule.account, &rule.assignment.tables),
+            (role, &None, &None),
+            "{text}"
+        );
         assert_eq!((rule.claim.as_str(), &rule.issuer), ("roles", &None));
     }
 }
 
 #[test]
 fn mistakes_are_named() {
-    let issuer = |lines: &str| format!("[auth.oidc.corp]\nissuer = \"https://id.example\"\n{lines}");
+    let issuer =
+        |lines: &str| format!("[auth.oidc.corp]\nissuer = \"https://id.example\"\n{lines}");
     let role = |lines: &str| format!("{}[auth.roles.r]\nvalue = \"v\"\n{lines}", issuer(""));
     for (toml, expected) in [
         ("[auth.oidc.corp]\njwks_file = \"x\"".to_owned(), "issuer is missing"),
         ("[auth.oidc.corp]\nissuer = \"\"".to_owned(), "issuer is missing"),
         ("[auth.oidc.corp]\nissuer = \"id.example\"".to_owned(), "issuer is not an https address"),
-        ("[auth.oidc.corp]\nissuer = \"ftp://id.example\"".to_owned(), "issuer is not an https address"),
-        ("[auth.oidc.corp]\nissuer = \"https://id.example?x\"".to_owned(), "issuer is not an https address"),
-        ("[auth.oidc.corp]\nissuer = \"https://me@id.example\"".to_owned(), "issuer is not an https address"),
-        ("[auth.oidc.corp]\nissuer = \"http://id.example\"".to_owned(), "plain http beyond this machine"),
-        ("[auth.oidc.corp]\nissuer = \"http://localhost.example\"".to_owned(), "plain http beyond this machine"),
+        (
+            "[auth.oidc.corp]\nissuer = \"ftp://id.example\"".to_owned(),
+            "issuer is not an https address",
+        ),
+        (
+            "[auth.oidc.corp]\nissuer = \"https://id.example?x\"".to_owned(),
+            "issuer is not an https address",
+        ),
+        (
+            "[auth.oidc.corp]\nissuer = \"https://me@id.example\"".to_owned(),
+            "issuer is not an https address",
+        ),
+        (
+            "[auth.oidc.corp]\nissuer = \"http://id.example\"".to_owned(),
+            "plain http beyond this machine",
+        ),
+        (
+            "[auth.oidc.corp]\nissuer = \"http://localhost.example\"".to_owned(),
+            "plain http beyond this machine",
+        ),
         (issuer("audiences = []"), "audiences is empty"),
         (issuer("audiences = \" , \""), "audiences is empty"),
         (issuer("algorithms = []"), "algorithms is empty"),
@@ -98,7 +128,10 @@ fn mistakes_are_named() {
         (issuer("jwks_file = \"x\"\nca_file = \"y\""), "jwks_file and ca_file exclude each other"),
         (issuer("authorization_uri = \"not one\""), "authorization_uri is not"),
         (issuer("audience = \"x\""), "did you mean auth.oidc.NAME.audiences?"),
-        (issuer("[auth.oidc.twin]\nissuer = \"https://id.example\""), "auth.oidc.corp has the same issuer"),
+        (
+            issuer("[auth.oidc.twin]\nissuer = \"https://id.example\""),
+            "auth.oidc.corp has the same issuer",
+        ),
         (role(""), "role is missing"),
         (role("role = \"owner\""), "role: \"owner\" is not reader, contributor or administrator"),
         (role("role = \"reader\"\nissuer = \"corpse\""), "issuer: there is no [auth.oidc.corpse]"),
@@ -114,9 +147,13 @@ fn mistakes_are_named() {
 
 #[test]
 fn plain_http_stays_on_this_machine() {
-    for good in
-        ["https://id.example", "http://localhost:8080/x", "http://127.0.0.1", "http://127.9.9.9:1", "http://[::1]:80/"]
-    {
+    for good in [
+        "https://id.example",
+        "http://localhost:8080/x",
+        "http://127.0.0.1",
+        "http://127.9.9.9:1",
+        "http://[::1]:80/",
+    ] {
         assert!(may_be_asked(good), "{good}");
     }
     for bad in [

@@ -1,8 +1,9 @@
 //! Answers that a client must take, stream by stream.
 //!
-//! hyper hands an answer to its stream and forgets it; a client that opens no window for the stream would hold the answer in
-//! our memory for as long as its connection lives. So an answer is handed over in pieces, the next one when the one before
-//! has left, and the stream's task stays until the last has. A stream whose client takes no piece within the time is reset.
+//! hyper hands an answer to its stream and forgets it; a client that opens no window for the stream
+//! would hold the answer in our memory for as long as its connection lives. So an answer is handed
+//! over in pieces, the next one when the one before has left, and the stream's task stays until the
+//! last has. A stream whose client takes no piece within the time is reset.
 
 use std::io;
 use std::pin::Pin;
@@ -46,7 +47,8 @@ impl Stream {
     }
 }
 
-/// Runs the streams of a connection, each with the time that its client has to take a piece of the answer.
+/// Runs the streams of a connection, each with the time that its client has to take a piece of the
+/// answer.
 #[derive(Debug, Clone)]
 pub(super) struct StreamExecutor {
     pub(super) time: Duration,
@@ -55,7 +57,12 @@ pub(super) struct StreamExecutor {
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, serving: F) {
         let stream = Arc::new(Stream::default());
-        let watched = Watched { serving: Box::pin(serving), stream: Arc::clone(&stream), time: self.time, timer: None };
+        let watched = Watched {
+            serving: Box::pin(serving),
+            stream: Arc::clone(&stream),
+            time: self.time,
+            timer: None,
+        };
         tokio::spawn(STREAM.scope(stream, watched));
     }
 }
@@ -84,8 +91,9 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
         if timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // A piece that lies in the stream's queue is thrown away when the answer ends with an error; one that waits for a
-        // window is not even asked, and its stream is reset by dropping it.
+        // A piece that lies in the stream's queue is thrown away when the answer ends with an
+        // error; one that waits for a window is not even asked, and its stream is reset by dropping
+        // it.
         self.stream.expired.store(true, Ordering::Relaxed);
         let _reset = self.serving.as_mut().poll(cx);
         Poll::Ready(())
@@ -113,10 +121,14 @@ impl Body for Answer {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         self.stream.piece_left.register(cx.waker());
         if self.stream.expired.load(Ordering::Relaxed) {
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer");
+            let error =
+                io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer");
             return Poll::Ready(Some(Err(error)));
         }
         if self.stream.since().is_some() {

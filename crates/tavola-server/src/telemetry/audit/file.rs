@@ -106,7 +106,9 @@ impl AuditFile {
         match LogFile::open(&self.file.path()) {
             Ok(file) => (self.file, self.failing) = (file, false),
             // The message names the file.
-            Err(error) => tracing::error!(%error, "the audit log cannot be opened anew; the old file goes on"),
+            Err(error) => {
+                tracing::error!(%error, "the audit log cannot be opened anew; the old file goes on")
+            }
         }
     }
 }

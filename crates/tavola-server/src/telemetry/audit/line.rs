@@ -117,7 +117,9 @@ fn credential(line: &mut Line, event: &RequestEvent<'_>) {
         (None, Presented::Token) => line.text("credential", "token"),
     }
     let is_sas = event.subject.principal.as_ref().is_none_or(Principal::is_sas);
-    if let Some(PresentedSas { sha256, policy, .. }) = PresentedSas::of(event.parts.uri.query()).filter(|_| is_sas) {
+    if let Some(PresentedSas { sha256, policy, .. }) =
+        PresentedSas::of(event.parts.uri.query()).filter(|_| is_sas)
+    {
         line.text("sas_sha256", &sha256);
         if let Some(policy) = policy {
             line.foreign("policy", &policy);
@@ -147,7 +149,9 @@ fn about(line: &mut Line, target: &Target) {
     line.text_if("partition_key", target.partition_key.as_deref());
     line.text_if("row_key", target.row_key.as_deref());
     if !target.operations.is_empty() {
-        let one = |(name, key): &(_, String)| format!("{{\"operation\":\"{name}\",\"row_key\":{}}}", quoted(key));
+        let one = |(name, key): &(_, String)| {
+            format!("{{\"operation\":\"{name}\",\"row_key\":{}}}", quoted(key))
+        };
         let operations = target.operations.iter().map(one).collect::<Vec<_>>().join(",");
         line.raw("operations", format_args!("[{operations}]"));
     }

@@ -1,10 +1,12 @@
-//! The audit log: who did what, from where, and with which result. One JSON object per line, in a file of its own.
+//! The audit log: who did what, from where, and with which result. One JSON object per line, in a
+//! file of its own.
 //!
-//! It is kept apart from the access log because it answers another question and is kept for another time. It names the
-//! keys of entities and never their properties, and a credential by what identifies it, never by itself.
+//! It is kept apart from the access log because it answers another question and is kept for another
+//! time. It names the keys of entities and never their properties, and a credential by what
+//! identifies it, never by itself.
 //!
-//! A request never waits for it: lines go through a bounded queue to a thread that writes. Lines that do not fit are
-//! counted, and the log itself says so where they are missing.
+//! A request never waits for it: lines go through a bounded queue to a thread that writes. Lines
+//! that do not fit are counted, and the log itself says so where they are missing.
 
 mod file;
 mod line;
@@ -31,8 +33,8 @@ use super::RequestEvent;
 const LINES_MAX: usize = 16 * 1024;
 /// Their bytes. The keys of one transaction can fill hundreds of kilobytes.
 const BYTES_MAX: usize = 16 << 20;
-/// Lines per second about requests that nobody authenticated: anybody can send those, and must not be able to fill a
-/// disk with them. Requests of somebody who was let in are never bounded by it.
+/// Lines per second about requests that nobody authenticated: anybody can send those, and must not
+/// be able to fill a disk with them. Requests of somebody who was let in are never bounded by it.
 const UNAUTHENTICATED_LINES_PER_SECOND: u64 = 200;
 /// How long the end of the server waits for the last lines.
 const FLUSH_TIME: Duration = Duration::from_secs(5);
@@ -81,9 +83,17 @@ impl AuditLog {
         let shared = Arc::new(Shared::default());
         let file = AuditFile::open(&config.file, Arc::clone(&shared))?;
         let (queue, messages) = sync_channel(LINES_MAX);
-        std::thread::Builder::new().name("audit-log".to_owned()).spawn(move || file.write(&messages))?;
+        std::thread::Builder::new()
+            .name("audit-log".to_owned())
+            .spawn(move || file.write(&messages))?;
         let unauthenticated = Bucket::new(Rate::per_second(UNAUTHENTICATED_LINES_PER_SECOND));
-        Ok(Self { requests: config.requests, queue, shared, began: Instant::now(), unauthenticated })
+        Ok(Self {
+            requests: config.requests,
+            queue,
+            shared,
+            began: Instant::now(),
+            unauthenticated,
+        })
     }
 
     pub(super) fn record(&self, event: &RequestEvent<'_>) {
@@ -144,7 +154,8 @@ impl AuditLog {
             message = again;
             std::thread::sleep(FLUSH_RETRY);
         }
-        let _written_or_too_slow = is_done.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        let _written_or_too_slow =
+            is_done.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     }
 
     fn send(&self, line: String) {

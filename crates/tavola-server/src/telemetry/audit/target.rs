@@ -22,7 +22,9 @@ impl Target {
         let table = request.table().map(|table| table.as_str().to_owned());
         let (partition_key, row_key) = match request {
             TableRequest::GetEntity(_, key) => (Some(&key.partition_key), Some(&key.row_key)),
-            TableRequest::Write(_, partition_key, operation) => (Some(partition_key), Some(operation.row_key())),
+            TableRequest::Write(_, partition_key, operation) => {
+                (Some(partition_key), Some(operation.row_key()))
+            }
             TableRequest::Transaction(_, transaction) => (Some(transaction.partition_key()), None),
             _ => (None, None),
         };
@@ -34,7 +36,10 @@ impl Target {
             table,
             partition_key: partition_key.map(|key| key.as_str().to_owned()),
             row_key: row_key.map(|key| key.as_str().to_owned()),
-            operations: operations.iter().map(|one| (one.name(), one.row_key().as_str().to_owned())).collect(),
+            operations: operations
+                .iter()
+                .map(|one| (one.name(), one.row_key().as_str().to_owned()))
+                .collect(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tavola_core::request::EntityQuery;
 use tavola_core::{
-    EdmRef, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, RowKey, TableRequest,
+    EdmRef, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Precondition, Properties, PropertyName, RowKey, TableRequest,
 };
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::entity_json::DecodedEntity;
@@ -25,13 +25,15 @@ const ROUNDS: i32 = 6;
 const ROUNDS_MAX: i32 = 14;
 /// Table files on more than one level: those of level 0 are compacted when there are four.
 const LIVE_FILES_MIN: usize = 3;
-/// Two bases, one of each compression, serve so many seeds in turn: making them takes longer than attacking them.
+/// Two bases, one of each compression, serve so many seeds in turn: making them takes longer than
+/// attacking them.
 const SEEDS_PER_BASES: u64 = 100;
 const COMPRESSIONS: [&str; 2] = ["lz4", "zstd"];
 /// Rows that are also read one by one.
 const GETS: usize = 40;
 
-/// What a row was, in the order in which it was written; `None` where it was deleted. The last is what it is.
+/// What a row was, in the order in which it was written; `None` where it was deleted. The last is
+/// what it is.
 pub(super) type History = Vec<Option<(i32, String)>>;
 pub(super) type Key = (String, String);
 
@@ -70,16 +72,19 @@ pub(super) fn base(arena: &Arena) -> Result<Arc<Base>, Violation> {
 }
 
 fn make(arena: &Arena, number: u64, compression: &str) -> Result<Base, Violation> {
-    let failed = |error: std::io::Error| Violation::new(format!("cannot make a folder to damage: {error}"));
+    let failed =
+        |error: std::io::Error| Violation::new(format!("cannot make a folder to damage: {error}"));
     let mut dice = fastrand::Rng::with_seed(number ^ 0xb175);
     let mut content = Content::default();
     for round in 0..ROUNDS {
-        // The smallest memtables make the engine flush and compact; large ones leave the round in the log.
+        // The smallest memtables make the engine flush and compact; large ones leave the round in
+        // the log.
         let memtable_kb = if round + 1 < ROUNDS { "64" } else { "65536" };
         content.write_and_kill(arena, round, (memtable_kb, compression), &mut dice)?;
     }
     let mut obsolete = obsolete_files(arena)?;
-    // Each start makes a table file of what the last one left in the log, until there are enough to be compacted.
+    // Each start makes a table file of what the last one left in the log, until there are enough to
+    // be compacted.
     for round in ROUNDS..ROUNDS_MAX {
         let live = table_files(arena)?.difference(&obsolete).count();
         if live >= LIVE_FILES_MIN {
@@ -99,13 +104,17 @@ fn make(arena: &Arena, number: u64, compression: &str) -> Result<Base, Violation
 /// Table files that are there and not part of the data any more. The folder must be sound.
 fn obsolete_files(arena: &Arena) -> Result<BTreeSet<String>, Violation> {
     let checked = run(arena, &["check", "data", "-o", "json"])?;
-    let report: serde_json::Value = serde_json::from_slice(&checked.stdout)
-        .map_err(|error| Violation::new(format!("`tavola check -o json` prints no JSON: {error}")))?;
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).map_err(|error| {
+        Violation::new(format!("`tavola check -o json` prints no JSON: {error}"))
+    })?;
     if report["ok"] != true {
-        return Err(Violation::new(format!("a folder that a killed server left is not sound: {report:#}")));
+        return Err(Violation::new(format!(
+            "a folder that a killed server left is not sound: {report:#}"
+        )));
     }
     let notes = report["findings"].as_array().into_iter().flatten();
-    let noted = notes.filter_map(|note| Some(note["file"].as_str()?.trim_start_matches("store/").to_owned()));
+    let noted = notes
+        .filter_map(|note| Some(note["file"].as_str()?.trim_start_matches("store/").to_owned()));
     Ok(noted.filter(|file| file.ends_with(".sst")).collect())
 }
 
@@ -124,25 +133,35 @@ impl Content {
         dice: &mut fastrand::Rng,
     ) -> Result<(), Violation> {
         let server = arena.start(|command| {
-            command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb).env("TAVOLA_STORE__COMPRESSION", compression)
+            command
+                .env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb)
+                .env("TAVOLA_STORE__COMPRESSION", compression)
         })?;
-        let mut client = Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
+        let mut client =
+            Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
         self.write(&mut client, round, dice)?;
         server.kill();
         Ok(())
     }
 
     /// One round: batches that write rows anew, a few rows one by one, a few deletions.
-    fn write(&mut self, client: &mut Client, round: i32, dice: &mut fastrand::Rng) -> Result<(), Violation> {
+    fn write(
+        &mut self,
+        client: &mut Client,
+        round: i32,
+        dice: &mut fastrand::Rng,
+    ) -> Result<(), Violation> {
         for table in TABLES {
             client.create_table(table);
             for partition in 0..PARTITIONS {
-                let rows: Vec<usize> = (0..ROWS_PER_PARTITION).filter(|_| round == 0 || dice.u8(..3) == 0).collect();
+                let rows: Vec<usize> =
+                    (0..ROWS_PER_PARTITION).filter(|_| round == 0 || dice.u8(..3) == 0).collect();
                 let partition = format!("p{partition}");
                 let changes: Vec<(Key, Option<(i32, String)>)> = rows
                     .into_iter()
                     .map(|row| {
-                        let filler: String = (0..dice.usize(0..300)).map(|_| dice.alphanumeric()).collect();
+                        let filler: String =
+                            (0..dice.usize(0..300)).map(|_| dice.alphanumeric()).collect();
                         let value = (dice.u8(..8) > 0 || round == 0).then_some((round, filler));
                         ((partition.clone(), format!("{row:03}")), value)
                     })
@@ -162,13 +181,19 @@ impl Content {
     ) -> Result<(), Violation> {
         let known = self.0.entry(table).or_default();
         let partition_key = PartitionKey::new(partition).expect("a legal key");
-        let is_there = |key: &Key| known.get(key).and_then(|history| history.last()).is_some_and(Option::is_some);
-        let changes: Vec<_> = changes.into_iter().filter(|(key, value)| value.is_some() || is_there(key)).collect();
+        let is_there = |key: &Key| {
+            known.get(key).and_then(|history| history.last()).is_some_and(Option::is_some)
+        };
+        let changes: Vec<_> =
+            changes.into_iter().filter(|(key, value)| value.is_some() || is_there(key)).collect();
         if changes.is_empty() {
             return Ok(());
         }
-        let operations = changes.iter().map(|(key, value)| (partition_key.clone(), operation(key, value.as_ref())));
-        let transaction = EntityGroupTransaction::new(operations.collect()).expect("different rows of one partition");
+        let operations = changes
+            .iter()
+            .map(|(key, value)| (partition_key.clone(), operation(key, value.as_ref())));
+        let transaction = EntityGroupTransaction::new(operations.collect())
+            .expect("different rows of one partition");
         match client.ask(&TableRequest::Transaction(name(table), transaction)) {
             Ok(Ok(_)) => {}
             other => return Err(Violation::new(format!("a batch was not taken: {other:?}"))),
@@ -180,10 +205,15 @@ impl Content {
     }
 
     /// A server on a damaged folder: each read is right or an error.
-    pub(super) fn verify_damaged(&self, client: &mut Client, dice: &mut fastrand::Rng) -> Result<Read, Violation> {
+    pub(super) fn verify_damaged(
+        &self,
+        client: &mut Client,
+        dice: &mut fastrand::Rng,
+    ) -> Result<Read, Violation> {
         let mut read = Read { rows: 0, errors: 0 };
         for (table, known) in &self.0 {
-            let expected: BTreeMap<&Key, &(i32, String)> = known.iter().filter_map(current).collect();
+            let expected: BTreeMap<&Key, &(i32, String)> =
+                known.iter().filter_map(current).collect();
             match scan(client, table)? {
                 None => read.errors += 1,
                 Some(rows) => {
@@ -202,7 +232,9 @@ impl Content {
                     Some(found) if found.as_ref() == expected.get(key).copied() => read.rows += 1,
                     Some(found) => {
                         let expected = expected.get(key);
-                        return Err(Violation::new(format!("{table} {key:?} reads as {found:?}, and is {expected:?}")));
+                        return Err(Violation::new(format!(
+                            "{table} {key:?} reads as {found:?}, and is {expected:?}"
+                        )));
                     }
                 }
             }
@@ -213,7 +245,9 @@ impl Content {
 
 fn operation((partition, row): &Key, value: Option<&(i32, String)>) -> EntityOperation {
     let row_key = RowKey::new(row).expect("a legal key");
-    let Some((round, filler)) = value else { return EntityOperation::Delete(row_key, Precondition::None) };
+    let Some((round, filler)) = value else {
+        return EntityOperation::Delete(row_key, Precondition::None);
+    };
     let property = |name: &str| PropertyName::new(name).expect("an identifier");
     let values = vec![
         (property("Round"), EdmValue::Int32(*round)),
@@ -222,11 +256,14 @@ fn operation((partition, row): &Key, value: Option<&(i32, String)>) -> EntityOpe
         (property("Length"), EdmValue::Int64(filler.len() as i64)),
     ];
     let key = EntityKey::new(PartitionKey::new(partition).expect("a legal key"), row_key);
-    let (_, entity) = NewEntity::new(key, Properties::new(values).expect("few properties")).expect("a small entity");
+    let (_, entity) = NewEntity::new(key, Properties::new(values).expect("few properties"))
+        .expect("a small entity");
     EntityOperation::Replace(entity, Precondition::None)
 }
 
-pub(super) fn current<'a>((key, history): (&'a Key, &'a History)) -> Option<(&'a Key, &'a (i32, String))> {
+pub(super) fn current<'a>(
+    (key, history): (&'a Key, &'a History),
+) -> Option<(&'a Key, &'a (i32, String))> {
     history.last().and_then(Option::as_ref).map(|value| (key, value))
 }
 
@@ -246,13 +283,19 @@ pub(super) fn scan(client: &mut Client, table: &str) -> Result<Option<Rows>, Vio
                 }
             }
             Ok(Err(error)) if is_honest(&error) => return Ok(None),
-            other => return Err(Violation::new(format!("a scan of {table} is answered {other:?}"))),
+            other => {
+                return Err(Violation::new(format!("a scan of {table} is answered {other:?}")));
+            }
         }
     }
 }
 
 /// One row, or that there is none; the outer `None` if the server said that it cannot tell.
-fn get(client: &mut Client, table: &str, key: &Key) -> Result<Option<Option<(i32, String)>>, Violation> {
+fn get(
+    client: &mut Client,
+    table: &str,
+    key: &Key,
+) -> Result<Option<Option<(i32, String)>>, Violation> {
     let partition_key = PartitionKey::new(&key.0).expect("a legal key");
     let entity_key = EntityKey::new(partition_key, RowKey::new(&key.1).expect("a legal key"));
     match client.ask(&TableRequest::GetEntity(name(table), entity_key)) {
@@ -268,8 +311,10 @@ fn is_honest(error: &DecodeError) -> bool {
 }
 
 fn row(entity: DecodedEntity) -> Result<(Key, (i32, String)), Violation> {
-    let entity = entity.into_entity().ok_or_else(|| Violation::new("an entity came without its keys"))?;
-    let key = (entity.key.partition_key.as_str().to_owned(), entity.key.row_key.as_str().to_owned());
+    let entity =
+        entity.into_entity().ok_or_else(|| Violation::new("an entity came without its keys"))?;
+    let key =
+        (entity.key.partition_key.as_str().to_owned(), entity.key.row_key.as_str().to_owned());
     let properties = &entity.properties;
     match (properties.get("Round"), properties.get("Filler"), properties.get("Length")) {
         (Some(EdmRef::Int32(round)), Some(EdmRef::String(filler)), Some(EdmRef::Int64(length)))
@@ -288,7 +333,10 @@ fn difference(
 ) -> Violation {
     let missing = expected.keys().filter(|key| !found.contains_key(*key)).count();
     let foreign = found.keys().filter(|key| !expected.contains_key(*key)).count();
-    let other = expected.iter().filter(|(key, value)| found.get(*key).is_some_and(|found| found != *value)).count();
+    let other = expected
+        .iter()
+        .filter(|(key, value)| found.get(*key).is_some_and(|found| found != *value))
+        .count();
     Violation::new(format!(
         "a scan of {table} without an error misses {missing} rows, shows {foreign} that are not there and {other} that are \
          other, of {}",

@@ -81,7 +81,8 @@ struct Hit {
 }
 
 impl Damage {
-    /// Damages one or several places of a folder. Table files in `obsolete` are not part of its data any more.
+    /// Damages one or several places of a folder. Table files in `obsolete` are not part of its
+    /// data any more.
     pub(super) fn throw(
         dice: &mut fastrand::Rng,
         folder: &Path,
@@ -89,10 +90,13 @@ impl Damage {
         tally: &mut Tally,
     ) -> Result<Self, Violation> {
         let target = |dice: &mut fastrand::Rng, kind| -> Result<Option<PathBuf>, Violation> {
-            let is_data =
-                |path: &PathBuf| !path.file_name().is_some_and(|name| obsolete.contains(&*name.to_string_lossy()));
-            let files: Vec<PathBuf> =
-                folder::files(folder)?.into_iter().filter(|path| Kind::of(path) == Some(kind)).collect();
+            let is_data = |path: &PathBuf| {
+                !path.file_name().is_some_and(|name| obsolete.contains(&*name.to_string_lossy()))
+            };
+            let files: Vec<PathBuf> = folder::files(folder)?
+                .into_iter()
+                .filter(|path| Kind::of(path) == Some(kind))
+                .collect();
             let files: Vec<PathBuf> = files.into_iter().filter(is_data).collect();
             // An earlier hit may have removed the last.
             Ok((!files.is_empty()).then(|| files[dice.usize(..files.len())].clone()))
@@ -115,7 +119,8 @@ impl Damage {
         Ok(Self(hits))
     }
 
-    /// A file of data is gone as a whole, or may be: a record of files that is lost too does not say so.
+    /// A file of data is gone as a whole, or may be: a record of files that is lost too does not
+    /// say so.
     pub(super) fn hides_files(&self) -> bool {
         self.0.iter().any(|hit| hit.shortened && matches!(hit.kind, Kind::Table | Kind::Log))
     }
@@ -149,20 +154,35 @@ impl Hit {
     fn throw(dice: &mut fastrand::Rng, kind: Kind, file: PathBuf) -> Result<Self, Violation> {
         let failed = |error| Violation::new(format!("cannot damage {}: {error}", file.display()));
         let before = fs::read(&file).map_err(failed)?;
-        // Without the mark a log that lost its end cannot be told from one that never was longer: docs/format.md.
+        // Without the mark a log that lost its end cannot be told from one that never was longer:
+        // docs/format.md.
         if dice.u8(..12) == 0 && kind != Kind::Synced {
             fs::remove_file(&file).map_err(failed)?;
-            return Ok(Self { kind, file, what: "removed".to_owned(), changed: true, shortened: true });
+            return Ok(Self {
+                kind,
+                file,
+                what: "removed".to_owned(),
+                changed: true,
+                shortened: true,
+            });
         }
         let (after, what) = change(dice, kind, before.clone());
         Self::write(kind, file, &before, &after, what)
     }
 
-    fn write(kind: Kind, file: PathBuf, before: &[u8], after: &[u8], what: String) -> Result<Self, Violation> {
-        fs::write(&file, after)
-            .map_err(|error| Violation::new(format!("cannot damage {}: {error}", file.display())))?;
+    fn write(
+        kind: Kind,
+        file: PathBuf,
+        before: &[u8],
+        after: &[u8],
+        what: String,
+    ) -> Result<Self, Violation> {
+        fs::write(&file, after).map_err(|error| {
+            Violation::new(format!("cannot damage {}: {error}", file.display()))
+        })?;
         // Zeros to the end are as good as nothing.
-        let shortened = after.len() < before.len() || before != after && after.last().is_none_or(|last| *last == 0);
+        let shortened = after.len() < before.len()
+            || before != after && after.last().is_none_or(|last| *last == 0);
         Ok(Self { kind, file, what, changed: before != after, shortened })
     }
 }
@@ -170,7 +190,8 @@ impl Hit {
 /// What machines do to files when they die, and what hits the parts that lead to the rest.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// The end of a table file is cut off, zeroed or overwritten, and with it what leads to its rows.
+    /// The end of a table file is cut off, zeroed or overwritten, and with it what leads to its
+    /// rows.
     Tail,
     /// A bit of what leads to the rows, and bits of rows.
     FooterAndBlocks,
@@ -180,7 +201,9 @@ enum Shape {
 
 impl Shape {
     fn throw(dice: &mut fastrand::Rng) -> Option<Self> {
-        [Self::Tail, Self::Tail, Self::FooterAndBlocks, Self::ManifestEnd].get(dice.usize(..9)).copied()
+        [Self::Tail, Self::Tail, Self::FooterAndBlocks, Self::ManifestEnd]
+            .get(dice.usize(..9))
+            .copied()
     }
 
     fn kind(self) -> Kind {
@@ -199,8 +222,9 @@ impl Shape {
     }
 
     fn hit(self, dice: &mut fastrand::Rng, file: PathBuf) -> Result<Hit, Violation> {
-        let before =
-            fs::read(&file).map_err(|error| Violation::new(format!("cannot damage {}: {error}", file.display())))?;
+        let before = fs::read(&file).map_err(|error| {
+            Violation::new(format!("cannot damage {}: {error}", file.display()))
+        })?;
         let mut after = before.clone();
         let what = match self {
             Self::Tail => spoil_tail(dice, &mut after),
@@ -235,7 +259,8 @@ fn spoil_tail(dice: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
     }
 }
 
-/// One bit of the footer, or of the blocks before it that say what there is, and one or two anywhere.
+/// One bit of the footer, or of the blocks before it that say what there is, and one or two
+/// anywhere.
 fn flip_both(dice: &mut fastrand::Rng, bytes: &mut [u8]) -> String {
     const FOOTER_BYTES: usize = 53;
     let behind = [FOOTER_BYTES, FOOTER_BYTES, 1500][dice.usize(..3)].min(bytes.len());
@@ -289,7 +314,8 @@ fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>,
     (bytes, what)
 }
 
-/// Where one of the records of a log ends, or its begin. Beyond the first block records are not looked for.
+/// Where one of the records of a log ends, or its begin. Beyond the first block records are not
+/// looked for.
 fn record_end(dice: &mut fastrand::Rng, log: &[u8]) -> usize {
     const HEADER_BYTES: usize = 7;
     const BLOCK_BYTES: usize = 32 * 1024;

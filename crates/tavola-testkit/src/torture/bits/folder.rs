@@ -23,8 +23,10 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Violation> {
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Violation> {
     for file in files(from)? {
         let target = to.join(file.strip_prefix(from).expect("it lies in there"));
-        let made =
-            target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(&file, &target).map(|_| ()));
+        let made = target
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::copy(&file, &target).map(|_| ()));
         made.map_err(|error| Violation::new(format!("cannot copy {}: {error}", file.display())))?;
     }
     Ok(())
@@ -34,8 +36,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Violation> {
 pub(super) fn hash(folder: &Path) -> Result<u64, Violation> {
     let mut hasher = DefaultHasher::new();
     for file in files(folder)? {
-        let bytes =
-            fs::read(&file).map_err(|error| Violation::new(format!("cannot read {}: {error}", file.display())))?;
+        let bytes = fs::read(&file)
+            .map_err(|error| Violation::new(format!("cannot read {}: {error}", file.display())))?;
         (file, bytes).hash(&mut hasher);
     }
     Ok(hasher.finish())

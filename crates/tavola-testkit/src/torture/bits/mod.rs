@@ -1,15 +1,16 @@
-//! Changed bytes: files of a data folder are flipped, zeroed, overwritten, cut and removed, and then the server and the
-//! commands for damaged folders must be honest about it.
+//! Changed bytes: files of a data folder are flipped, zeroed, overwritten, cut and removed, and
+//! then the server and the commands for damaged folders must be honest about it.
 //!
-//! - The server refuses, with the folder's name and a way on, or it opens; then every read is right or 500
-//!   `InternalError`. Nothing is wrong, and nothing is missing without an error.
-//! - `tavola check` changes nothing, and reports damage whenever the server refuses or a read fails, and for every changed
-//!   byte of a table file.
-//! - `tavola repair` changes nothing; the folder that it makes opens, every row in it was once written, whole, and what is
-//!   missing, older than it was, or back although it was deleted is no more than it announced before. `check` says the same.
+//! - The server refuses, with the folder's name and a way on, or it opens; then every read is right
+//!   or 500 `InternalError`. Nothing is wrong, and nothing is missing without an error.
+//! - `tavola check` changes nothing, and reports damage whenever the server refuses or a read
+//!   fails, and for every changed byte of a table file.
+//! - `tavola repair` changes nothing; the folder that it makes opens, every row in it was once
+//!   written, whole, and what is missing, older than it was, or back although it was deleted is no
+//!   more than it announced before. `check` says the same.
 //!
-//! The folder to damage was left by a kill, so that its log has writes that no table file has. No allowance is made for
-//! writes at the end of the log: all of them were acknowledged.
+//! The folder to damage was left by a kill, so that its log has writes that no table file has. No
+//! allowance is made for writes at the end of the log: all of them were acknowledged.
 
 mod content;
 mod damage;
@@ -32,7 +33,12 @@ pub(super) const CAMPAIGN: Campaign = Campaign {
     about: "flips, zeroes, cuts and removes bytes of every kind of file; then nothing may be wrong or silently missing",
     short_seeds: 60,
     needs_cluster: false,
-    must_happen: &["tails of table files", "footers and blocks", "ends of records of files", "repairs without a loss"],
+    must_happen: &[
+        "tails of table files",
+        "footers and blocks",
+        "ends of records of files",
+        "repairs without a loss",
+    ],
     attack,
 };
 
@@ -89,11 +95,18 @@ fn run(arena: &Arena, arguments: &[&str]) -> Result<Output, Violation> {
     let output = child.wait_with_output().map_err(io_error)?;
     drop(watchdog);
     if folder::hash(&arena.data())? != before {
-        return Err(Violation::new(format!("`tavola {}` changed the damaged folder", arguments.join(" "))));
+        return Err(Violation::new(format!(
+            "`tavola {}` changed the damaged folder",
+            arguments.join(" ")
+        )));
     }
     let said = String::from_utf8_lossy(&output.stderr);
     if !matches!(output.status.code(), Some(0 | DATA_EXIT)) || said.contains("panicked") {
-        return Err(Violation::new(format!("`tavola {}` ended with {}: {said}", arguments.join(" "), output.status)));
+        return Err(Violation::new(format!(
+            "`tavola {}` ended with {}: {said}",
+            arguments.join(" "),
+            output.status
+        )));
     }
     Ok(output)
 }
@@ -102,25 +115,44 @@ fn io_error(error: std::io::Error) -> Violation {
     Violation::new(format!("the attack itself failed: {error}"))
 }
 
-fn repair(arena: &Arena, base: &Base, damage: &Damage, check: &Output, tally: &mut Tally) -> Result<(), Violation> {
+fn repair(
+    arena: &Arena,
+    base: &Base,
+    damage: &Damage,
+    check: &Output,
+    tally: &mut Tally,
+) -> Result<(), Violation> {
     let dry = run(arena, &["repair", "data", "--dry-run", "-o", "json"])?;
     let done = run(arena, &["repair", "data", "--into", "saved", "--yes"])?;
     let saved = arena.folder.join("saved");
     if dry.status.code() != done.status.code() {
-        return Err(Violation::new(format!("a dry run ended with {}, the real one with {}", dry.status, done.status)));
+        return Err(Violation::new(format!(
+            "a dry run ended with {}, the real one with {}",
+            dry.status, done.status
+        )));
     }
     if !saved.exists() {
         // A sound folder needs none, and a marker of a newer format is not ours to judge.
         let is_right = check.status.success() || done.status.code() == Some(DATA_EXIT);
-        return if is_right { Ok(()) } else { Err(Violation::new("a damaged folder was not repaired")) };
+        return if is_right {
+            Ok(())
+        } else {
+            Err(Violation::new("a damaged folder was not repaired"))
+        };
     }
     let (plan, checked) = (json(&dry)?, json(check)?);
     if plan["rows_lost_max"] != checked["rows_lost_max"] {
-        return Err(Violation::new(format!("`check` counts other losses than `repair`: {checked:#} and {plan:#}")));
+        return Err(Violation::new(format!(
+            "`check` counts other losses than `repair`: {checked:#} and {plan:#}"
+        )));
     }
     let mut command = server_process::serve_command(&arena.server, &saved);
     let server = ServerProcess::spawn(log_to(arena, &mut command)?).map_err(|ended| {
-        Violation::new(format!("the repaired folder does not open: {}; {}", ended.status, arena.last_words()))
+        Violation::new(format!(
+            "the repaired folder does not open: {}; {}",
+            ended.status,
+            arena.last_words()
+        ))
     })?;
     let deviation = Deviation::measure(&base.content, &mut connect(&server)?)?;
     let announced = Announced::of(&plan);
@@ -131,7 +163,10 @@ fn repair(arena: &Arena, base: &Base, damage: &Damage, check: &Output, tally: &m
 
 fn json(output: &Output) -> Result<serde_json::Value, Violation> {
     serde_json::from_slice(&output.stdout).map_err(|error| {
-        Violation::new(format!("it prints no JSON: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+        Violation::new(format!(
+            "it prints no JSON: {error}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))
     })
 }
 
@@ -140,23 +175,29 @@ fn log_to<'a>(arena: &Arena, command: &'a mut Command) -> Result<&'a mut Command
     Ok(command.stderr(log).env("TAVOLA_LOG__LEVEL", "error"))
 }
 
-/// Starts the server on the damaged folder, and again on what it made of it: what one start lets pass must not become
-/// wrong by the next.
-fn serve(arena: &Arena, content: &Content, dice: &mut fastrand::Rng, tally: &mut Tally) -> Result<Seen, Violation> {
+/// Starts the server on the damaged folder, and again on what it made of it: what one start lets
+/// pass must not become wrong by the next.
+fn serve(
+    arena: &Arena,
+    content: &Content,
+    dice: &mut fastrand::Rng,
+    tally: &mut Tally,
+) -> Result<Seen, Violation> {
     let mut seen = Seen::Nothing;
     for life in 0..2 {
         // The smallest memtables make it compact damaged files.
         let memtable_kb = if dice.bool() { "64" } else { "65536" };
         let _ignored = fs::remove_file(arena.log());
         let mut command = arena.serve_command()?;
-        let server = match ServerProcess::spawn(command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb)) {
-            Ok(server) => server,
-            Err(ended) => {
-                refused_well(arena, ended.status)?;
-                tally.add("folders refused", 1);
-                return Ok(Seen::Trouble);
-            }
-        };
+        let server =
+            match ServerProcess::spawn(command.env("TAVOLA_STORE__MEMTABLE_KB", memtable_kb)) {
+                Ok(server) => server,
+                Err(ended) => {
+                    refused_well(arena, ended.status)?;
+                    tally.add("folders refused", 1);
+                    return Ok(Seen::Trouble);
+                }
+            };
         let read = content.verify_damaged(&mut connect(&server)?, dice)?;
         tally.add("rows read", read.rows);
         tally.add("reads that failed", read.errors);
@@ -186,7 +227,8 @@ fn ends_well(server: ServerProcess, arena: &Arena) -> Result<(), Violation> {
 fn refused_well(arena: &Arena, status: std::process::ExitStatus) -> Result<(), Violation> {
     let said = arena.last_words();
     let names_folder = said.contains(&*arena.data().to_string_lossy());
-    let says_how = ["from a backup", "use the version that wrote it", "Name an empty or new folder"];
+    let says_how =
+        ["from a backup", "use the version that wrote it", "Name an empty or new folder"];
     let says_how = says_how.iter().any(|words| said.contains(words));
     if status.code() == Some(DATA_EXIT) && names_folder && says_how {
         return Ok(());

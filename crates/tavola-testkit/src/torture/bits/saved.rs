@@ -1,4 +1,5 @@
-//! What a repair announced, and what it made of the folder: whatever is missing, older or back must be within the first.
+//! What a repair announced, and what it made of the folder: whatever is missing, older or back must
+//! be within the first.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,8 @@ impl Deviation {
     pub(super) fn measure(content: &Content, client: &mut Client) -> Result<Self, Violation> {
         let mut found: BTreeMap<&str, Rows> = BTreeMap::new();
         for table in &super::super::verify::tables(client)? {
-            let rows =
-                scan(client, table)?.ok_or_else(|| Violation::new(format!("the repaired {table} has errors")))?;
+            let rows = scan(client, table)?
+                .ok_or_else(|| Violation::new(format!("the repaired {table} has errors")))?;
             if let Some(source) = source(content, table, &rows)? {
                 found.entry(source).or_default().extend(rows);
             }
@@ -71,14 +72,22 @@ impl Deviation {
     }
 
     /// Held against what was announced before.
-    pub(super) fn check(self, announced: &Announced, damage: &Damage, has_obsolete: bool) -> Result<(), Violation> {
-        // Without a record of files, whole files go unnoticed, and files that no longer count bring deleted rows back.
-        let is_blind =
-            announced.files_unknown && damage.hides_files() || announced.log_end_unknown && damage.shortens_logs();
+    pub(super) fn check(
+        self,
+        announced: &Announced,
+        damage: &Damage,
+        has_obsolete: bool,
+    ) -> Result<(), Violation> {
+        // Without a record of files, whole files go unnoticed, and files that no longer count bring
+        // deleted rows back.
+        let is_blind = announced.files_unknown && damage.hides_files()
+            || announced.log_end_unknown && damage.shortens_logs();
         let back = if announced.files_unknown && has_obsolete { 0 } else { self.back };
         match announced.rows {
             Some(rows) if !is_blind && self.missing + self.older + back > rows => {
-                Err(Violation::new(format!("the repair announced at most {rows} lost rows, and it is {self:?}")))
+                Err(Violation::new(format!(
+                    "the repair announced at most {rows} lost rows, and it is {self:?}"
+                )))
             }
             _ => Ok(()),
         }
@@ -97,13 +106,16 @@ impl Deviation {
     }
 }
 
-/// The table whose rows these are. The name of a table may be lost; its rows are still those of one of them.
+/// The table whose rows these are. The name of a table may be lost; its rows are still those of one
+/// of them.
 fn source(content: &Content, table: &str, rows: &Rows) -> Result<Option<&'static str>, Violation> {
     let was_written = |known: &BTreeMap<Key, History>, (key, value): (&Key, &(i32, String))| {
         known.get(key).is_some_and(|history| history.iter().flatten().any(|once| once == value))
     };
     let mut foreign = None;
-    for (name, known) in content.0.iter().filter(|(name, _)| **name == table || table.starts_with("Recovered")) {
+    for (name, known) in
+        content.0.iter().filter(|(name, _)| **name == table || table.starts_with("Recovered"))
+    {
         match rows.iter().find(|row| !was_written(known, *row)) {
             None => return Ok(Some(name)),
             row => foreign = row,
@@ -111,6 +123,8 @@ fn source(content: &Content, table: &str, rows: &Rows) -> Result<Option<&'static
     }
     match foreign {
         None if rows.is_empty() => Ok(None),
-        row => Err(Violation::new(format!("the repaired {table} has a row that was never written there: {row:?}"))),
+        row => Err(Violation::new(format!(
+            "the repaired {table} has a row that was never written there: {row:?}"
+        ))),
     }
 }

@@ -1,10 +1,13 @@
-//! Amounts that are moved between the rows of a partition: their sum stays, or a transaction was not whole.
+//! Amounts that are moved between the rows of a partition: their sum stays, or a transaction was
+//! not whole.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tavola_core::filter::{Comparison, Filter};
 use tavola_core::request::EntityQuery;
-use tavola_core::{ETag, EdmRef, EdmValue, EntityGroupTransaction, EntityOperation, Precondition, TableRequest};
+use tavola_core::{
+    ETag, EdmRef, EdmValue, EntityGroupTransaction, EntityOperation, Precondition, TableRequest,
+};
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 
 use super::nodes::wait_until;
@@ -47,15 +50,17 @@ impl Bank {
             statements: AtomicU64::new(0),
         };
         for partition in 0..PARTITIONS {
-            let inserts = (0..ACCOUNTS).map(|account| insert(&format!("b{partition}/a{account}"), AMOUNT)).collect();
-            let group = EntityGroupTransaction::new(inserts).expect("rows differ and are of one partition");
+            let inserts = (0..ACCOUNTS)
+                .map(|account| insert(&format!("b{partition}/a{account}"), AMOUNT))
+                .collect();
+            let group =
+                EntityGroupTransaction::new(inserts).expect("rows differ and are of one partition");
             let request = TableRequest::Transaction(name(table), group);
             let mut last = None;
             let done = wait_until(HEALTHY_TIME_MAX, || {
                 last = Client::connect(authority).and_then(|mut client| client.ask(&request)).ok();
                 // One that was not answered may have been done.
-                let exists =
-                    matches!(&last, Some(Err(DecodeError::Service(error))) if error.code == "EntityAlreadyExists");
+                let exists = matches!(&last, Some(Err(DecodeError::Service(error))) if error.code == "EntityAlreadyExists");
                 exists || matches!(last, Some(Ok(_)))
             });
             if !done {
@@ -119,7 +124,8 @@ impl Bank {
             if let Some(broken) = broken {
                 return Err(broken);
             }
-            let accounts = accounts.ok_or_else(|| Violation::new("the accounts cannot be read, though all is well"))?;
+            let accounts = accounts
+                .ok_or_else(|| Violation::new("the accounts cannot be read, though all is well"))?;
             check_sum(partition, &accounts)?;
         }
         Ok(())
@@ -148,11 +154,15 @@ impl Bank {
         let answer = client.ask(&TableRequest::QueryEntities(name(&self.table), query));
         let entities = match answer {
             Err(_) => return Ok(Err(Silence)),
-            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() && error.code != "InternalError" => {
+            Ok(Err(DecodeError::Service(error)))
+                if error.status.is_server_error() && error.code != "InternalError" =>
+            {
                 return Ok(Err(Silence));
             }
             Ok(Ok(Decoded::Entities(entities, _))) => entities,
-            Ok(other) => return Err(Violation::new(format!("the accounts were answered with {other:?}"))),
+            Ok(other) => {
+                return Err(Violation::new(format!("the accounts were answered with {other:?}")));
+            }
         };
         let account = |entity: &tavola_protocol::table::entity_json::DecodedEntity| {
             let row = entity.row_key.as_ref()?.as_str().to_owned();
@@ -160,7 +170,9 @@ impl Bank {
             Some(Account { row, amount, tag: entity.etag.clone()? })
         };
         let accounts: Option<Vec<Account>> = entities.iter().map(account).collect();
-        accounts.map(Ok).ok_or_else(|| Violation::new(format!("these are no accounts: {entities:?}")))
+        accounts
+            .map(Ok)
+            .ok_or_else(|| Violation::new(format!("these are no accounts: {entities:?}")))
     }
 
     fn transfer(
@@ -177,19 +189,29 @@ impl Bank {
         let amount = dice.i32(1..100);
         let set = |account: &Account, amount: i32| {
             let (partition_key, new) = new_entity(&format!("b{partition}/{}", account.row), amount);
-            (partition_key, EntityOperation::Replace(new, Precondition::Version(account.tag.clone())))
+            (
+                partition_key,
+                EntityOperation::Replace(new, Precondition::Version(account.tag.clone())),
+            )
         };
         let (from, to) = (&accounts[from], &accounts[to]);
         let both = vec![set(from, from.amount - amount), set(to, to.amount + amount)];
-        let group = EntityGroupTransaction::new(both).expect("rows differ and are of one partition");
+        let group =
+            EntityGroupTransaction::new(both).expect("rows differ and are of one partition");
         match client.ask(&TableRequest::Transaction(name(&self.table), group)) {
             Ok(Ok(_)) => self.transfers.fetch_add(1, Ordering::Relaxed),
-            Ok(Err(DecodeError::Service(error))) if error.code == "UpdateConditionNotSatisfied" => 0,
-            Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() && error.code != "InternalError" => {
+            Ok(Err(DecodeError::Service(error))) if error.code == "UpdateConditionNotSatisfied" => {
+                0
+            }
+            Ok(Err(DecodeError::Service(error)))
+                if error.status.is_server_error() && error.code != "InternalError" =>
+            {
                 return Ok(Err(Silence));
             }
             Err(_) => return Ok(Err(Silence)),
-            Ok(other) => return Err(Violation::new(format!("a transfer was answered with {other:?}"))),
+            Ok(other) => {
+                return Err(Violation::new(format!("a transfer was answered with {other:?}")));
+            }
         };
         Ok(Ok(()))
     }
@@ -203,7 +225,12 @@ fn check_sum(partition: usize, accounts: &[Account]) -> Result<(), Violation> {
     if accounts.len() == ACCOUNTS && sum == SUM {
         return Ok(());
     }
-    let seen: Vec<String> =
-        accounts.iter().map(|account| format!("{} {} {}", account.row, account.amount, account.tag)).collect();
-    Err(Violation::new(format!("the accounts of b{partition} have {sum} in sum, not {SUM}: {}", seen.join("; "))))
+    let seen: Vec<String> = accounts
+        .iter()
+        .map(|account| format!("{} {} {}", account.row, account.amount, account.tag))
+        .collect();
+    Err(Violation::new(format!(
+        "the accounts of b{partition} have {sum} in sum, not {SUM}: {}",
+        seen.join("; ")
+    )))
 }

@@ -121,15 +121,24 @@ impl Fault {
     pub(super) fn concerns_nodes(self) -> bool {
         !matches!(
             self,
-            Self::KillFrontEnd | Self::StopFrontEnd | Self::HastyClients | Self::HastyFrontEnds | Self::WrongClock
+            Self::KillFrontEnd
+                | Self::StopFrontEnd
+                | Self::HastyClients
+                | Self::HastyFrontEnds
+                | Self::WrongClock
         )
     }
 
     /// Lets it go wrong, and makes it well again; what was seen to have gone wrong.
     ///
     /// # Errors
-    /// If it did not go wrong, or what was killed does not come back, or a rule or a signal cannot be given.
-    pub(super) fn strike(self, scene: &mut Scene<'_>, dice: &mut fastrand::Rng) -> Result<Tally, Violation> {
+    /// If it did not go wrong, or what was killed does not come back, or a rule or a signal cannot
+    /// be given.
+    pub(super) fn strike(
+        self,
+        scene: &mut Scene<'_>,
+        dice: &mut fastrand::Rng,
+    ) -> Result<Tally, Violation> {
         let node = dice.usize(..scene.nodes.ring().len());
         let front_end = dice.usize(..2);
         let mut seen = Tally::default();
@@ -159,7 +168,11 @@ impl Fault {
             }
             Self::StopNode => {
                 let stopped = scene.nodes.ring()[node].stop()?;
-                sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
+                sleep(if dice.bool() {
+                    LONGER_THAN_ANY_PATIENCE
+                } else {
+                    LONG_ENOUGH_TO_BE_CALLED_DOWN
+                });
                 stopped.go_on()?;
                 seen.add(STOPS, 1);
             }
@@ -186,10 +199,16 @@ impl Fault {
     }
 
     /// How many packets were dropped.
-    fn cut(self, scene: &Scene<'_>, node: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+    fn cut(
+        self,
+        scene: &Scene<'_>,
+        node: usize,
+        dice: &mut fastrand::Rng,
+    ) -> Result<u64, Violation> {
         let ring = scene.nodes.ring();
         let how = match self {
-            // Also from clients, or only from its peers: then it takes requests that it cannot carry out.
+            // Also from clients, or only from its peers: then it takes requests that it cannot
+            // carry out.
             Self::CutNode | Self::CutMajority if dice.bool() => Cut::FromEverybody,
             Self::CutNode | Self::CutMajority => Cut::FromPeers,
             _ if dice.bool() => Cut::Mute,
@@ -206,8 +225,8 @@ impl Fault {
     }
 }
 
-/// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends it when they go on.
-/// How many stops there were.
+/// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends
+/// it when they go on. How many stops there were.
 fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
     let ring = scene.nodes.ring();
     let mut stops = 0;
@@ -223,8 +242,13 @@ fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, 
     Ok(stops)
 }
 
-/// Back and forth by minutes, while clients of both servers write the same rows. How often the server told a wrong time.
-fn wrong_clock(scene: &Scene<'_>, front_end: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+/// Back and forth by minutes, while clients of both servers write the same rows. How often the
+/// server told a wrong time.
+fn wrong_clock(
+    scene: &Scene<'_>,
+    front_end: usize,
+    dice: &mut fastrand::Rng,
+) -> Result<u64, Violation> {
     for _ in 0..CLOCK_JUMPS {
         let minutes = dice.i64(1..=CLOCK_MINUTES_MAX);
         let sign = if dice.bool() { 1 } else { -1 };

@@ -31,9 +31,9 @@ pub(super) struct Figures {
     pub(super) for_peers: u64,
 }
 
-/// What the servers of a seed do for each other, as `store.affinity` names it. Every other seed nothing, every fourth the writes
-/// of contended partitions, every fourth all that the other is preferred for. Faults are an odd number, so that each comes with
-/// all of them.
+/// What the servers of a seed do for each other, as `store.affinity` names it. Every other seed
+/// nothing, every fourth the writes of contended partitions, every fourth all that the other is
+/// preferred for. Faults are an odd number, so that each comes with all of them.
 fn affinity(seed: u64) -> Option<&'static str> {
     match seed % 4 {
         0 => Some("always"),
@@ -53,7 +53,8 @@ pub(super) enum Defect {
 /// How the servers are told to wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Until one statement is answered: shorter than the cluster's own bounds, so that nodes outlive who asked.
+    /// Until one statement is answered: shorter than the cluster's own bounds, so that nodes
+    /// outlive who asked.
     pub(super) statement_ms: u64,
     pub(super) answer_ms: u64,
 }
@@ -87,8 +88,10 @@ impl FrontEnds {
         defect: Defect,
     ) -> Result<Self, Violation> {
         let affinity = affinity(arena.seed);
-        let settings = Settings { contact_points: nodes.contact_points(), affinity, patience, defect };
-        let clocks = (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("front-end-{index}")));
+        let settings =
+            Settings { contact_points: nodes.contact_points(), affinity, patience, defect };
+        let clocks =
+            (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("front-end-{index}")));
         let clocks = clocks.collect::<Result<_, _>>()?;
         let mut front_ends = Self { servers: (0..COUNT).map(|_| None).collect(), clocks, settings };
         // The first start of all makes the keyspace, which takes longer than the hasty ones wait.
@@ -108,23 +111,31 @@ impl FrontEnds {
     fn wait_until_they_met(&self) -> Result<(), Violation> {
         let has_met = |server: &ServerProcess| {
             let answer = get(&server.admin, "/metrics").ok();
-            let present = answer.and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_peers"));
+            let present = answer
+                .and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_peers"));
             present == Some(COUNT as u64 - 1)
         };
         let met = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(has_met));
-        met.then_some(()).ok_or_else(|| Violation::new("the servers do not find each other, though all is well"))
+        met.then_some(())
+            .ok_or_else(|| Violation::new("the servers do not find each other, though all is well"))
     }
 
     /// Starts one that does not run; where it listens.
     ///
     /// # Errors
     /// If it does not start.
-    pub(super) fn start(&mut self, arena: &Arena, server: &Path, index: usize) -> Result<String, Violation> {
+    pub(super) fn start(
+        &mut self,
+        arena: &Arena,
+        server: &Path,
+        index: usize,
+    ) -> Result<String, Violation> {
         let mut command = serve_command(server, &arena.folder.join("unused"));
         command.env("TAVOLA_LOG__LEVEL", "warn");
         self.settings.apply(&mut command);
         self.clocks[index].attach(&mut command);
-        let process = arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
+        let process =
+            arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
         let authority = process.table.clone();
         self.servers[index] = Some(process);
         Ok(authority)
@@ -168,7 +179,9 @@ impl FrontEnds {
         });
         is_wrong.then_some(()).ok_or_else(|| {
             let told = told.map_or("nothing".to_owned(), httpdate::fmt_http_date);
-            Violation::new(format!("the clock of server {index} is not off by {seconds} s: it told {told}"))
+            Violation::new(format!(
+                "the clock of server {index} is not off by {seconds} s: it told {told}"
+            ))
         })
     }
 
@@ -182,7 +195,8 @@ impl FrontEnds {
             let mut told = None;
             wait_until(ANSWER_TIME_MAX, || {
                 let answer = get(&server.admin, "/metrics").ok();
-                told = answer.and_then(|answer| Figures::read(&String::from_utf8_lossy(answer.body())));
+                told = answer
+                    .and_then(|answer| Figures::read(&String::from_utf8_lossy(answer.body())));
                 told.is_some()
             });
             let told = told.ok_or_else(|| Violation::new("a server does not tell its figures"))?;
@@ -207,10 +221,13 @@ impl FrontEnds {
     /// # Errors
     /// If one does not.
     pub(super) fn wait_until_ready(&self) -> Result<(), Violation> {
-        let is_ready =
-            |server: &ServerProcess| get(&server.admin, "/ready").is_ok_and(|answer| answer.status().is_success());
+        let is_ready = |server: &ServerProcess| {
+            get(&server.admin, "/ready").is_ok_and(|answer| answer.status().is_success())
+        };
         let ready = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(is_ready));
-        ready.then_some(()).ok_or_else(|| Violation::new("the servers are not ready again, though all nodes are well"))
+        ready.then_some(()).ok_or_else(|| {
+            Violation::new("the servers are not ready again, though all nodes are well")
+        })
     }
 }
 
@@ -262,7 +279,9 @@ impl Settings {
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
         if let Some(affinity) = self.affinity {
-            command.env("TAVOLA_STORE__PEERS", "127.0.0.1:0").env("TAVOLA_STORE__AFFINITY", affinity);
+            command
+                .env("TAVOLA_STORE__PEERS", "127.0.0.1:0")
+                .env("TAVOLA_STORE__AFFINITY", affinity);
         }
     }
 }

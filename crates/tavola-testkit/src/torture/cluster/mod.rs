@@ -1,11 +1,13 @@
 //! A cluster of three nodes behind two servers, while something goes wrong with one of the five.
 //!
-//! Clients race on two tables and move amounts between the rows of a third; meanwhile one fault happens, chosen by the
-//! seed, and is healed again. Then everything is read through both servers, and what all clients heard must be explained.
-//! Nodes are started once, by `cargo xtask torture cluster`; each seed has tables of its own.
+//! Clients race on two tables and move amounts between the rows of a third; meanwhile one fault
+//! happens, chosen by the seed, and is healed again. Then everything is read through both servers,
+//! and what all clients heard must be explained. Nodes are started once, by `cargo xtask torture
+//! cluster`; each seed has tables of its own.
 //!
-//! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end), `nodes`, `cuts`, `process`
-//! and `front_ends` (what it is done to), `bank` (are transactions whole?), `mutants` (does all this find anything?).
+//! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end),
+//! `nodes`, `cuts`, `process` and `front_ends` (what it is done to), `bank` (are transactions
+//! whole?), `mutants` (does all this find anything?).
 
 mod bank;
 mod cuts;
@@ -57,7 +59,8 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     Ok(tally)
 }
 
-/// Undoes what an attack that was killed left behind: rules of the packet filter, and nodes that were stopped.
+/// Undoes what an attack that was killed left behind: rules of the packet filter, and nodes that
+/// were stopped.
 ///
 /// # Errors
 /// If rules remain, or there is no such cluster.
@@ -67,6 +70,7 @@ pub fn undo_faults(cluster: &Path) -> Result<(), Violation> {
 
 /// Where the cluster is: the folder that `cargo xtask cassandra up` made.
 fn folder(arena: &Arena) -> Result<&PathBuf, Violation> {
-    let missing = || Violation::new("there is no cluster; `cargo xtask torture cluster` starts one");
+    let missing =
+        || Violation::new("there is no cluster; `cargo xtask torture cluster` starts one");
     arena.cluster.as_ref().ok_or_else(missing)
 }

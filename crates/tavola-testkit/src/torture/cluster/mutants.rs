@@ -1,5 +1,5 @@
-//! The same faults, clients and checks against servers with a defect. A mutant that is not reported means that the checks
-//! are blind, and that is what this campaign reports.
+//! The same faults, clients and checks against servers with a defect. A mutant that is not reported
+//! means that the checks are blind, and that is what this campaign reports.
 
 use super::fault::Fault;
 use super::front_ends::Defect;
@@ -19,8 +19,16 @@ pub(in crate::torture) const MUTANTS: Campaign = Campaign {
 
 /// With the fault under which it must show.
 const ALL: [Mutant<Fault>; 3] = [
-    Mutant { name: "no-fence", figure: "seeds until no-fence was reported", how: Fault::HastyFrontEnds },
-    Mutant { name: "plain-write", figure: "seeds until plain-write was reported", how: Fault::HastyFrontEnds },
+    Mutant {
+        name: "no-fence",
+        figure: "seeds until no-fence was reported",
+        how: Fault::HastyFrontEnds,
+    },
+    Mutant {
+        name: "plain-write",
+        figure: "seeds until plain-write was reported",
+        how: Fault::HastyFrontEnds,
+    },
     Mutant {
         name: "timeout-means-no",
         figure: "seeds until timeout-means-no was reported",

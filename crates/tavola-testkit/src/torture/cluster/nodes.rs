@@ -1,4 +1,5 @@
-//! The nodes of a cluster that `cargo xtask cassandra up` made: their processes, and what they say of each other.
+//! The nodes of a cluster that `cargo xtask cassandra up` made: their processes, and what they say
+//! of each other.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -51,7 +52,8 @@ impl Nodes {
         let text = fs::read_to_string(&file).map_err(|_| unknown())?;
         let value: Value = serde_json::from_str(&text).map_err(|_| unknown())?;
         let nodes = value["nodes"].as_array().ok_or_else(unknown)?;
-        let all: Vec<Node> = nodes.iter().map(Node::from_json).collect::<Option<_>>().ok_or_else(unknown)?;
+        let all: Vec<Node> =
+            nodes.iter().map(Node::from_json).collect::<Option<_>>().ok_or_else(unknown)?;
         let nodetool = value["nodetool"].as_str().ok_or_else(unknown)?.into();
         let cuts = Cuts::new(all.first().ok_or_else(unknown)?.address);
         Ok(Self { all, nodetool, cuts })
@@ -68,7 +70,8 @@ impl Nodes {
         points.join(",")
     }
 
-    /// Takes all rules of the packet filter away, and lets stopped nodes go on; whether something was cut.
+    /// Takes all rules of the packet filter away, and lets stopped nodes go on; whether something
+    /// was cut.
     ///
     /// # Errors
     /// If rules remain, or a node cannot be sent a signal.
@@ -84,9 +87,11 @@ impl Nodes {
     /// If that does not come about.
     pub(super) fn heal(&self) -> Result<(), Violation> {
         let was_cut = self.undo()?;
-        let dead: Vec<&Node> = self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
+        let dead: Vec<&Node> =
+            self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
         dead.iter().try_for_each(|node| node.start())?;
-        // To ask all nodes takes seconds; who answers and was not touched is as well as the last time.
+        // To ask all nodes takes seconds; who answers and was not touched is as well as the last
+        // time.
         if was_cut || !dead.is_empty() || !self.ring().iter().all(Node::answers) {
             self.wait_until_well()?;
         }
@@ -166,8 +171,12 @@ impl Nodes {
     }
 
     fn ask(&self, node: &Node, what: &str) -> Result<String, Violation> {
-        let asked = Command::new(&self.nodetool).args([&node.number.to_string(), what]).stdin(Stdio::null()).output();
-        let failed = |why: String| Violation::new(format!("nodetool {} {what}: {why}", node.number));
+        let asked = Command::new(&self.nodetool)
+            .args([&node.number.to_string(), what])
+            .stdin(Stdio::null())
+            .output();
+        let failed =
+            |why: String| Violation::new(format!("nodetool {} {what}: {why}", node.number));
         let output = asked.map_err(|error| failed(error.to_string()))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
@@ -178,7 +187,8 @@ impl Nodes {
 
     /// Which nodes are up and normal in the eyes of one; none if it does not say.
     fn up_and_normal(&self, node: &Node) -> Vec<Ipv4Addr> {
-        let address = |line: &str| line.strip_prefix("UN ")?.split_whitespace().next()?.parse().ok();
+        let address =
+            |line: &str| line.strip_prefix("UN ")?.split_whitespace().next()?.parse().ok();
         let status = self.ask(node, "status").unwrap_or_default();
         status.lines().filter_map(address).collect()
     }
@@ -187,8 +197,10 @@ impl Nodes {
     pub(super) fn keep_logs(&self, folder: &Path) {
         for node in &self.all {
             // Without it there is less to read; the finding stands.
-            let _missing =
-                fs::copy(node.folder.join("log").join("system.log"), folder.join(format!("node{}.log", node.number)));
+            let _missing = fs::copy(
+                node.folder.join("log").join("system.log"),
+                folder.join(format!("node{}.log", node.number)),
+            );
         }
     }
 }
@@ -216,11 +228,13 @@ impl Node {
         (self.address, self.cql_port).into()
     }
 
-    /// Its process, unless it is gone: a zombie waits only to be counted, and numbers are given out again.
+    /// Its process, unless it is gone: a zombie waits only to be counted, and numbers are given out
+    /// again.
     fn live_pid(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()?;
         let command_line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let is_ours = String::from_utf8_lossy(&command_line).contains(&format!("{}/", self.folder.display()));
+        let is_ours =
+            String::from_utf8_lossy(&command_line).contains(&format!("{}/", self.folder.display()));
         (is_ours && State::of(pid) != State::Dead).then_some(pid)
     }
 
@@ -234,7 +248,9 @@ impl Node {
         command.arg("--fork").arg(self.folder.join("start"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = command.status().is_ok_and(|status| status.success());
-        started.then_some(()).ok_or_else(|| Violation::new(format!("node {} cannot be started", self.number)))
+        started
+            .then_some(())
+            .ok_or_else(|| Violation::new(format!("node {} cannot be started", self.number)))
     }
 
     /// SIGKILL of a node that lives; it is gone when this returns.
@@ -257,7 +273,9 @@ impl Node {
 
     fn wait_until_gone(&self, signal: &str) -> Result<(), Violation> {
         let ended = wait_until(DIE_TIME_MAX, || self.live_pid().is_none());
-        ended.then_some(()).ok_or_else(|| Violation::new(format!("node {} does not end by {signal}", self.number)))
+        ended
+            .then_some(())
+            .ok_or_else(|| Violation::new(format!("node {} does not end by {signal}", self.number)))
     }
 
     /// SIGSTOP; it has stopped when this returns.

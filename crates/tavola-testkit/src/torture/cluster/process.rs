@@ -23,10 +23,12 @@ pub(super) enum State {
 
 impl State {
     pub(super) fn of(pid: u32) -> Self {
-        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(Self::Dead, |stat| Self::from_stat(&stat))
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .map_or(Self::Dead, |stat| Self::from_stat(&stat))
     }
 
-    /// From the line of `/proc/PID/stat`. The name before the state is whatever the process calls itself.
+    /// From the line of `/proc/PID/stat`. The name before the state is whatever the process calls
+    /// itself.
     fn from_stat(stat: &str) -> Self {
         match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
             None | Some('Z' | 'X') => Self::Dead,
@@ -50,7 +52,10 @@ impl Stopped {
         let before = State::of(self.0);
         send("-CONT", self.0)?;
         if before != State::Stopped {
-            return Err(Violation::new(format!("process {} was to be stopped all the time: {before:?}", self.0)));
+            return Err(Violation::new(format!(
+                "process {} was to be stopped all the time: {before:?}",
+                self.0
+            )));
         }
         wait_for(self.0, "goes on", |state| state == State::Live)
     }
@@ -66,8 +71,8 @@ pub(super) fn stop(pid: u32) -> Result<Stopped, Violation> {
     Ok(Stopped(pid))
 }
 
-/// The same command, for a process that is killed when this program ends, however it ends. What the command does with its
-/// standard streams is not taken over.
+/// The same command, for a process that is killed when this program ends, however it ends. What the
+/// command does with its standard streams is not taken over.
 pub(super) fn that_dies_with_us(command: &Command) -> Command {
     let mut mortal = Command::new("setpriv");
     mortal.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
@@ -82,8 +87,12 @@ pub(super) fn that_dies_with_us(command: &Command) -> Command {
 
 /// Sends a signal to a process.
 pub(super) fn send(signal: &str, pid: u32) -> Result<(), Violation> {
-    let sent = Command::new("kill").args([signal, &pid.to_string()]).status().is_ok_and(|status| status.success());
-    sent.then_some(()).ok_or_else(|| Violation::new(format!("cannot send {signal} to process {pid}")))
+    let sent = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status()
+        .is_ok_and(|status| status.success());
+    sent.then_some(())
+        .ok_or_else(|| Violation::new(format!("cannot send {signal} to process {pid}")))
 }
 
 fn wait_for(pid: u32, what: &str, is_done: impl Fn(State) -> bool) -> Result<(), Violation> {
@@ -120,9 +129,13 @@ mod tests {
     #[test]
     fn a_mortal_process_is_the_one_that_was_asked_for() {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "echo $$ $GIVEN $HOME", "with spaces"]).env("GIVEN", "this").env_remove("HOME");
+        command
+            .args(["-c", "echo $$ $GIVEN $HOME", "with spaces"])
+            .env("GIVEN", "this")
+            .env_remove("HOME");
         let mut mortal = that_dies_with_us(&command);
-        let child = mortal.stdout(std::process::Stdio::piped()).spawn().expect("setpriv can be run");
+        let child =
+            mortal.stdout(std::process::Stdio::piped()).spawn().expect("setpriv can be run");
         let pid = child.id();
         let said = child.wait_with_output().expect("it ends").stdout;
         assert_eq!(String::from_utf8_lossy(&said), format!("{pid} this\n"));

@@ -1,4 +1,5 @@
-//! One seed: servers start, clients race, something goes wrong and is healed, everything is read and judged.
+//! One seed: servers start, clients race, something goes wrong and is healed, everything is read
+//! and judged.
 
 use std::fs;
 use std::path::Path;
@@ -49,12 +50,19 @@ pub(super) type Verdict = Result<Tally, Violation>;
 /// Plays one seed and judges it.
 ///
 /// # Errors
-/// If it could not be played, because a node or a server did not come back. What clients heard is judged in the verdict.
-pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -> Result<Verdict, Violation> {
+/// If it could not be played, because a node or a server did not come back. What clients heard is
+/// judged in the verdict.
+pub(super) fn play(
+    arena: &Arena,
+    server: &Path,
+    fault: Fault,
+    defect: Defect,
+) -> Result<Verdict, Violation> {
     let nodes = Nodes::find(folder(arena)?)?;
     nodes.heal()?;
     let mut dice = arena.dice(0);
-    let front_ends = FrontEnds::start_all(arena, server, &nodes, patience(fault, &mut dice), defect)?;
+    let front_ends =
+        FrontEnds::start_all(arena, server, &nodes, patience(fault, &mut dice), defect)?;
     let tables = ["r", "s", "b"].map(|kind| format!("{kind}{}x{}", arena.seed, now_seconds()));
     for table in &tables {
         create_table(&front_ends, table)?;
@@ -71,7 +79,8 @@ pub(super) fn play(arena: &Arena, server: &Path, fault: Fault, defect: Defect) -
 
 fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
     match fault {
-        // Hardly time to find out what became of a statement, and none to send it again: what was not done is told.
+        // Hardly time to find out what became of a statement, and none to send it again: what was
+        // not done is told.
         Fault::HastyFrontEnds => {
             let statement_ms = dice.u64(150..450);
             Patience { statement_ms, answer_ms: statement_ms * 5 / 4 }
@@ -80,7 +89,12 @@ fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
     }
 }
 
-fn races(tables: &[String; 3], front_ends: &FrontEnds, fault: Fault, dice: &mut fastrand::Rng) -> [Race; 2] {
+fn races(
+    tables: &[String; 3],
+    front_ends: &FrontEnds,
+    fault: Fault,
+    dice: &mut fastrand::Rng,
+) -> [Race; 2] {
     let authorities = front_ends.authorities();
     let haste = (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
     let changes = RaceShape {
@@ -100,7 +114,10 @@ fn races(tables: &[String; 3], front_ends: &FrontEnds, fault: Fault, dice: &mut 
         comes_and_goes: true,
         ..changes
     };
-    [Race::new(&tables[0], &authorities, changes, 1_000), Race::new(&tables[1], &authorities, goes, 2_000)]
+    [
+        Race::new(&tables[0], &authorities, changes, 1_000),
+        Race::new(&tables[1], &authorities, goes, 2_000),
+    ]
 }
 
 fn now_seconds() -> u64 {
@@ -110,9 +127,12 @@ fn now_seconds() -> u64 {
 fn create_table(front_ends: &FrontEnds, table: &str) -> Result<(), Violation> {
     let authority = front_ends.authorities()[0];
     let made = wait_until(HEALTHY_TIME_MAX, || {
-        Client::connect(authority).and_then(|mut client| client.try_create_table(table)).is_ok_and(|made| made)
+        Client::connect(authority)
+            .and_then(|mut client| client.try_create_table(table))
+            .is_ok_and(|made| made)
     });
-    made.then_some(()).ok_or_else(|| Violation::new(format!("table {table} cannot be made, though all is well")))
+    made.then_some(())
+        .ok_or_else(|| Violation::new(format!("table {table} cannot be made, though all is well")))
 }
 
 /// What came of clients and a fault at the same time.
@@ -125,7 +145,12 @@ struct Raced {
 }
 
 impl Scene<'_> {
-    fn act(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Result<Verdict, Violation> {
+    fn act(
+        &mut self,
+        fault: Fault,
+        bank: &Bank,
+        dice: &mut fastrand::Rng,
+    ) -> Result<Verdict, Violation> {
         let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
         let outcome = match struck {
             Ok(seen) => self.heal_and_judge(bank, found, &seen, &mut histories),
@@ -141,7 +166,8 @@ impl Scene<'_> {
     fn race(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Raced {
         let (arena, races) = (self.arena, self.races);
         thread::scope(|scope| {
-            let runs: Vec<_> = races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
+            let runs: Vec<_> =
+                races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
             let banker = |number: u64| {
                 let dice = arena.dice(3_000 + number);
                 scope.spawn(move || bank.serve(&races[0], dice))
@@ -171,8 +197,11 @@ impl Scene<'_> {
                 }
             }
             let struck = struck.and_then(|seen| {
-                let is_played = fault != Fault::HastyClients || histories.iter().any(|history| history.given_up() > 0);
-                is_played.then_some(seen).ok_or_else(|| Violation::new("no client was too hasty to hear an answer"))
+                let is_played = fault != Fault::HastyClients
+                    || histories.iter().any(|history| history.given_up() > 0);
+                is_played
+                    .then_some(seen)
+                    .ok_or_else(|| Violation::new("no client was too hasty to hear an answer"))
             });
             Raced { struck, histories, found }
         })
@@ -192,7 +221,8 @@ impl Scene<'_> {
         self.nodes.heal()?;
         self.front_ends.wait_until_ready()?;
         let figures = self.front_ends.figures()?;
-        let partitions = histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
+        let partitions =
+            histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
         Ok(self.read_and_judge(bank, histories).map(|mut tally| {
             tally.merge(seen);
             tally.add(FOR_PEERS, figures.for_peers);
@@ -202,7 +232,8 @@ impl Scene<'_> {
         }))
     }
 
-    /// What a seed came to whose fault could not be played: what clients heard until then counts all the same.
+    /// What a seed came to whose fault could not be played: what clients heard until then counts
+    /// all the same.
     fn judge_unplayed(
         &self,
         why: &Violation,
@@ -224,7 +255,9 @@ impl Scene<'_> {
         // Without one of them there is less to read; the finding stands.
         let keep = |name: &str, text: String| drop(fs::write(self.arena.folder.join(name), text));
         keep("violation.txt", format!("{violation}\n"));
-        for ((race, finished), name) in self.races.iter().zip(histories).zip(["changes.txt", "comes-and-goes.txt"]) {
+        for ((race, finished), name) in
+            self.races.iter().zip(histories).zip(["changes.txt", "comes-and-goes.txt"])
+        {
             keep(name, race.describe(finished));
         }
     }

@@ -1,5 +1,5 @@
-//! A small file system that is full: writes are refused with the reason, reads go on, and when there is room again the
-//! server takes writes by itself.
+//! A small file system that is full: writes are refused with the reason, reads go on, and when
+//! there is room again the server takes writes by itself.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +14,10 @@ use tavola_protocol::table::decode::Decoded;
 use super::super::author::SHARED;
 use super::super::workload::{Load, Progress};
 use super::super::{Arena, Tally, Violation};
-use super::{Ready, connect, must_not_write, must_read, must_write, ready, remove_probe, terminate, wait_until_ready};
+use super::{
+    Ready, connect, must_not_write, must_read, must_write, ready, remove_probe, terminate,
+    wait_until_ready,
+};
 use crate::client::{entity_key, insert, name};
 use crate::server_process::{EndedEarly, ServerProcess};
 
@@ -28,13 +31,16 @@ const KEPT: &str = "probe/kept";
 
 pub(super) fn attack(arena: &Arena, tally: &mut Tally) -> Result<(), Violation> {
     let Some(disk) = SmallDisk::mount(&arena.folder.join("small")) else {
-        println!("disk: no small file system can be mounted here (that needs root), so no full disk is tried");
+        println!(
+            "disk: no small file system can be mounted here (that needs root), so no full disk is tried"
+        );
         tally.add("full disks not tried", 1);
         return Ok(());
     };
     let mut load = Load::new(arena, CLIENTS);
     // What servers on other disks said is no matter here.
-    fs::write(arena.log(), "").map_err(|error| Violation::new(format!("cannot empty the log: {error}")))?;
+    fs::write(arena.log(), "")
+        .map_err(|error| Violation::new(format!("cannot empty the log: {error}")))?;
     reserve_is_kept(arena, &disk, &mut load)?;
     engine_meets_the_end(arena, &disk, &mut load)?;
     start_on_a_full_disk(arena, &disk, &mut load)?;
@@ -54,7 +60,11 @@ fn reserve_is_kept(arena: &Arena, disk: &SmallDisk, load: &mut Load) -> Result<(
     write_until_full(&server, load)?;
     disk.must_be_full(&server, RESERVE_MIB * MIB * 3 / 4)?;
     // What makes room is still let in.
-    write(&server, kept.0, EntityOperation::Delete(entity_key(KEPT).row_key, Precondition::Exists))?;
+    write(
+        &server,
+        kept.0,
+        EntityOperation::Delete(entity_key(KEPT).row_key, Precondition::Exists),
+    )?;
     disk.must_be_full(&server, RESERVE_MIB * MIB / 4)?;
     disk.leave_all_free()?;
     wait_until_ready(&server)?;
@@ -62,7 +72,8 @@ fn reserve_is_kept(arena: &Arena, disk: &SmallDisk, load: &mut Load) -> Result<(
     load.verify(&server.table)?;
     terminate(arena, server)?;
     let said = fs::read_to_string(arena.log()).unwrap_or_default();
-    if !said.contains("the store refuses writes") || said.contains("the store stops taking writes") {
+    if !said.contains("the store refuses writes") || said.contains("the store stops taking writes")
+    {
         return Err(Violation::new(format!("the log of a full disk: {}", arena.last_words())));
     }
     Ok(())
@@ -131,7 +142,9 @@ fn write_until_full(server: &ServerProcess, load: &mut Load) -> Result<(), Viola
             let begun = Instant::now();
             let said = loop {
                 match ready(server) {
-                    Ok(Ready::Yes) if begun.elapsed() < FILL_TIME_MAX => thread::sleep(Duration::from_millis(5)),
+                    Ok(Ready::Yes) if begun.elapsed() < FILL_TIME_MAX => {
+                        thread::sleep(Duration::from_millis(5))
+                    }
                     said => break said,
                 }
             };
@@ -143,7 +156,9 @@ fn write_until_full(server: &ServerProcess, load: &mut Load) -> Result<(), Viola
         load.write(&server.table, progress)?;
         match waiting.join().map_err(|_| Violation::new("the watch over /ready panicked"))?? {
             Ready::Full(_) => Ok(()),
-            other => Err(Violation::new(format!("the disk should be full, and /ready says {other:?}"))),
+            other => {
+                Err(Violation::new(format!("the disk should be full, and /ready says {other:?}")))
+            }
         }
     })
 }
@@ -170,8 +185,11 @@ impl SmallDisk {
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).ok()?;
         let size = format!("size={SIZE_MIB}m");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder).output();
-        mounted.is_ok_and(|output| output.status.success()).then(|| Self { folder: folder.to_owned() })
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder).output();
+        mounted
+            .is_ok_and(|output| output.status.success())
+            .then(|| Self { folder: folder.to_owned() })
     }
 
     fn command(&self, arena: &Arena, reserve_mib: u64) -> Result<Command, Violation> {
@@ -186,13 +204,15 @@ impl SmallDisk {
     }
 
     fn leave_all_free(&self) -> Result<(), Violation> {
-        fs::remove_file(self.ballast()).map_err(|error| Violation::new(format!("cannot make room: {error}")))
+        fs::remove_file(self.ballast())
+            .map_err(|error| Violation::new(format!("cannot make room: {error}")))
     }
 
     /// Takes room until only so much is left, or gives some back.
     fn leave_free(&self, bytes: u64) -> Result<(), Violation> {
         let cannot = |error| Violation::new(format!("cannot fill the disk: {error}"));
-        let mut ballast = File::options().create(true).append(true).open(self.ballast()).map_err(cannot)?;
+        let mut ballast =
+            File::options().create(true).append(true).open(self.ballast()).map_err(cannot)?;
         let free = self.free_bytes()?;
         if free < bytes {
             let length = ballast.metadata().map_err(cannot)?.len();
@@ -211,8 +231,8 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Takes room until the server says that there is none; then what it says must be what it does. The engine may give
-    /// room back at any time, because it tidies up; then some more is taken.
+    /// Takes room until the server says that there is none; then what it says must be what it does.
+    /// The engine may give room back at any time, because it tidies up; then some more is taken.
     fn must_be_full(&self, server: &ServerProcess, bytes: u64) -> Result<(), Violation> {
         for _ in 0..ATTEMPTS_MAX {
             self.leave_free(bytes)?;
@@ -221,7 +241,9 @@ impl SmallDisk {
             must_read(&mut connect(&server.table)?)?;
             match answer {
                 Ok(text) if text.contains("disk is full") => return Ok(()),
-                Ok(text) => return Err(Violation::new(format!("a client on a full disk is told: {text}"))),
+                Ok(text) => {
+                    return Err(Violation::new(format!("a client on a full disk is told: {text}")));
+                }
                 Err(_) => remove_probe(server)?,
             }
         }
@@ -230,7 +252,10 @@ impl SmallDisk {
 
     /// As `df` counts it.
     fn free_bytes(&self) -> Result<u64, Violation> {
-        let output = Command::new("df").args(["--block-size=1", "--output=avail"]).arg(&self.folder).output();
+        let output = Command::new("df")
+            .args(["--block-size=1", "--output=avail"])
+            .arg(&self.folder)
+            .output();
         let output = output.map_err(|error| Violation::new(format!("cannot run df: {error}")))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let number = text.lines().nth(1).and_then(|line| line.trim().parse().ok());

@@ -1,13 +1,15 @@
 //! A disk that fails: the nth call fails, is cut short or comes late; a disk that is full.
 //!
-//! `sweep` takes every call of a short run in turn, `random` any call of a busy one, `full` a small file system.
-//! What is asked of a server whose disk has failed is the same for all, and is written here:
+//! `sweep` takes every call of a short run in turn, `random` any call of a busy one, `full` a small
+//! file system. What is asked of a server whose disk has failed is the same for all, and is written
+//! here:
 //!
 //! - it ends neither by a signal nor by a panic, and hangs nobody;
-//! - `/ready` says that it is not ready and why, and then nothing is acknowledged; or it says that it is ready, and then
-//!   writes are taken;
+//! - `/ready` says that it is not ready and why, and then nothing is acknowledged; or it says that
+//!   it is ready, and then writes are taken;
 //! - who is not told otherwise still reads what was acknowledged (the clients of the load compare);
-//! - after a restart on a disk that works, everything that was acknowledged is there, and nothing that was refused.
+//! - after a restart on a disk that works, everything that was acknowledged is there, and nothing
+//!   that was refused.
 
 mod full;
 mod random;
@@ -87,7 +89,8 @@ fn write_until_hit(
         let waiting = scope.spawn(move || {
             let begun = Instant::now();
             let is_over = |answers| progress.answered() >= answers || progress.is_stopped();
-            while faults.hits() == 0 && !is_over(errand.answers) && begun.elapsed() < LOAD_TIME_MAX {
+            while faults.hits() == 0 && !is_over(errand.answers) && begun.elapsed() < LOAD_TIME_MAX
+            {
                 thread::sleep(Duration::from_millis(1));
             }
             progress.wait_for(progress.answered() + errand.aftermath, Duration::from_secs(3));
@@ -103,7 +106,10 @@ fn write_until_hit(
         written.map(|()| waiting.join().unwrap_or_else(|_| Instant::now()))
     })?;
     if stopped.elapsed() > HANG {
-        return Err(Violation::new(format!("a request had no answer for {} s", stopped.elapsed().as_secs())));
+        return Err(Violation::new(format!(
+            "a request had no answer for {} s",
+            stopped.elapsed().as_secs()
+        )));
     }
     Ok(())
 }
@@ -124,12 +130,16 @@ fn ready(server: &ServerProcess) -> Result<Ready, Violation> {
     loop {
         let mut client = connect(&server.admin)?;
         let request = format!("GET /ready HTTP/1.1\r\nHost: {}\r\n\r\n", server.admin);
-        let response = client.send(request.as_bytes()).map_err(|_| Violation::new("/ready does not answer"))?;
+        let response = client
+            .send(request.as_bytes())
+            .map_err(|_| Violation::new("/ready does not answer"))?;
         let text = String::from_utf8_lossy(response.body()).trim_end().to_owned();
         match response.status().as_u16() {
             200 => return Ok(Ready::Yes),
             503 if text.contains("trying whether it still writes") => {}
-            503 if text.contains("until the server is started again") => return Ok(Ready::Broken(text)),
+            503 if text.contains("until the server is started again") => {
+                return Ok(Ready::Broken(text));
+            }
             503 if text.contains(" is full: ") => return Ok(Ready::Full(text)),
             other => return Err(Violation::new(format!("/ready says {other} {text:?}"))),
         }
@@ -144,15 +154,20 @@ fn ready(server: &ServerProcess) -> Result<Ready, Violation> {
 fn wait_until_ready(server: &ServerProcess) -> Result<(), Violation> {
     match leave_full(server)? {
         Ready::Yes => Ok(()),
-        other => Err(Violation::new(format!("there is room again, and the server says: {other:?}"))),
+        other => {
+            Err(Violation::new(format!("there is room again, and the server says: {other:?}")))
+        }
     }
 }
 
-/// Waits until the server has recovered from a fault that looked like a full disk. The fault can have met the engine's own
-/// recovery, too; then it must say so.
+/// Waits until the server has recovered from a fault that looked like a full disk. The fault can
+/// have met the engine's own recovery, too; then it must say so.
 fn wait_while_full(server: &ServerProcess, tally: &mut Tally) -> Result<(), Violation> {
     let is_ready = leave_full(server)? == Ready::Yes;
-    tally.add(if is_ready { "full disks recovered from" } else { "full disks that need a restart" }, 1);
+    tally.add(
+        if is_ready { "full disks recovered from" } else { "full disks that need a restart" },
+        1,
+    );
     Ok(())
 }
 
@@ -164,16 +179,25 @@ fn leave_full(server: &ServerProcess) -> Result<Ready, Violation> {
             return Ok(said);
         }
         if begun.elapsed() > RECOVERY_TIME_MAX {
-            return Err(Violation::new(format!("there is room again, and the server says: {said:?}")));
+            return Err(Violation::new(format!(
+                "there is room again, and the server says: {said:?}"
+            )));
         }
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// What it says of itself must be what it does; and a log that could not be synced is nothing to go on after.
-fn examine(server: &ServerProcess, faults: &FaultyDisk, fault: &Fault, tally: &mut Tally) -> Result<Ready, Violation> {
+/// What it says of itself must be what it does; and a log that could not be synced is nothing to go
+/// on after.
+fn examine(
+    server: &ServerProcess,
+    faults: &FaultyDisk,
+    fault: &Fault,
+    tally: &mut Tally,
+) -> Result<Ready, Violation> {
     let said = ready(server)?;
-    let is_sync_of_log = matches!(faults.last_hit(), Some((Call::Fsync | Call::Fdatasync, FileKind::Log)));
+    let is_sync_of_log =
+        matches!(faults.last_hit(), Some((Call::Fsync | Call::Fdatasync, FileKind::Log)));
     match &said {
         Ready::Yes if is_sync_of_log && fault.action == Action::Fail(EIO) => {
             return Err(Violation::new("a sync of the log failed, and the server goes on"));
@@ -205,7 +229,11 @@ fn must_write(server: &ServerProcess) -> Result<(), Violation> {
         let request = TableRequest::Write(name(SHARED), partition_key.clone(), operation);
         match connect(&server.table)?.ask(&request) {
             Ok(Ok(Decoded::Done(_))) => {}
-            other => return Err(Violation::new(format!("the server is ready, and a write is answered {other:?}"))),
+            other => {
+                return Err(Violation::new(format!(
+                    "the server is ready, and a write is answered {other:?}"
+                )));
+            }
         }
     }
     Ok(())
@@ -243,22 +271,30 @@ fn terminate(arena: &Arena, server: ServerProcess) -> Result<(), Violation> {
 fn check_end(arena: &Arena, status: ExitStatus) -> Result<(), Violation> {
     let said = std::fs::read_to_string(arena.log()).unwrap_or_default();
     if status.code().is_none() || said.contains("panicked") {
-        return Err(Violation::new(format!("the server ended with {status}; it said: {}", arena.last_words())));
+        return Err(Violation::new(format!(
+            "the server ended with {status}; it said: {}",
+            arena.last_words()
+        )));
     }
     Ok(())
 }
 
 /// A start on a disk that may fail: the server, or `None` if it refused.
-fn start(arena: &Arena, command: &mut Command, faults: &FaultyDisk) -> Result<Option<ServerProcess>, Violation> {
+fn start(
+    arena: &Arena,
+    command: &mut Command,
+    faults: &FaultyDisk,
+) -> Result<Option<ServerProcess>, Violation> {
     match ServerProcess::spawn(command) {
         Ok(server) => Ok(Some(server)),
         Err(EndedEarly { status, .. }) if faults.hits() > 0 && !status.success() => {
             check_end(arena, status)?;
             Ok(None)
         }
-        Err(EndedEarly { status, .. }) => {
-            Err(Violation::new(format!("the server did not start ({status}); it said: {}", arena.last_words())))
-        }
+        Err(EndedEarly { status, .. }) => Err(Violation::new(format!(
+            "the server did not start ({status}); it said: {}",
+            arena.last_words()
+        ))),
     }
 }
 
@@ -277,7 +313,9 @@ fn verify(arena: &Arena, load: &mut Load) -> Result<(), Violation> {
 
 /// What was hit, for the message of a violation.
 fn told<T>(result: Result<T, Violation>, faults: &FaultyDisk, what: &str) -> Result<T, Violation> {
-    result.map_err(|violation| Violation::new(format!("{what}, hit {:?}: {violation}", faults.last_hit())))
+    result.map_err(|violation| {
+        Violation::new(format!("{what}, hit {:?}: {violation}", faults.last_hit()))
+    })
 }
 
 /// A table must be readable whatever the disk does to writes.

@@ -4,8 +4,8 @@ use super::super::preload::{Call, Fault, FaultyDisk, FileKind};
 use super::super::workload::Load;
 use super::super::{Arena, Tally, Violation};
 use super::{
-    ACTIONS, Errand, Ready, connect, examine, must_read, small_memtables, start, told, verify, wait_while_full,
-    write_until_hit,
+    ACTIONS, Errand, Ready, connect, examine, must_read, small_memtables, start, told, verify,
+    wait_while_full, write_until_hit,
 };
 use crate::server_process::ServerProcess;
 
@@ -30,7 +30,8 @@ pub(super) fn attack(arena: &Arena, tally: &mut Tally) -> Result<(), Violation> 
 
 /// A folder of its own: that of the sweep belongs to other clients.
 fn load_folder(arena: &Arena) -> Result<bool, Violation> {
-    std::fs::remove_dir_all(arena.data()).map_err(|error| Violation::new(format!("cannot begin anew: {error}")))?;
+    std::fs::remove_dir_all(arena.data())
+        .map_err(|error| Violation::new(format!("cannot begin anew: {error}")))?;
     Ok(true)
 }
 
@@ -38,7 +39,14 @@ fn throw(dice: &mut fastrand::Rng) -> Fault {
     let calls = match dice.u8(..6) {
         0 | 1 => vec![Call::Fsync, Call::Fdatasync],
         2 | 3 => vec![Call::Write, Call::Pwrite, Call::Writev],
-        4 => vec![Call::Rename, Call::Ftruncate, Call::Fallocate, Call::Open, Call::Unlink, Call::Close],
+        4 => vec![
+            Call::Rename,
+            Call::Ftruncate,
+            Call::Fallocate,
+            Call::Open,
+            Call::Unlink,
+            Call::Close,
+        ],
         _ => Call::ALL.to_vec(),
     };
     let files = match dice.u8(..6) {
@@ -48,7 +56,13 @@ fn throw(dice: &mut fastrand::Rng) -> Fault {
         3 => vec![FileKind::Info, FileKind::Small, FileKind::Folder],
         _ => FileKind::ALL.to_vec(),
     };
-    Fault { calls, files, pass: dice.u64(0..60), action: ACTIONS[dice.usize(..ACTIONS.len())], for_ever: dice.bool() }
+    Fault {
+        calls,
+        files,
+        pass: dice.u64(0..60),
+        action: ACTIONS[dice.usize(..ACTIONS.len())],
+        for_ever: dice.bool(),
+    }
 }
 
 fn run(
@@ -62,14 +76,22 @@ fn run(
 ) -> Result<(), Violation> {
     faults.reset();
     let mut command = arena.serve_command()?;
-    let started = start(arena, faults.attach(small_memtables(&mut command), &arena.data()), faults)?;
-    let Some(server) = started else { return Err(Violation::new("the server did not start on a disk that works")) };
+    let started =
+        start(arena, faults.attach(small_memtables(&mut command), &arena.data()), faults)?;
+    let Some(server) = started else {
+        return Err(Violation::new("the server did not start on a disk that works"));
+    };
     if std::mem::take(is_first) {
         load.prepare(&server.table)?;
     }
     faults.order(fault);
     let drop = (dice.u8(..3) == 0).then(|| dice.usize(5..130));
-    write_until_hit(&server, faults, load, Errand { answers: dice.usize(50..500), aftermath: 40, drop })?;
+    write_until_hit(
+        &server,
+        faults,
+        load,
+        Errand { answers: dice.usize(50..500), aftermath: 40, drop },
+    )?;
     if faults.hits() > 0 {
         judge(&server, faults, fault, tally)?;
     }
@@ -80,7 +102,12 @@ fn run(
     super::terminate(arena, server)
 }
 
-fn judge(server: &ServerProcess, faults: &FaultyDisk, fault: &Fault, tally: &mut Tally) -> Result<(), Violation> {
+fn judge(
+    server: &ServerProcess,
+    faults: &FaultyDisk,
+    fault: &Fault,
+    tally: &mut Tally,
+) -> Result<(), Violation> {
     must_read(&mut connect(&server.table)?)?;
     // A fault that stays can come while the answer is looked at: then both answers are right.
     if fault.for_ever && !fault.is_harmless() {

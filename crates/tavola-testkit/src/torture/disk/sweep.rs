@@ -1,4 +1,5 @@
-//! Every call of a short run in turn: of a first start, and of a start, some writes, and an orderly end.
+//! Every call of a short run in turn: of a first start, and of a start, some writes, and an orderly
+//! end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +7,14 @@ use std::path::PathBuf;
 use super::super::preload::{Call, Fault, FaultyDisk, FileKind};
 use super::super::workload::Load;
 use super::super::{Arena, Tally, Violation, verify as shown};
-use super::{ACTIONS, Errand, Ready, examine, small_memtables, start, told, verify, wait_while_full, write_until_hit};
+use super::{
+    ACTIONS, Errand, Ready, examine, small_memtables, start, told, verify, wait_while_full,
+    write_until_hit,
+};
 use crate::client::Client;
 
-/// A seed takes every so manyth call, beginning with its own; so many seeds take them all, and what happens to a call
-/// goes round with the next ones.
+/// A seed takes every so manyth call, beginning with its own; so many seeds take them all, and what
+/// happens to a call goes round with the next ones.
 const STRIDE: u64 = 16;
 const CLIENTS: usize = 2;
 const ERRAND: Errand = Errand { answers: 40, aftermath: 15, drop: None };
@@ -23,7 +27,13 @@ pub(super) fn attack(arena: &Arena, tally: &mut Tally) -> Result<(), Violation> 
 
 fn fault(arena: &Arena, pass: u64) -> Fault {
     let action = ACTIONS[((pass + arena.seed / STRIDE) % ACTIONS.len() as u64) as usize];
-    Fault { calls: Call::ALL.to_vec(), files: FileKind::ALL.to_vec(), pass, action, for_ever: false }
+    Fault {
+        calls: Call::ALL.to_vec(),
+        files: FileKind::ALL.to_vec(),
+        pass,
+        action,
+        for_ever: false,
+    }
 }
 
 /// The calls that this seed takes.
@@ -45,8 +55,10 @@ fn first_starts(arena: &Arena, faults: &FaultyDisk, tally: &mut Tally) -> Result
         let what = format!("call {pass} of a first start: {:?}", fault.action);
         told(first_start(arena, faults, &data, Some(&fault)), faults, &what)?;
         tally.add("faults in first starts", u64::from(faults.hits() > 0));
-        let server = told(arena.spawn(small_memtables(&mut arena.serve_command_at(&data)?)), faults, &what)?;
-        let mut client = Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
+        let server =
+            told(arena.spawn(small_memtables(&mut arena.serve_command_at(&data)?)), faults, &what)?;
+        let mut client =
+            Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
         if !shown::tables(&mut client)?.is_empty() {
             return Err(Violation::new(format!("{what}: a new server has tables")));
         }
@@ -55,7 +67,12 @@ fn first_starts(arena: &Arena, faults: &FaultyDisk, tally: &mut Tally) -> Result
 }
 
 /// How many calls it took.
-fn first_start(arena: &Arena, faults: &FaultyDisk, data: &PathBuf, fault: Option<&Fault>) -> Result<u64, Violation> {
+fn first_start(
+    arena: &Arena,
+    faults: &FaultyDisk,
+    data: &PathBuf,
+    fault: Option<&Fault>,
+) -> Result<u64, Violation> {
     let _there_was_none = fs::remove_dir_all(data);
     faults.reset();
     if let Some(fault) = fault {
@@ -100,7 +117,9 @@ fn run(
         faults.order(fault);
     }
     let mut command = arena.serve_command()?;
-    let Some(server) = start(arena, faults.attach(small_memtables(&mut command), &arena.data()), faults)? else {
+    let Some(server) =
+        start(arena, faults.attach(small_memtables(&mut command), &arena.data()), faults)?
+    else {
         tally.add("starts refused", 1);
         return Ok(());
     };

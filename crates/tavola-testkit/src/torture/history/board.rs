@@ -10,8 +10,8 @@ use crate::torture::Violation;
 /// A server that was killed is back after this time, on a machine that does much else.
 const RESTART_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A partition with so many calls without an answer, or so many calls, has been raced on enough: with more of them the
-/// search for an order takes for ever.
+/// A partition with so many calls without an answer, or so many calls, has been raced on enough:
+/// with more of them the search for an order takes for ever.
 const OPEN_MAX: u32 = 10;
 const CALLS_MAX: u32 = 600;
 
@@ -35,8 +35,8 @@ pub(super) struct Board {
 pub(super) enum Data {
     /// In the one server: what it was asked is done when it is dead, or never.
     InTheServer,
-    /// In a cluster behind any number of servers: what one of them was asked may be done at any later time, by nodes
-    /// that outlive it. And a cluster in trouble may have to say so.
+    /// In a cluster behind any number of servers: what one of them was asked may be done at any
+    /// later time, by nodes that outlive it. And a cluster in trouble may have to say so.
     BehindTheServers,
 }
 
@@ -71,7 +71,9 @@ impl Board {
             wear: (0..=u8::MAX).map(|_| Default::default()).collect(),
             table: table.to_owned(),
             data,
-            servers: Mutex::new(authorities.iter().map(|authority| Server::new(authority)).collect()),
+            servers: Mutex::new(
+                authorities.iter().map(|authority| Server::new(authority)).collect(),
+            ),
             restarted: Condvar::new(),
         }
     }
@@ -96,10 +98,12 @@ impl Board {
         open.fetch_add(u32::from(is_open), Ordering::Relaxed);
     }
 
-    /// Whether a partition has been raced on enough. The calls of one server end with it, and so does the wear.
+    /// Whether a partition has been raced on enough. The calls of one server end with it, and so
+    /// does the wear.
     pub(super) fn is_worn_out(&self, partition: u8) -> bool {
         let (calls, open) = &self.wear[usize::from(partition)];
-        let is_worn_out = calls.load(Ordering::Relaxed) >= CALLS_MAX || open.load(Ordering::Relaxed) >= OPEN_MAX;
+        let is_worn_out =
+            calls.load(Ordering::Relaxed) >= CALLS_MAX || open.load(Ordering::Relaxed) >= OPEN_MAX;
         self.may_be_in_trouble() && is_worn_out
     }
 
@@ -135,20 +139,28 @@ impl Board {
         self.restarted.notify_all();
     }
 
-    /// Where to connect to: a server that lives, and not the life that failed, if there is another; waits until there is.
-    /// Which of several is the caller's choice.
+    /// Where to connect to: a server that lives, and not the life that failed, if there is another;
+    /// waits until there is. Which of several is the caller's choice.
     ///
     /// # Errors
     /// If none comes back.
-    pub(super) fn server(&self, failed: Option<Life>, choice: usize) -> Result<(String, Life), Violation> {
+    pub(super) fn server(
+        &self,
+        failed: Option<Life>,
+        choice: usize,
+    ) -> Result<(String, Life), Violation> {
         let find = |servers: &[Server]| {
             let alive: Vec<Life> = lives(servers).collect();
-            let others: Vec<Life> = alive.iter().copied().filter(|life| Some(*life) != failed).collect();
+            let others: Vec<Life> =
+                alive.iter().copied().filter(|life| Some(*life) != failed).collect();
             // If the data is in the server, a life that gave no answer is over.
-            let candidates = if others.is_empty() && self.may_be_in_trouble() { alive } else { others };
+            let candidates =
+                if others.is_empty() && self.may_be_in_trouble() { alive } else { others };
             (!candidates.is_empty()).then(|| candidates[choice % candidates.len()])
         };
-        let wait = self.restarted.wait_timeout_while(self.lock(), RESTART_TIME_MAX, |servers| find(servers).is_none());
+        let wait = self
+            .restarted
+            .wait_timeout_while(self.lock(), RESTART_TIME_MAX, |servers| find(servers).is_none());
         let (servers, _) = wait.unwrap_or_else(PoisonError::into_inner);
         match find(&servers) {
             Some(life) => Ok((servers[life.server].authority.clone(), life)),
@@ -164,7 +176,9 @@ impl Board {
     /// When what was asked in a life, and not answered, was done or would never be.
     pub(super) fn end_of(&self, life: Life) -> Moment {
         match self.data {
-            Data::InTheServer => self.lock()[life.server].deaths.get(life.number).copied().unwrap_or(NEVER),
+            Data::InTheServer => {
+                self.lock()[life.server].deaths.get(life.number).copied().unwrap_or(NEVER)
+            }
             Data::BehindTheServers => NEVER,
         }
     }

@@ -1,28 +1,35 @@
 //! Is there an order of these calls that explains every answer?
 //!
-//! The calls of one partition are *linearizable* if each can be given one moment between its invocation and its return
-//! such that the calls, carried out one after another at these moments by the sequential `model`, give the answers that
-//! were given. This is the search of Wing and Gong with Lowe's memory of what was tried: place a call that no unplaced
-//! call must precede, go on from there, and never try the same calls with the same rows again.
+//! The calls of one partition are *linearizable* if each can be given one moment between its
+//! invocation and its return such that the calls, carried out one after another at these moments by
+//! the sequential `model`, give the answers that were given. This is the search of Wing and Gong
+//! with Lowe's memory of what was tried: place a call that no unplaced call must precede, go on
+//! from there, and never try the same calls with the same rows again.
 //!
-//! Three things keep it small, so that hundreds of calls of a dozen clients on one partition are decided:
+//! Three things keep it small, so that hundreds of calls of a dozen clients on one partition are
+//! decided:
 //!
-//! - What changes nothing (reads, refusals) is placed as soon as it fits: waiting could only make it harder.
-//! - Versions grow with every commit of a partition. That is a promise of the store, so writes whose version is known
-//!   have only one order, and a server that breaks the promise is reported. Left to be tried are deletes, which have no
-//!   version, and writes without an answer that nobody has seen.
-//! - A call without an answer may be left out, and cannot happen any more once the process it was sent to is dead.
+//! - What changes nothing (reads, refusals) is placed as soon as it fits: waiting could only make
+//!   it harder.
+//! - Versions grow with every commit of a partition. That is a promise of the store, so writes
+//!   whose version is known have only one order, and a server that breaks the promise is reported.
+//!   Left to be tried are deletes, which have no version, and writes without an answer that nobody
+//!   has seen.
+//! - A call without an answer may be left out, and cannot happen any more once the process it was
+//!   sent to is dead.
 //!
-//! Why not the crate `porcupine-rs` (0.3.0)? It has no calls that may be left out, no way to say that versions order
-//! writes, reports a search that ran out of time as a violation when it is asked for details, and brings a benchmark
-//! framework and an unmaintained macro crate into every build.
+//! Why not the crate `porcupine-rs` (0.3.0)? It has no calls that may be left out, no way to say
+//! that versions order writes, reports a search that ran out of time as a violation when it is
+//! asked for details, and brings a benchmark framework and an unmaintained macro crate into every
+//! build.
 
 use std::collections::HashSet;
 
 use super::model::{Obstacle, State, Versions, step};
 use super::record::{Answer, Call, Moment};
 
-/// So many points of the search; beyond, the history is left undecided. About ten seconds of an unoptimised build.
+/// So many points of the search; beyond, the history is left undecided. About ten seconds of an
+/// unoptimised build.
 const POINTS_MAX: usize = 200_000;
 
 /// What the search found.
@@ -61,7 +68,12 @@ pub(super) fn check(calls: &[Call], versions: &Versions, rows: u8) -> Verdict {
     check_within(calls, versions, rows, POINTS_MAX)
 }
 
-pub(super) fn check_within(calls: &[Call], versions: &Versions, rows: u8, points_max: usize) -> Verdict {
+pub(super) fn check_within(
+    calls: &[Call],
+    versions: &Versions,
+    rows: u8,
+    points_max: usize,
+) -> Verdict {
     let mut search = Search::new(calls, versions, points_max);
     let start = Point {
         placed: vec![0; calls.len().div_ceil(64)],
@@ -76,7 +88,9 @@ pub(super) fn check_within(calls: &[Call], versions: &Versions, rows: u8, points
         return Verdict::Linearizable;
     }
     match search.deepest.take() {
-        Some(deepest) if search.tried.len() < points_max => Verdict::Impossible(Box::new(search.stuck(deepest))),
+        Some(deepest) if search.tried.len() < points_max => {
+            Verdict::Impossible(Box::new(search.stuck(deepest)))
+        }
         _ => Verdict::Undecided,
     }
 }
@@ -122,24 +136,39 @@ impl<'a> Search<'a> {
     fn new(calls: &'a [Call], model: &'a Versions, points_max: usize) -> Self {
         let versions: Vec<Option<u64>> = calls.iter().map(|call| model.of_call(call)).collect();
         // The version of a call without an answer is known because a reader saw it.
-        let is_certain = |(call, version): (&Call, &Option<u64>)| call.answer != Answer::Unknown || version.is_some();
+        let is_certain = |(call, version): (&Call, &Option<u64>)| {
+            call.answer != Answer::Unknown || version.is_some()
+        };
         let is_certain = calls.iter().zip(&versions).map(is_certain).collect();
-        let mut by_version: Vec<usize> = (0..calls.len()).filter(|&call| versions[call].is_some()).collect();
+        let mut by_version: Vec<usize> =
+            (0..calls.len()).filter(|&call| versions[call].is_some()).collect();
         by_version.sort_by_key(|&call| versions[call]);
-        Self { calls, model, is_certain, versions, by_version, tried: HashSet::new(), points_max, deepest: None }
+        Self {
+            calls,
+            model,
+            is_certain,
+            versions,
+            by_version,
+            tried: HashSet::new(),
+            points_max,
+            deepest: None,
+        }
     }
 
     /// True if the calls that are left can be placed behind these.
     fn finish(&mut self, mut point: Point) -> bool {
         self.place_what_changes_nothing(&mut point);
-        // Calls that need not have happened come last in the search, so the first point that is as deep has fewest.
+        // Calls that need not have happened come last in the search, so the first point that is as
+        // deep has fewest.
         if self.deepest.as_ref().is_none_or(|deepest| point.certain_left < deepest.certain_left) {
             self.deepest = Some(point.clone());
         }
         if point.certain_left == 0 {
             return true;
         }
-        if self.tried.len() >= self.points_max || !self.tried.insert((point.placed.clone(), point.state.clone())) {
+        if self.tried.len() >= self.points_max
+            || !self.tried.insert((point.placed.clone(), point.state.clone()))
+        {
             return false;
         }
         let next = self.next(&point);
@@ -149,7 +178,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Calls that may be next: none that is left must precede them. Those that need not have happened come last.
+    /// Calls that may be next: none that is left must precede them. Those that need not have
+    /// happened come last.
     fn next(&self, point: &Point) -> Vec<usize> {
         let mut horizon = Moment::MAX;
         let mut next: Vec<usize> = Vec::new();
@@ -165,20 +195,25 @@ impl<'a> Search<'a> {
             }
             next.push(call);
         }
-        next.retain(|&call| self.calls[call].invoked <= horizon && self.calls[call].returned >= point.last_invoked);
+        next.retain(|&call| {
+            self.calls[call].invoked <= horizon && self.calls[call].returned >= point.last_invoked
+        });
         next.sort_by_key(|&call| (!self.is_certain[call], self.calls[call].returned));
         next
     }
 
-    /// Waiting could only make it harder to place these, unless that rules out a call that need not have happened.
+    /// Waiting could only make it harder to place these, unless that rules out a call that need not
+    /// have happened.
     fn place_what_changes_nothing(&self, point: &mut Point) {
         loop {
             let next = self.next(point);
             let may_end = next.iter().filter(|&&call| !self.is_certain[call]);
-            let first_end = may_end.map(|&call| self.calls[call].returned).min().unwrap_or(Moment::MAX);
+            let first_end =
+                may_end.map(|&call| self.calls[call].returned).min().unwrap_or(Moment::MAX);
             let fits = next.into_iter().filter(|&call| {
                 let call = &self.calls[call];
-                call.invoked <= first_end && matches!(step(&point.state, call, self.model), Ok(None))
+                call.invoked <= first_end
+                    && matches!(step(&point.state, call, self.model), Ok(None))
             });
             let fits: Vec<usize> = fits.collect();
             if fits.is_empty() {

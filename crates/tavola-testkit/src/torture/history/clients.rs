@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::board::{Board, Life};
 use super::record::{
-    Answer, Ask, Call, Condition, Content, NEVER, PROPERTIES, Page, Place, Scan, Verb, Version, Write,
+    Answer, Ask, Call, Condition, Content, NEVER, PROPERTIES, Page, Place, Scan, Verb, Version,
+    Write,
 };
 use super::wire::{self, Trouble};
 use crate::client::{Client, NoAnswer};
@@ -29,8 +30,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// How long to wait for the next answer. It is thrown anew for each: who once had a patient connection would never
-    /// give up again.
+    /// How long to wait for the next answer. It is thrown anew for each: who once had a patient
+    /// connection would never give up again.
     pub(super) fn throw_patience(&self, dice: &mut fastrand::Rng) -> Duration {
         let Some(haste) = self.haste.filter(|_| dice.u8(..4) == 0) else { return self.patience };
         Duration::from_micros(dice.u64(1_000..=haste.as_micros() as u64))
@@ -48,13 +49,15 @@ pub(super) enum Habit {
 
 /// `$batch` takes a hundred; ten make a partition's rows race enough.
 const BATCH_MAX: usize = 10;
-/// No scan of so few rows has more pages, even if each page has one entity and the rows change meanwhile.
+/// No scan of so few rows has more pages, even if each page has one entity and the rows change
+/// meanwhile.
 const PAGES_MAX: usize = 200;
 /// A page that so many tries could not get is given up, and its scan with it.
 const TRIES_MAX: usize = 20;
 /// Before a cluster in trouble is asked again.
 const BREATH: Duration = Duration::from_millis(30);
-/// Of the versions that a client has seen of a row it remembers so many: the last is likely to hold, others are stale.
+/// Of the versions that a client has seen of a row it remembers so many: the last is likely to
+/// hold, others are stale.
 const REMEMBERED: usize = 4;
 
 /// What a client did.
@@ -159,7 +162,8 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// What it did. Calls without an answer end with the life of the server in which they were made.
+    /// What it did. Calls without an answer end with the life of the server in which they were
+    /// made.
     pub(super) fn into_diary(mut self) -> Diary {
         for (call, life) in self.open {
             self.diary.calls[call].returned = self.board.end_of(life);
@@ -170,7 +174,10 @@ impl<'a> Caller<'a> {
     /// One that has not been raced on enough.
     fn partition(&mut self) -> u8 {
         let all = 0..self.shape.partitions;
-        let fresh = all.clone().filter(|partition| !self.board.is_worn_out(*partition)).take(self.shape.at_a_time);
+        let fresh = all
+            .clone()
+            .filter(|partition| !self.board.is_worn_out(*partition))
+            .take(self.shape.at_a_time);
         let fresh: Vec<u8> = fresh.collect();
         self.dice.choice(&fresh).copied().unwrap_or_else(|| self.dice.u8(all))
     }
@@ -214,7 +221,8 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// As applications do it: what was read decides what is written, if nobody else wrote meanwhile.
+    /// As applications do it: what was read decides what is written, if nobody else wrote
+    /// meanwhile.
     fn read_then_write(&mut self, partition: u8, row: u8) -> Result<(), Violation> {
         let found = self.call(partition, Ask::Get(row))?;
         let Answer::Found(Some(entity)) = found else {
@@ -227,7 +235,8 @@ impl<'a> Caller<'a> {
     }
 
     fn write(&mut self, partition: u8, row: u8) -> Write {
-        let verb = [Verb::Insert, Verb::Replace, Verb::Merge, Verb::Merge, Verb::Delete][self.dice.usize(..5)];
+        let verb = [Verb::Insert, Verb::Replace, Verb::Merge, Verb::Merge, Verb::Delete]
+            [self.dice.usize(..5)];
         let condition = match (verb, self.dice.u8(..3)) {
             (Verb::Insert, _) | (Verb::Replace | Verb::Merge, 0) => Condition::None,
             (_, 1) => self.remembered_version(partition, row),
@@ -237,7 +246,8 @@ impl<'a> Caller<'a> {
     }
 
     fn remembered_version(&mut self, partition: u8, row: u8) -> Condition {
-        let versions = self.remembered.get(&(partition, row)).map(Vec::as_slice).unwrap_or_default();
+        let versions =
+            self.remembered.get(&(partition, row)).map(Vec::as_slice).unwrap_or_default();
         self.dice.choice(versions).map_or(Condition::Exists, |version| Condition::Version(*version))
     }
 
@@ -303,7 +313,14 @@ impl<'a> Caller<'a> {
             }
             self.open.push((self.diary.calls.len(), life));
         }
-        self.diary.calls.push(Call { client: self.number, partition, ask, answer: answer.clone(), invoked, returned });
+        self.diary.calls.push(Call {
+            client: self.number,
+            partition,
+            ask,
+            answer: answer.clone(),
+            invoked,
+            returned,
+        });
         Ok(answer)
     }
 
@@ -325,8 +342,8 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// A scan to its end, page by page. A page without an answer is asked for again: its token outlives the server.
-    /// False if a cluster in trouble did not give a page.
+    /// A scan to its end, page by page. A page without an answer is asked for again: its token
+    /// outlives the server. False if a cluster in trouble did not give a page.
     fn scan(&mut self, scope: Range<Place>, top: usize) -> Result<bool, Violation> {
         let board = self.board;
         let request = wire::page_request(&board.table, &scope, top);
@@ -342,7 +359,11 @@ impl<'a> Caller<'a> {
             let Ok(reply) = reply else {
                 self.disconnect(life);
                 failures += 1;
-                if board.may_be_in_trouble() && failures > TRIES_MAX { return Ok(false) } else { continue }
+                if board.may_be_in_trouble() && failures > TRIES_MAX {
+                    return Ok(false);
+                } else {
+                    continue;
+                }
             };
             if board.may_be_in_trouble() && wire::trouble(&reply).is_some() {
                 failures += 1;
@@ -395,7 +416,8 @@ impl<'a> Caller<'a> {
 mod tests {
     use super::*;
 
-    /// Patience was thrown once for each connection, and only a patient one lasts: soon no client was hasty any more.
+    /// Patience was thrown once for each connection, and only a patient one lasts: soon no client
+    /// was hasty any more.
     #[test]
     fn every_fourth_answer_is_waited_for_in_haste() {
         let (patience, haste) = (Duration::from_secs(9), Duration::from_millis(100));
@@ -410,9 +432,12 @@ mod tests {
         };
         let mut dice = fastrand::Rng::with_seed(7);
         let thrown: Vec<Duration> = (0..1_000).map(|_| hasty.throw_patience(&mut dice)).collect();
-        let shorter: Vec<Duration> = thrown.into_iter().filter(|thrown| *thrown < patience).collect();
+        let shorter: Vec<Duration> =
+            thrown.into_iter().filter(|thrown| *thrown < patience).collect();
         assert!((200..300).contains(&shorter.len()), "{}", shorter.len());
-        assert!(shorter.iter().all(|thrown| *thrown >= Duration::from_millis(1) && *thrown <= haste));
+        assert!(
+            shorter.iter().all(|thrown| *thrown >= Duration::from_millis(1) && *thrown <= haste)
+        );
         let patient = Shape { haste: None, ..hasty };
         assert!((0..100).all(|_| patient.throw_patience(&mut dice) == patience));
     }

@@ -1,13 +1,15 @@
-//! Histories: clients race on few rows, everything that they ask and hear is recorded, and afterwards it is asked
-//! whether a server that does one thing after another could have said all that.
+//! Histories: clients race on few rows, everything that they ask and hear is recorded, and
+//! afterwards it is asked whether a server that does one thing after another could have said all
+//! that.
 //!
-//! With every second seed the server is killed in the middle and at the end. A call that got no answer may have been
-//! done or not, but only before its process was dead.
+//! With every second seed the server is killed in the middle and at the end. A call that got no
+//! answer may have been done or not, but only before its process was dead.
 //!
 //! The same clients and checks serve attacks on a cluster: `race`.
 //!
-//! Reading order: `record` (what is written down), `clients` (who does what), `model` (one partition, one call after
-//! another), `check` (is there an order?), `scans` (what must be true of pages), `mutants` (does all this find anything?).
+//! Reading order: `record` (what is written down), `clients` (who does what), `model` (one
+//! partition, one call after another), `check` (is there an order?), `scans` (what must be true of
+//! pages), `mutants` (does all this find anything?).
 
 mod board;
 mod check;
@@ -147,7 +149,8 @@ impl Game<'_> {
         kills.sort_unstable();
         thread::scope(|scope| {
             let start = |number| {
-                let mut caller = Caller::new(number, board, shape, self.arena.dice(u64::from(number) + 1));
+                let mut caller =
+                    Caller::new(number, board, shape, self.arena.dice(u64::from(number) + 1));
                 scope.spawn(move || caller.run().map(|()| caller))
             };
             let threads: Vec<_> = (0..clients).map(start).collect();
@@ -158,7 +161,9 @@ impl Game<'_> {
                 self.kill_and_restart(board)?;
             }
             let ended = threads.into_iter().map(|thread| thread.join());
-            ended.map(|ended| ended.unwrap_or_else(|_| Err(Violation::new("a client panicked")))).collect()
+            ended
+                .map(|ended| ended.unwrap_or_else(|_| Err(Violation::new("a client panicked"))))
+                .collect()
         })
     }
 
@@ -181,8 +186,8 @@ fn judge(record: &Record) -> Result<Tally, Violation> {
     for partition in 0..record.partitions {
         let calls = record.of_partition(partition);
         tally.add("calls checked", calls.len() as u64);
-        let versions =
-            Versions::collect(&calls).map_err(|what| Violation::new(format!("partition p{partition}: {what}")))?;
+        let versions = Versions::collect(&calls)
+            .map_err(|what| Violation::new(format!("partition p{partition}: {what}")))?;
         match check(&calls, &versions, record.rows) {
             Verdict::Linearizable => tally.add("partitions explained", 1),
             Verdict::Undecided => tally.add(UNDECIDED, 1),
@@ -195,10 +200,15 @@ fn judge(record: &Record) -> Result<Tally, Violation> {
     tally.add("kills", record.kills);
     tally.add("scans", record.scans.len() as u64);
     tally.add("pages", record.scans.iter().map(|scan| scan.pages.len() as u64).sum());
-    let count = |is: fn(&Answer) -> bool| record.calls.iter().filter(|call| is(&call.answer)).count() as u64;
+    let count = |is: fn(&Answer) -> bool| {
+        record.calls.iter().filter(|call| is(&call.answer)).count() as u64
+    };
     tally.add("writes done", count(|answer| matches!(answer, Answer::Written(_))));
     tally.add("writes refused", count(|answer| matches!(answer, Answer::Refused(..))));
     tally.add("writes without answer", count(|answer| matches!(answer, Answer::Unknown)));
-    tally.add("batches", record.calls.iter().filter(|call| call.possible_writes().len() > 1).count() as u64);
+    tally.add(
+        "batches",
+        record.calls.iter().filter(|call| call.possible_writes().len() > 1).count() as u64,
+    );
     Ok(tally)
 }

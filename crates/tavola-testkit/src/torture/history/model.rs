@@ -47,7 +47,9 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Differs(row) => write!(f, "r{row:02} is not what it saw"),
-            Self::Refused(index, refusal) => write!(f, "its operation {index} would be refused: {refusal:?}"),
+            Self::Refused(index, refusal) => {
+                write!(f, "its operation {index} would be refused: {refusal:?}")
+            }
             Self::NotRefused(index) => write!(f, "its operation {index} would not be refused so"),
         }
     }
@@ -61,7 +63,8 @@ impl Versions {
     /// Collects what answers say about versions.
     ///
     /// # Errors
-    /// If they contradict each other: one write with two versions, one version of two commits, an unknown write.
+    /// If they contradict each other: one write with two versions, one version of two commits, an
+    /// unknown write.
     pub(super) fn collect(calls: &[Call]) -> Result<Self, String> {
         let mut writers: HashMap<u32, usize> = HashMap::new();
         for (index, call) in calls.iter().enumerate() {
@@ -79,12 +82,17 @@ impl Versions {
                 };
                 versions.0.insert(number, version);
                 if *version_of.entry(writer).or_insert(version) != version {
-                    return Err(format!("one commit has two versions:\n  {}\n  {call}", calls[writer]));
+                    return Err(format!(
+                        "one commit has two versions:\n  {}\n  {call}",
+                        calls[writer]
+                    ));
                 }
                 let commit = *commit_of.entry(version).or_insert(writer);
                 if commit != writer {
                     let (one, other) = (&calls[commit], &calls[writer]);
-                    return Err(format!("two commits have one version:\n  {one}\n  {other}\n  {call}"));
+                    return Err(format!(
+                        "two commits have one version:\n  {one}\n  {other}\n  {call}"
+                    ));
                 }
             }
         }
@@ -105,7 +113,9 @@ impl Versions {
 fn told(call: &Call) -> Vec<(u32, Version)> {
     match (&call.ask, &call.answer) {
         (_, Answer::Found(Some(entity))) => vec![(entity.content.last(), entity.version)],
-        (_, Answer::Rows(rows)) => rows.iter().map(|(_, seen)| (seen.content.last(), seen.version)).collect(),
+        (_, Answer::Rows(rows)) => {
+            rows.iter().map(|(_, seen)| (seen.content.last(), seen.version)).collect()
+        }
         (Ask::Write(writes), Answer::Written(versions)) => {
             let puts = writes.iter().zip(versions);
             puts.filter_map(|(write, version)| Some((write.content.last(), (*version)?))).collect()
@@ -118,27 +128,34 @@ fn told(call: &Call) -> Vec<(u32, Version)> {
 ///
 /// # Errors
 /// If it could not have got its answer here.
-pub(super) fn step(state: &State, call: &Call, versions: &Versions) -> Result<Option<State>, Obstacle> {
+pub(super) fn step(
+    state: &State,
+    call: &Call,
+    versions: &Versions,
+) -> Result<Option<State>, Obstacle> {
     match (&call.ask, &call.answer) {
         (Ask::Get(row), Answer::Found(found)) => {
             let same = state.row(*row) == found.map(|entity| entity.content);
             if same { Ok(None) } else { Err(Obstacle::Differs(*row)) }
         }
         (Ask::Page(range), Answer::Rows(rows)) => {
-            let listed = |row: u8| rows.iter().find(|(of, _)| *of == row).map(|(_, entity)| entity.content);
+            let listed =
+                |row: u8| rows.iter().find(|(of, _)| *of == row).map(|(_, entity)| entity.content);
             match range.clone().find(|row| state.row(*row) != listed(*row)) {
                 Some(row) => Err(Obstacle::Differs(row)),
                 None => Ok(None),
             }
         }
-        (Ask::Write(writes), Answer::Refused(failed, refusal)) => match write(state, writes, versions) {
-            Err((index, reason)) if index == *failed && reason == *refusal => Ok(None),
-            _ => Err(Obstacle::NotRefused(*failed)),
-        },
-        // A call without an answer matters only if it was done.
-        (Ask::Write(writes), _) => {
-            write(state, writes, versions).map(Some).map_err(|(index, refusal)| Obstacle::Refused(index, refusal))
+        (Ask::Write(writes), Answer::Refused(failed, refusal)) => {
+            match write(state, writes, versions) {
+                Err((index, reason)) if index == *failed && reason == *refusal => Ok(None),
+                _ => Err(Obstacle::NotRefused(*failed)),
+            }
         }
+        // A call without an answer matters only if it was done.
+        (Ask::Write(writes), _) => write(state, writes, versions)
+            .map(Some)
+            .map_err(|(index, refusal)| Obstacle::Refused(index, refusal)),
         (ask, answer) => unreachable!("no server answers {ask:?} with {answer:?}"),
     }
 }
@@ -148,12 +165,17 @@ fn write(state: &State, writes: &[Write], versions: &Versions) -> Result<State, 
     let mut after = state.clone();
     for (index, write) in writes.iter().enumerate() {
         let current = state.row(write.row);
-        after.0[usize::from(write.row)] = write_row(current, write, versions).map_err(|refusal| (index, refusal))?;
+        after.0[usize::from(write.row)] =
+            write_row(current, write, versions).map_err(|refusal| (index, refusal))?;
     }
     Ok(after)
 }
 
-fn write_row(current: Option<Content>, write: &Write, versions: &Versions) -> Result<Option<Content>, Refusal> {
+fn write_row(
+    current: Option<Content>,
+    write: &Write,
+    versions: &Versions,
+) -> Result<Option<Content>, Refusal> {
     match (write.condition, current) {
         (Condition::Exists | Condition::Version(_), None) => return Err(Refusal::Missing),
         // If nobody was ever told the version, whoever names one names another.

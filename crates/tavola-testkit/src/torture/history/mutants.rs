@@ -1,5 +1,5 @@
-//! The same clients and the same checks against servers with a defect. A mutant that is not reported means that the
-//! checks are blind, and that is what this campaign reports.
+//! The same clients and the same checks against servers with a defect. A mutant that is not
+//! reported means that the checks are blind, and that is what this campaign reports.
 
 use std::process::Command;
 
@@ -7,7 +7,8 @@ use super::{SHORT_SEEDS, judge, play};
 use crate::torture::mutants::{Mutant, report_all};
 use crate::torture::{Arena, Campaign, Tally, Violation};
 
-/// Every mutant of the server must be reported within as many seeds as the short form of histories has.
+/// Every mutant of the server must be reported within as many seeds as the short form of histories
+/// has.
 pub(crate) const MUTANTS: Campaign = Campaign {
     name: "mutants",
     about: "servers with a defect on purpose: is each one reported?",
@@ -40,5 +41,7 @@ const ALL: [Mutant<Choose>; 3] = [
 ];
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
-    report_all(MUTANTS.name, arena, &ALL, SHORT_SEEDS, |race, mutant| Ok(judge(&play(race, mutant.how)?)))
+    report_all(MUTANTS.name, arena, &ALL, SHORT_SEEDS, |race, mutant| {
+        Ok(judge(&play(race, mutant.how)?))
+    })
 }

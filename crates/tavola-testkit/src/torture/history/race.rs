@@ -1,4 +1,5 @@
-//! The clients and checks of histories for whoever brings servers of his own: several of them, before one cluster.
+//! The clients and checks of histories for whoever brings servers of his own: several of them,
+//! before one cluster.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -41,11 +42,29 @@ pub(in crate::torture) struct Race {
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(30);
 
 impl Race {
-    pub(in crate::torture) fn new(table: &str, authorities: &[&str], shape: RaceShape, purpose: u64) -> Self {
+    pub(in crate::torture) fn new(
+        table: &str,
+        authorities: &[&str],
+        shape: RaceShape,
+        purpose: u64,
+    ) -> Self {
         let habit = if shape.comes_and_goes { Habit::ComeAndGo } else { Habit::Change };
         let RaceShape { clients, partitions, at_a_time, rows, patience, haste, .. } = shape;
-        let shape = Shape { partitions, at_a_time, rows, calls_per_client: usize::MAX, patience, haste, habit };
-        Self { board: Board::new(table, Data::BehindTheServers, authorities), shape, clients, purpose }
+        let shape = Shape {
+            partitions,
+            at_a_time,
+            rows,
+            calls_per_client: usize::MAX,
+            patience,
+            haste,
+            habit,
+        };
+        Self {
+            board: Board::new(table, Data::BehindTheServers, authorities),
+            shape,
+            clients,
+            purpose,
+        }
     }
 
     /// No client begins another call.
@@ -75,7 +94,8 @@ impl Race {
         client.set_patience(self.shape.throw_patience(dice));
     }
 
-    /// All clients make calls until the race is ended: what they did, and what they found wrong meanwhile.
+    /// All clients make calls until the race is ended: what they did, and what they found wrong
+    /// meanwhile.
     pub(in crate::torture) fn run(&self, arena: &Arena) -> Finished {
         let ended: Vec<_> = thread::scope(|scope| {
             let start = |number| {
@@ -98,7 +118,8 @@ impl Race {
     /// Reads the whole table, by scans and row by row, through one server.
     ///
     /// # Errors
-    /// If it cannot be read, or a server gives an answer that no healthy server gives. What was read before stays.
+    /// If it cannot be read, or a server gives an answer that no healthy server gives. What was
+    /// read before stays.
     pub(in crate::torture) fn read_everything(
         &self,
         authority: &str,
@@ -128,7 +149,8 @@ impl Race {
     /// Every call and page in words, for whoever looks for the cause of a finding.
     pub(in crate::torture) fn describe(&self, finished: &Finished) -> String {
         let record = record(self.shape, finished.diaries.iter().cloned());
-        let partitions = (0..record.partitions).flat_map(|partition| record.of_partition(partition));
+        let partitions =
+            (0..record.partitions).flat_map(|partition| record.of_partition(partition));
         partitions.map(|call| format!("p{:02} {call}\n", call.partition)).collect()
     }
 
@@ -154,7 +176,8 @@ impl Finished {
     /// How many partitions somebody tried to write to.
     pub(in crate::torture) fn partitions_written(&self) -> u64 {
         let calls = self.diaries.iter().flat_map(|diary| &diary.calls);
-        let written = calls.filter(|call| matches!(call.ask, Ask::Write(_))).map(|call| call.partition);
+        let written =
+            calls.filter(|call| matches!(call.ask, Ask::Write(_))).map(|call| call.partition);
         written.collect::<BTreeSet<u8>>().len() as u64
     }
 

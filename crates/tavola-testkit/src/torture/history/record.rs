@@ -1,12 +1,14 @@
 //! What was asked, what was answered, and when.
 //!
-//! Everything is small numbers: partitions and rows count from zero and their keys sort likewise; every write has a
-//! number of its own and writes that number into the properties that it sets, so that a reader sees who wrote what.
+//! Everything is small numbers: partitions and rows count from zero and their keys sort likewise;
+//! every write has a number of its own and writes that number into the properties that it sets, so
+//! that a reader sees who wrote what.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The properties that entities have. Every write sets the first, so it tells which write made this version.
+/// The properties that entities have. Every write sets the first, so it tells which write made this
+/// version.
 pub(super) const PROPERTIES: [&str; 5] = ["Last", "A", "B", "C", "D"];
 
 /// The version of an entity in ticks; its ETag and its Timestamp are two texts of it.
@@ -113,7 +115,8 @@ pub(super) struct Call {
     pub(super) ask: Ask,
     pub(super) answer: Answer,
     pub(super) invoked: Moment,
-    /// When the answer came. Of a call without one: when the process that might have done it was dead.
+    /// When the answer came. Of a call without one: when the process that might have done it was
+    /// dead.
     pub(super) returned: Moment,
 }
 
@@ -150,7 +153,8 @@ pub(super) struct Scan {
 }
 
 impl Page {
-    /// What the page says about each partition, as a call of its own: a page is one moment of a partition.
+    /// What the page says about each partition, as a call of its own: a page is one moment of a
+    /// partition.
     pub(super) fn calls(&self, client: u8, rows: u8) -> Vec<Call> {
         let (from, to) = (self.covers.start, self.covers.end);
         let partitions = from.0..=to.0;
@@ -186,7 +190,10 @@ pub(super) struct Record {
 impl Record {
     /// The calls of one partition in the order in which they were made, pages included.
     pub(super) fn of_partition(&self, partition: u8) -> Vec<Call> {
-        let pages = self.scans.iter().flat_map(|scan| scan.pages.iter().map(|page| page.calls(scan.client, self.rows)));
+        let pages = self
+            .scans
+            .iter()
+            .flat_map(|scan| scan.pages.iter().map(|page| page.calls(scan.client, self.rows)));
         let mut calls: Vec<Call> = self.calls.iter().cloned().chain(pages.flatten()).collect();
         calls.retain(|call| call.partition == partition);
         calls.sort_by_key(|call| (call.invoked, call.returned));
@@ -237,9 +244,14 @@ impl fmt::Display for Write {
 /// `client 3  1.234567 to 1.234999 s  get r02: {Last 7} v0123456789`
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |moment: Moment| format!("{}.{:06}", moment / 1_000_000_000, moment / 1_000 % 1_000_000);
-        let returned =
-            if self.returned == NEVER { "never".to_owned() } else { format!("{} s", seconds(self.returned)) };
+        let seconds = |moment: Moment| {
+            format!("{}.{:06}", moment / 1_000_000_000, moment / 1_000 % 1_000_000)
+        };
+        let returned = if self.returned == NEVER {
+            "never".to_owned()
+        } else {
+            format!("{} s", seconds(self.returned))
+        };
         write!(f, "client {:<2} {} to {returned}  ", self.client, seconds(self.invoked))?;
         match &self.ask {
             Ask::Get(row) => write!(f, "get r{row:02}")?,
@@ -254,14 +266,17 @@ impl fmt::Display for Call {
             Answer::Found(None) => write!(f, " -> nothing"),
             Answer::Found(Some(entity)) => write!(f, " -> {entity}"),
             Answer::Rows(rows) => {
-                let words: Vec<String> = rows.iter().map(|(row, entity)| format!("r{row:02} {entity}")).collect();
+                let words: Vec<String> =
+                    rows.iter().map(|(row, entity)| format!("r{row:02} {entity}")).collect();
                 write!(f, " -> [{}]", words.join("; "))
             }
             Answer::Written(versions) => match versions.iter().flatten().next() {
                 Some(version) => write!(f, " -> done, {}", short(*version)),
                 None => write!(f, " -> done"),
             },
-            Answer::Refused(index, refusal) => write!(f, " -> operation {index} refused: {refusal:?}"),
+            Answer::Refused(index, refusal) => {
+                write!(f, " -> operation {index} refused: {refusal:?}")
+            }
             Answer::Unknown => write!(f, " -> no answer"),
         }
     }

@@ -1,4 +1,5 @@
-//! What to show of a history that no order explains: its shortest beginning of which that is true already.
+//! What to show of a history that no order explains: its shortest beginning of which that is true
+//! already.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,8 @@ pub(super) fn report(partition: u8, calls: &[Call], stuck: Stuck, rows: u8) -> S
     let (calls, stuck) = shortest(calls, rows).unwrap_or_else(|| (calls.to_vec(), stuck));
     let answered = calls.iter().enumerate().filter(|(_, call)| call.answer != Answer::Unknown);
     let last = answered.max_by_key(|(_, call)| call.returned).map(|(index, _)| index);
-    let mut text = format!("partition p{partition}: no order of its calls explains their answers.\n");
+    let mut text =
+        format!("partition p{partition}: no order of its calls explains their answers.\n");
     if let Some(last) = last {
         let _ = writeln!(text, "Until this answer there was one:\n  {}", calls[last]);
     }
@@ -36,10 +38,11 @@ pub(super) fn report(partition: u8, calls: &[Call], stuck: Stuck, rows: u8) -> S
     text
 }
 
-/// A history that can be explained can be explained up to every moment, so the first bad moment can be searched by
-/// halves.
+/// A history that can be explained can be explained up to every moment, so the first bad moment can
+/// be searched by halves.
 fn shortest(calls: &[Call], rows: u8) -> Option<(Vec<Call>, Stuck)> {
-    let mut ends: Vec<Moment> = calls.iter().map(|call| call.returned).filter(|end| *end != NEVER).collect();
+    let mut ends: Vec<Moment> =
+        calls.iter().map(|call| call.returned).filter(|end| *end != NEVER).collect();
     ends.sort_unstable();
     let first_bad = ends.partition_point(|end| impossible(&until(calls, *end), rows).is_none());
     let shortest = until(calls, *ends.get(first_bad)?);

@@ -1,5 +1,5 @@
-//! What must be true of a scan, by plain reasoning about times, apart from the search for an order: its message is
-//! shorter, and it holds where the search is left undecided.
+//! What must be true of a scan, by plain reasoning about times, apart from the search for an order:
+//! its message is shorter, and it holds where the search is left undecided.
 
 use super::record::{Answer, Ask, Call, Page, Place, Record, Scan, Verb, Write};
 
@@ -8,7 +8,8 @@ use super::record::{Answer, Ask, Call, Page, Place, Record, Scan, Verb, Write};
 /// # Errors
 /// The first scan that shows what it must not, or does not show what it must.
 pub(super) fn check(record: &Record) -> Result<(), String> {
-    let partitions: Vec<Vec<Call>> = (0..record.partitions).map(|partition| record.of_partition(partition)).collect();
+    let partitions: Vec<Vec<Call>> =
+        (0..record.partitions).map(|partition| record.of_partition(partition)).collect();
     record.scans.iter().try_for_each(|scan| {
         check_shape(scan)
             .and_then(|()| scan.pages.iter().try_for_each(|page| check_page(page, &partitions)))
@@ -29,7 +30,8 @@ fn name((partition, row): Place) -> String {
 
 /// In order, none twice, not more than asked for, and each within its page.
 fn check_shape(scan: &Scan) -> Result<(), String> {
-    let places: Vec<Place> = scan.pages.iter().flat_map(|page| page.entities.iter().map(|(place, _)| *place)).collect();
+    let places: Vec<Place> =
+        scan.pages.iter().flat_map(|page| page.entities.iter().map(|(place, _)| *place)).collect();
     if let Some(pair) = places.windows(2).find(|pair| pair[0] >= pair[1]) {
         return Err(format!("{} is followed by {}", name(pair[0]), name(pair[1])));
     }
@@ -37,7 +39,9 @@ fn check_shape(scan: &Scan) -> Result<(), String> {
         if page.entities.len() > scan.top {
             return Err(format!("a page has {} entities", page.entities.len()));
         }
-        if let Some((place, _)) = page.entities.iter().find(|(place, _)| !page.covers.contains(place)) {
+        if let Some((place, _)) =
+            page.entities.iter().find(|(place, _)| !page.covers.contains(place))
+        {
             return Err(format!("{} does not belong on its page", name(*place)));
         }
     }
@@ -64,7 +68,8 @@ fn check_page(page: &Page, partitions: &[Vec<Call>]) -> Result<(), String> {
         }
     }
     let mut batches = partitions.iter().flatten().filter(|call| call.possible_writes().len() > 1);
-    batches.try_for_each(|batch| check_batch(page, batch, &partitions[usize::from(batch.partition)]))
+    batches
+        .try_for_each(|batch| check_batch(page, batch, &partitions[usize::from(batch.partition)]))
 }
 
 /// A page that shows one row of a batch shows no other of its rows as it was before.
@@ -72,13 +77,17 @@ fn check_batch(page: &Page, batch: &Call, calls: &[Call]) -> Result<(), String> 
     let seen = |row: u8| page.entities.iter().find(|(place, _)| *place == (batch.partition, row));
     let shown = batch.possible_writes().iter().find_map(|write| {
         let (_, entity) = seen(write.row)?;
-        (write.verb != Verb::Delete && entity.content.last() == write.content.last()).then_some(entity.version)
+        (write.verb != Verb::Delete && entity.content.last() == write.content.last())
+            .then_some(entity.version)
     });
     let Some(version) = shown else { return Ok(()) };
     let covered = |write: &&Write| page.covers.contains(&(batch.partition, write.row));
     let torn = batch.possible_writes().iter().filter(covered).find(|write| match seen(write.row) {
         Some((_, entity)) => entity.version < version,
-        None => write.verb != Verb::Delete && !may_have_been_deleted(calls, write.row, batch.invoked, page.returned),
+        None => {
+            write.verb != Verb::Delete
+                && !may_have_been_deleted(calls, write.row, batch.invoked, page.returned)
+        }
     });
     match torn {
         None => Ok(()),
@@ -98,7 +107,9 @@ fn check_whole(scan: &Scan, partitions: &[Vec<Call>]) -> Result<(), String> {
             let missing = shows(call).into_iter().find(|row| {
                 let place = (partition, *row);
                 let covered = first.covers.start <= place && place < last.covers.end;
-                let listed = || scan.pages.iter().flat_map(|page| &page.entities).any(|(of, _)| *of == place);
+                let listed = || {
+                    scan.pages.iter().flat_map(|page| &page.entities).any(|(of, _)| *of == place)
+                };
                 covered && !listed() && !may_have_been_deleted(calls, *row, call.invoked, ended)
             });
             if let Some(row) = missing {
@@ -117,9 +128,11 @@ fn shows(call: &Call) -> Vec<u8> {
     match (&call.ask, &call.answer) {
         (Ask::Get(row), Answer::Found(Some(_))) => vec![*row],
         (_, Answer::Rows(rows)) => rows.iter().map(|(row, _)| *row).collect(),
-        (Ask::Write(writes), Answer::Written(_)) => {
-            writes.iter().filter(|write| write.verb != Verb::Delete).map(|write| write.row).collect()
-        }
+        (Ask::Write(writes), Answer::Written(_)) => writes
+            .iter()
+            .filter(|write| write.verb != Verb::Delete)
+            .map(|write| write.row)
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -135,5 +148,7 @@ fn write_to(call: &Call, row: u8) -> Option<&Write> {
 
 /// The call that wrote this number into this row.
 fn writer(calls: &[Call], row: u8, number: u32) -> Option<&Call> {
-    calls.iter().find(|call| write_to(call, row).is_some_and(|write| write.content.last() == number && number != 0))
+    calls.iter().find(|call| {
+        write_to(call, row).is_some_and(|write| write.content.last() == number && number != 0)
+    })
 }

@@ -1,9 +1,11 @@
-//! Histories whose verdict is known. A checker that is wrong about these proves nothing about a server.
+//! Histories whose verdict is known. A checker that is wrong about these proves nothing about a
+//! server.
 
 use super::check::{Verdict, check, check_within};
 use super::model::{State, Versions, step};
 use super::record::{
-    Answer, Ask, Call, Condition, Content, Entity, Moment, NEVER, Page, Place, Record, Refusal, Scan, Verb, Write,
+    Answer, Ask, Call, Condition, Content, Entity, Moment, NEVER, Page, Place, Record, Refusal,
+    Scan, Verb, Write,
 };
 use super::{report, scans};
 
@@ -13,7 +15,8 @@ fn content(last: u32, a: u32, b: u32) -> Content {
     Content([last, a, b, 0, 0])
 }
 
-/// What write `number` leaves if it replaces all. In these tests the version of a write is ten times its number.
+/// What write `number` leaves if it replaces all. In these tests the version of a write is ten
+/// times its number.
 fn entity(number: u32) -> Entity {
     Entity { content: content(number, number, 0), version: u64::from(number) * 10 }
 }
@@ -28,7 +31,12 @@ fn get(time: (Moment, Moment), row: u8, found: Option<Entity>) -> Call {
 
 /// Insert-or-replace.
 fn put(row: u8, number: u32) -> Write {
-    Write { row, verb: Verb::Replace, condition: Condition::None, content: content(number, number, 0) }
+    Write {
+        row,
+        verb: Verb::Replace,
+        condition: Condition::None,
+        content: content(number, number, 0),
+    }
 }
 
 fn delete(row: u8) -> Write {
@@ -38,7 +46,8 @@ fn delete(row: u8) -> Write {
 fn done(time: (Moment, Moment), writes: &[Write]) -> Call {
     // A batch has the version of its highest number.
     let version = writes.iter().map(|write| entity(write.content.last()).version).max();
-    let versions = writes.iter().map(|write| version.filter(|_| write.verb != Verb::Delete)).collect();
+    let versions =
+        writes.iter().map(|write| version.filter(|_| write.verb != Verb::Delete)).collect();
     call(time, Ask::Write(writes.to_vec()), Answer::Written(versions))
 }
 
@@ -71,11 +80,23 @@ fn check_verdict(name: &str, calls: &[Call], expected: &str) {
 fn reads_and_writes() {
     let write = done((10, 20), &[put(0, 1)]);
     check_verdict("nothing at all", &[], "explained");
-    check_verdict("read after it", &[write.clone(), get((21, 30), 0, Some(entity(1)))], "explained");
+    check_verdict(
+        "read after it",
+        &[write.clone(), get((21, 30), 0, Some(entity(1)))],
+        "explained",
+    );
     check_verdict("stale read", &[write.clone(), get((21, 30), 0, None)], "impossible");
-    check_verdict("read from the future", &[get((1, 9), 0, Some(entity(1))), write.clone()], "impossible");
+    check_verdict(
+        "read from the future",
+        &[get((1, 9), 0, Some(entity(1))), write.clone()],
+        "impossible",
+    );
     check_verdict("old while under way", &[write.clone(), get((11, 19), 0, None)], "explained");
-    check_verdict("new while under way", &[write.clone(), get((11, 12), 0, Some(entity(1)))], "explained");
+    check_verdict(
+        "new while under way",
+        &[write.clone(), get((11, 12), 0, Some(entity(1)))],
+        "explained",
+    );
     let there_and_back = [write, get((11, 12), 0, Some(entity(1))), get((13, 14), 0, None)];
     check_verdict("a value that vanishes again", &there_and_back, "impossible");
 }
@@ -96,21 +117,34 @@ fn versions_order_writes() {
     let same_version = Entity { version: 10, ..entity(2) };
     check_verdict(
         "a version of two commits",
-        &[done((1, 2), &[put(0, 1)]), unanswered((1, 9), &[put(0, 2)]), get((3, 4), 0, Some(same_version))],
+        &[
+            done((1, 2), &[put(0, 1)]),
+            unanswered((1, 9), &[put(0, 2)]),
+            get((3, 4), 0, Some(same_version)),
+        ],
         "contradiction",
     );
     check_verdict("what nobody wrote", &[get((3, 4), 0, Some(entity(1)))], "contradiction");
-    let halves = call((1, 2), Ask::Write(vec![put(0, 1), put(1, 2)]), Answer::Written(vec![Some(10), Some(20)]));
+    let halves = call(
+        (1, 2),
+        Ask::Write(vec![put(0, 1), put(1, 2)]),
+        Answer::Written(vec![Some(10), Some(20)]),
+    );
     check_verdict("a batch with two versions", &[halves], "contradiction");
 }
 
 #[test]
 fn conditions() {
-    let replace = |number, version| Write { condition: Condition::Version(version), ..put(0, number) };
+    let replace =
+        |number, version| Write { condition: Condition::Version(version), ..put(0, number) };
     let first = done((1, 2), &[put(0, 1)]);
     let winner = done((10, 20), &[replace(2, 10)]);
     let loser = |row: Refusal| refused((11, 21), &[replace(3, 10)], 0, row);
-    check_verdict("one winner", &[first.clone(), winner.clone(), loser(Refusal::Changed)], "explained");
+    check_verdict(
+        "one winner",
+        &[first.clone(), winner.clone(), loser(Refusal::Changed)],
+        "explained",
+    );
     check_verdict(
         "refused for another reason",
         &[first.clone(), winner.clone(), loser(Refusal::Missing)],
@@ -118,17 +152,37 @@ fn conditions() {
     );
     let winners = [first.clone(), winner.clone(), done((11, 21), &[replace(3, 10)])];
     check_verdict("two winners with one ETag", &winners, "impossible");
-    check_verdict("refused though nothing changed", &[first.clone(), loser(Refusal::Changed)], "impossible");
+    check_verdict(
+        "refused though nothing changed",
+        &[first.clone(), loser(Refusal::Changed)],
+        "impossible",
+    );
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
     check_verdict("insert on top", &[first.clone(), done((3, 4), &[insert])], "impossible");
-    check_verdict("insert refused", &[first.clone(), refused((3, 4), &[insert], 0, Refusal::Exists)], "explained");
-    check_verdict("insert refused for nothing", &[refused((3, 4), &[insert], 0, Refusal::Exists)], "impossible");
-    check_verdict("deleted twice", &[first, done((3, 9), &[delete(0)]), done((3, 9), &[delete(0)])], "impossible");
+    check_verdict(
+        "insert refused",
+        &[first.clone(), refused((3, 4), &[insert], 0, Refusal::Exists)],
+        "explained",
+    );
+    check_verdict(
+        "insert refused for nothing",
+        &[refused((3, 4), &[insert], 0, Refusal::Exists)],
+        "impossible",
+    );
+    check_verdict(
+        "deleted twice",
+        &[first, done((3, 9), &[delete(0)]), done((3, 9), &[delete(0)])],
+        "impossible",
+    );
 }
 
 #[test]
 fn merges_keep_what_others_set() {
-    let merge = |number, a, b| Write { verb: Verb::Merge, content: content(number, a, b), ..put(0, number) };
+    let merge = |number, a, b| Write {
+        verb: Verb::Merge,
+        content: content(number, a, b),
+        ..put(0, number)
+    };
     let merges = [done((1, 9), &[merge(1, 1, 0)]), done((1, 9), &[merge(2, 0, 2)])];
     let saw = |a, b| get((10, 11), 0, Some(Entity { content: content(2, a, b), version: 20 }));
     check_verdict("both", &[&merges[..], &[saw(1, 2)]].concat(), "explained");
@@ -138,7 +192,9 @@ fn merges_keep_what_others_set() {
 #[test]
 fn batches_are_whole() {
     let batch = done((1, 9), &[put(0, 1), put(1, 2)]);
-    let seen = |row, number| get((2, 3), row, Some(Entity { content: content(number, number, 0), version: 20 }));
+    let seen = |row, number| {
+        get((2, 3), row, Some(Entity { content: content(number, number, 0), version: 20 }))
+    };
     check_verdict("both rows", &[batch.clone(), seen(0, 1), seen(1, 2)], "explained");
     let torn = [batch.clone(), seen(0, 1), get((4, 5), 1, None)];
     check_verdict("one row, then not the other", &torn, "impossible");
@@ -150,7 +206,11 @@ fn batches_are_whole() {
     let failing = [put(0, 1), Write { condition: Condition::Exists, ..put(1, 2) }];
     let not_done = refused((1, 2), &failing, 1, Refusal::Missing);
     check_verdict("refused", &[not_done.clone(), get((3, 4), 0, None)], "explained");
-    check_verdict("refused and half done", &[not_done, get((3, 4), 0, Some(entity(1)))], "contradiction");
+    check_verdict(
+        "refused and half done",
+        &[not_done, get((3, 4), 0, Some(entity(1)))],
+        "contradiction",
+    );
     let wrong_index = refused((1, 2), &failing, 0, Refusal::Missing);
     check_verdict("the other operation blamed", &[wrong_index], "impossible");
 }
@@ -162,14 +222,19 @@ fn calls_without_answer() {
     let not_there = |time| get(time, 0, None);
     check_verdict("never done", &[lost.clone(), not_there((60, 61))], "explained");
     check_verdict("done", &[lost.clone(), there((60, 61))], "explained");
-    check_verdict("done after a read", &[lost.clone(), not_there((2, 3)), there((60, 61))], "explained");
+    check_verdict(
+        "done after a read",
+        &[lost.clone(), not_there((2, 3)), there((60, 61))],
+        "explained",
+    );
     let too_late = [lost, not_there((51, 52)), there((60, 61))];
     check_verdict("done after its process was dead", &too_late, "impossible");
     let open = unanswered((1, NEVER), &[put(0, 1)]);
     check_verdict("still under way", &[open, not_there((51, 52)), there((60, 61))], "explained");
     // Nobody saw that write itself, but only it can have been in the way of the insert.
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
-    let in_the_way = [unanswered((1, 50), &[put(0, 1)]), refused((60, 61), &[insert], 0, Refusal::Exists)];
+    let in_the_way =
+        [unanswered((1, 50), &[put(0, 1)]), refused((60, 61), &[insert], 0, Refusal::Exists)];
     check_verdict("seen by its effect only", &in_the_way, "explained");
     check_verdict(
         "an unanswered delete",
@@ -194,7 +259,10 @@ fn a_report_ends_where_it_became_impossible() {
         done((7, 8), &[put(1, 3)]),
         get((9, 10), 1, Some(entity(3))),
     ];
-    let Verdict::Impossible(stuck) = check(&calls, &Versions::collect(&calls).unwrap(), ROWS) else { panic!() };
+    let Verdict::Impossible(stuck) = check(&calls, &Versions::collect(&calls).unwrap(), ROWS)
+    else {
+        panic!()
+    };
     let text = report::report(0, &calls, *stuck, ROWS);
     let stale = "get r00 -> {Last 1, A 1} v0000000010";
     assert!(text.contains(&format!("{stale}\n    r00 is not what it saw")), "{text}");
@@ -202,7 +270,13 @@ fn a_report_ends_where_it_became_impossible() {
 }
 
 /// Every order of every choice of calls that must or may have happened.
-fn can_be_explained(calls: &[Call], versions: &Versions, state: &State, left: &[usize], last: Option<u64>) -> bool {
+fn can_be_explained(
+    calls: &[Call],
+    versions: &Versions,
+    state: &State,
+    left: &[usize],
+    last: Option<u64>,
+) -> bool {
     let certain = |call: &Call| call.answer != Answer::Unknown || versions.of_call(call).is_some();
     if !left.iter().any(|&call| certain(&calls[call])) {
         return true;
@@ -212,7 +286,8 @@ fn can_be_explained(calls: &[Call], versions: &Versions, state: &State, left: &[
         let version = versions.of_call(&calls[next]);
         // Whatever had to come before and is left out now stays out.
         let preceding = |&call: &usize| calls[call].returned < calls[next].invoked;
-        let in_time = !others.iter().filter(|call| preceding(call)).any(|&call| certain(&calls[call]));
+        let in_time =
+            !others.iter().filter(|call| preceding(call)).any(|&call| certain(&calls[call]));
         let others: Vec<usize> = others.into_iter().filter(|call| !preceding(call)).collect();
         let grows = version.is_none_or(|version| last.is_none_or(|last| version > last));
         in_time
@@ -278,14 +353,22 @@ fn page(time: (Moment, Moment), covers: (u8, u8), rows: &[(u8, Entity)]) -> Page
 
 /// What is said about a scan after these calls.
 fn scan_verdict(calls: &[Call], pages: &[Page]) -> String {
-    let record =
-        Record { partitions: 1, rows: ROWS, kills: 0, calls: calls.to_vec(), scans: vec![scan_of(pages.to_vec())] };
+    let record = Record {
+        partitions: 1,
+        rows: ROWS,
+        kills: 0,
+        calls: calls.to_vec(),
+        scans: vec![scan_of(pages.to_vec())],
+    };
     scans::check(&record).err().unwrap_or_default()
 }
 
 fn check_scan(calls: &[Call], pages: &[Page], problem: &str) {
     let said = scan_verdict(calls, pages);
-    assert!(said.starts_with(problem) && problem.is_empty() == said.is_empty(), "{problem:?}: {said}");
+    assert!(
+        said.starts_with(problem) && problem.is_empty() == said.is_empty(),
+        "{problem:?}: {said}"
+    );
 }
 
 #[test]
@@ -295,10 +378,22 @@ fn scans() {
     let first = page((10, 11), (0, 2), &[one]);
     check_scan(&calls, &[first.clone(), page((12, 13), (2, ROWS), &[two])], "");
     check_scan(&calls, &[first.clone(), page((12, 13), (2, ROWS), &[])], "p0/r02 is missing");
-    check_scan(&calls, &[first.clone(), page((12, 13), (0, ROWS), &[one, two])], "p0/r00 is followed by p0/r00");
+    check_scan(
+        &calls,
+        &[first.clone(), page((12, 13), (0, ROWS), &[one, two])],
+        "p0/r00 is followed by p0/r00",
+    );
     check_scan(&calls, &[page((10, 11), (0, ROWS), &[two, one])], "p0/r02 is followed by p0/r00");
-    check_scan(&calls, &[page((10, 11), (0, ROWS), &[one, (1, entity(3)), two])], "p0/r01 was never written so");
-    check_scan(&calls, &[page((10, 11), (0, 1), &[one, two])], "p0/r02 does not belong on its page");
+    check_scan(
+        &calls,
+        &[page((10, 11), (0, ROWS), &[one, (1, entity(3)), two])],
+        "p0/r01 was never written so",
+    );
+    check_scan(
+        &calls,
+        &[page((10, 11), (0, 1), &[one, two])],
+        "p0/r02 does not belong on its page",
+    );
 
     let gone = [&calls[..], &[done((5, 6), &[delete(2)])]].concat();
     check_scan(&gone, &[page((10, 11), (0, ROWS), &[one])], "");
@@ -307,7 +402,11 @@ fn scans() {
     check_scan(&going, &[page((10, 11), (0, ROWS), &[one])], "");
     check_scan(&going, &[page((10, 11), (0, ROWS), &[one, two])], "");
     let coming = [&calls[..], &[done((20, 21), &[put(1, 3)])]].concat();
-    check_scan(&coming, &[page((10, 11), (0, ROWS), &[one, (1, entity(3)), two])], "p0/r01 was seen before");
+    check_scan(
+        &coming,
+        &[page((10, 11), (0, ROWS), &[one, (1, entity(3)), two])],
+        "p0/r01 was seen before",
+    );
 }
 
 #[test]
@@ -321,7 +420,15 @@ fn a_page_shows_batches_whole() {
     let torn = [(0, at(1, 20)), new[1]];
     check_scan(&calls, &[page((11, 12), (0, ROWS), &torn)], "p0/r00 is as before this batch");
     let not_deleted = [new[0], new[1], (2, at(3, 30))];
-    check_scan(&calls, &[page((11, 12), (0, ROWS), &not_deleted)], "p0/r02 is as before this batch");
+    check_scan(
+        &calls,
+        &[page((11, 12), (0, ROWS), &not_deleted)],
+        "p0/r02 is as before this batch",
+    );
     // Two pages are two moments.
-    check_scan(&calls, &[page((11, 12), (0, 1), &torn[..1]), page((13, 14), (1, ROWS), &new[1..])], "");
+    check_scan(
+        &calls,
+        &[page((11, 12), (0, 1), &torn[..1]), page((13, 14), (1, ROWS), &new[1..])],
+        "",
+    );
 }

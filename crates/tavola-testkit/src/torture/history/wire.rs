@@ -6,15 +6,17 @@ use http::StatusCode;
 use tavola_core::filter::{Comparison, Filter};
 use tavola_core::request::EntityQuery;
 use tavola_core::{
-    DateTime, ETag, EdmRef, EdmValue, EntityGroupTransaction, EntityOperation, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, TableRequest, Timestamp,
+    DateTime, ETag, EdmRef, EdmValue, EntityGroupTransaction, EntityOperation, NewEntity,
+    PartitionKey, Precondition, Properties, PropertyName, TableRequest, Timestamp,
 };
 use tavola_protocol::table::continuation;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::encode::NextPage;
 use tavola_protocol::table::entity_json::DecodedEntity;
 
-use super::record::{Answer, Ask, Condition, Content, Entity, PROPERTIES, Place, Refusal, Verb, Version, Write};
+use super::record::{
+    Answer, Ask, Condition, Content, Entity, PROPERTIES, Place, Refusal, Verb, Version, Write,
+};
 use crate::client::{entity_key, name};
 use crate::torture::Violation;
 
@@ -29,12 +31,14 @@ pub(super) fn request(table: &str, partition: u8, ask: &Ask) -> TableRequest {
     match ask {
         Ask::Get(row) => TableRequest::GetEntity(name(table), entity_key(&key(partition, *row))),
         Ask::Write(writes) => {
-            let mut operations: Vec<_> = writes.iter().map(|write| operation(partition, write)).collect();
+            let mut operations: Vec<_> =
+                writes.iter().map(|write| operation(partition, write)).collect();
             if let [_] = operations[..] {
                 let (partition_key, operation) = operations.remove(0);
                 return TableRequest::Write(name(table), partition_key, operation);
             }
-            let group = EntityGroupTransaction::new(operations).expect("rows differ and are of one partition");
+            let group = EntityGroupTransaction::new(operations)
+                .expect("rows differ and are of one partition");
             TableRequest::Transaction(name(table), group)
         }
         Ask::Page(_) => unreachable!("pages have a request of their own"),
@@ -57,9 +61,9 @@ fn operation(partition: u8, write: &Write) -> (PartitionKey, EntityOperation) {
     let condition = match write.condition {
         Condition::None => Precondition::None,
         Condition::Exists => Precondition::Exists,
-        Condition::Version(version) => {
-            Precondition::Version(ETag::of(Timestamp::from_ticks(version).expect("a version that was answered")))
-        }
+        Condition::Version(version) => Precondition::Version(ETag::of(
+            Timestamp::from_ticks(version).expect("a version that was answered"),
+        )),
     };
     if write.verb == Verb::Delete {
         return (key.partition_key, EntityOperation::Delete(key.row_key, condition));
@@ -69,7 +73,8 @@ fn operation(partition: u8, write: &Write) -> (PartitionKey, EntityOperation) {
         (PropertyName::new(*name).expect("an identifier"), EdmValue::Int64(i64::from(number)))
     };
     let properties = Properties::new(set.map(property).collect());
-    let (partition_key, new) = NewEntity::new(key, properties.expect("few properties")).expect("a small entity");
+    let (partition_key, new) =
+        NewEntity::new(key, properties.expect("few properties")).expect("a small entity");
     let operation = match write.verb {
         Verb::Insert => EntityOperation::Insert(new),
         Verb::Replace => EntityOperation::Replace(new, condition),
@@ -104,16 +109,24 @@ pub(super) fn trouble(reply: &Reply) -> Option<Trouble> {
 pub(super) fn answer(ask: &Ask, reply: &Reply) -> Result<Answer, Violation> {
     match (ask, reply) {
         (Ask::Get(_), Ok(Decoded::Entity(entity))) => Ok(Answer::Found(Some(read(entity)?.1))),
-        (Ask::Get(_), Err(DecodeError::Service(error))) if error.code == "ResourceNotFound" => Ok(Answer::Found(None)),
-        (Ask::Write(_), Ok(Decoded::Done(tag))) => Ok(Answer::Written(vec![version(tag.as_ref())?])),
-        (Ask::Write(_), Ok(Decoded::TransactionDone(tags))) => {
-            tags.iter().map(|tag| version(tag.as_ref())).collect::<Result<_, _>>().map(Answer::Written)
+        (Ask::Get(_), Err(DecodeError::Service(error))) if error.code == "ResourceNotFound" => {
+            Ok(Answer::Found(None))
         }
+        (Ask::Write(_), Ok(Decoded::Done(tag))) => {
+            Ok(Answer::Written(vec![version(tag.as_ref())?]))
+        }
+        (Ask::Write(_), Ok(Decoded::TransactionDone(tags))) => tags
+            .iter()
+            .map(|tag| version(tag.as_ref()))
+            .collect::<Result<_, _>>()
+            .map(Answer::Written),
         (Ask::Write(writes), Err(DecodeError::Service(error))) => {
             let refusal = match (error.status, error.code.as_str()) {
                 (StatusCode::CONFLICT, "EntityAlreadyExists") => Refusal::Exists,
                 (StatusCode::NOT_FOUND, "ResourceNotFound") => Refusal::Missing,
-                (StatusCode::PRECONDITION_FAILED, "UpdateConditionNotSatisfied") => Refusal::Changed,
+                (StatusCode::PRECONDITION_FAILED, "UpdateConditionNotSatisfied") => {
+                    Refusal::Changed
+                }
                 _ => return Err(unexpected(ask, reply)),
             };
             match error.operation {
@@ -139,9 +152,12 @@ pub(super) fn page(reply: &Reply) -> Result<Page, Violation> {
     };
     let entities = entities.iter().map(read).collect::<Result<_, _>>()?;
     let next = next.clone().map(|next| {
-        let key = |token: &Option<String>| continuation::decode(token.as_deref().unwrap_or_default());
-        let place = key(&next.partition_key).zip(key(&next.row_key)).and_then(|(pk, rk)| place(&pk, &rk));
-        let place = place.ok_or_else(|| Violation::new(format!("a page goes on at no key of ours: {next:?}")));
+        let key =
+            |token: &Option<String>| continuation::decode(token.as_deref().unwrap_or_default());
+        let place =
+            key(&next.partition_key).zip(key(&next.row_key)).and_then(|(pk, rk)| place(&pk, &rk));
+        let place = place
+            .ok_or_else(|| Violation::new(format!("a page goes on at no key of ours: {next:?}")));
         place.map(|place| (place, next))
     });
     Ok((entities, next.transpose()?))
@@ -177,6 +193,8 @@ fn version(tag: Option<&ETag>) -> Result<Option<Version>, Violation> {
     let Some(tag) = tag else { return Ok(None) };
     let time = tag.as_str().strip_prefix("W/\"datetime'").and_then(|rest| rest.strip_suffix("'\""));
     let time = time.and_then(|time| DateTime::parse(&time.replace("%3A", ":")).ok());
-    let version = time.map(|time| time.ticks()).ok_or_else(|| Violation::new(format!("not an ETag of ours: {tag}")));
+    let version = time
+        .map(|time| time.ticks())
+        .ok_or_else(|| Violation::new(format!("not an ETag of ours: {tag}")));
     version.map(Some)
 }

@@ -47,7 +47,8 @@ fn what_was_acknowledged_must_be_there_and_nothing_else() {
         (&[("a", 1, 9)], "was acknowledged as"),
         (&[("a", 1, 10), ("b", 2, 11)], "and is there"),
     ] {
-        let said = ledger().compare("t", Some(&shown(rows))).map_err(|violation| violation.to_string());
+        let said =
+            ledger().compare("t", Some(&shown(rows))).map_err(|violation| violation.to_string());
         match word {
             "" => said.unwrap(),
             word => assert!(said.unwrap_err().contains(word), "{rows:?}"),
@@ -75,7 +76,8 @@ fn a_write_without_an_answer_is_decided_once() {
 fn half_a_batch_is_a_violation() {
     let mut ledger = ledger();
     ledger.intend(write(&[("b", Some(2)), ("c", Some(2))]));
-    let said = ledger.compare("t", Some(&shown(&[("a", 1, 10), ("b", 2, 11)]))).unwrap_err().to_string();
+    let said =
+        ledger.compare("t", Some(&shown(&[("a", 1, 10), ("b", 2, 11)]))).unwrap_err().to_string();
     assert!(said.contains("by half: 1 of 2"), "{said}");
 }
 

@@ -1,5 +1,5 @@
-//! More connections than the server has descriptors for. It must keep those that its store needs, refuse the surplus,
-//! and take new connections when others have gone.
+//! More connections than the server has descriptors for. It must keep those that its store needs,
+//! refuse the surplus, and take new connections when others have gone.
 
 use std::time::Duration;
 
@@ -41,7 +41,9 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let (served, refused) = scene.runtime.block_on(speak(scene, crowd))?;
     scene.add("connections refused for want of descriptors", refused);
     if refused == 0 || served == 0 {
-        return Err(Violation::new(format!("{served} connections were served and {refused} refused; both should be")));
+        return Err(Violation::new(format!(
+            "{served} connections were served and {refused} refused; both should be"
+        )));
     }
     // Enough for flushes and compactions, which need descriptors of their own.
     fill(scene, Filling { table: TABLE, entities: 20_000, payload_bytes: 2_000 })?;
@@ -51,9 +53,12 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
 async fn connect_all(authority: &str) -> Result<Vec<TcpStream>, Violation> {
     let mut crowd = Vec::new();
     for number in 0..CONNECTIONS {
-        let stream = tokio::time::timeout(Duration::from_secs(10), TcpStream::connect(authority)).await;
-        let stream = stream.map_err(|_| Violation::new(format!("connection {number} waited for ten seconds")))?;
-        crowd.push(stream.map_err(|error| Violation::new(format!("connection {number}: {error}")))?);
+        let stream =
+            tokio::time::timeout(Duration::from_secs(10), TcpStream::connect(authority)).await;
+        let stream = stream
+            .map_err(|_| Violation::new(format!("connection {number} waited for ten seconds")))?;
+        crowd
+            .push(stream.map_err(|error| Violation::new(format!("connection {number}: {error}")))?);
     }
     Ok(crowd)
 }
@@ -65,10 +70,17 @@ async fn speak(scene: &Scene<'_>, crowd: Vec<TcpStream>) -> Result<(u64, u64), V
     for stream in crowd {
         let mut connection = Connection::over(stream);
         let answer = tokio::time::timeout(Duration::from_secs(10), connection.ask(&get)).await;
-        match answer.map_err(|_| Violation::new("a connection got neither an answer nor an end for ten seconds"))? {
+        match answer.map_err(|_| {
+            Violation::new("a connection got neither an answer nor an end for ten seconds")
+        })? {
             Ok(answer) if answer.status == 200 => served += 1,
             Ok(answer) if answer.is_server_busy() => refused += 1,
-            Ok(answer) => return Err(Violation::new(format!("a connection was answered with {}", answer.head))),
+            Ok(answer) => {
+                return Err(Violation::new(format!(
+                    "a connection was answered with {}",
+                    answer.head
+                )));
+            }
             // Closed without a word.
             Err(_) => refused += 1,
         }

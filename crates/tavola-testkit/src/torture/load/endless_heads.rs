@@ -20,7 +20,10 @@ const STATUSES: [u16; 3] = [400, 414, 431];
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "endless-heads",
     resident: "MB with endless heads",
-    resident_mb_max: resident_mb_max(Guests { senders: CONNECTIONS as u64, ..Guests::modest(CONNECTIONS as u64) }),
+    resident_mb_max: resident_mb_max(Guests {
+        senders: CONNECTIONS as u64,
+        ..Guests::modest(CONNECTIONS as u64)
+    }),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -29,7 +32,10 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 
 /// What comes first, and what then comes again and again.
 const HEADS: [(&[u8], &[u8]); 4] = [
-    (b"GET /devstoreaccount1/crowd() HTTP/1.1\r\n", b"x-filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n"),
+    (
+        b"GET /devstoreaccount1/crowd() HTTP/1.1\r\n",
+        b"x-filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n",
+    ),
     (
         b"GET /devstoreaccount1/crowd() HTTP/1.1\r\nx-endless: ",
         b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -45,12 +51,17 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
             let mut heads = JoinSet::new();
             for number in 0..CONNECTIONS {
                 let head = HEADS[number % HEADS.len()];
-                heads.spawn(tokio::time::timeout(TIME_MAX, send(scene.wire.authority.clone(), head)));
+                heads.spawn(tokio::time::timeout(
+                    TIME_MAX,
+                    send(scene.wire.authority.clone(), head),
+                ));
             }
             heads.join_all().await
         });
         for result in results {
-            result.map_err(|_| Violation::new(format!("an endless head was listened to for {TIME_MAX:?}")))??;
+            result.map_err(|_| {
+                Violation::new(format!("an endless head was listened to for {TIME_MAX:?}"))
+            })??;
         }
         scene.add("endless heads", CONNECTIONS as u64);
     }
@@ -58,7 +69,10 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
 }
 
 /// Sends until the server has had enough: it answers, or closes.
-async fn send(authority: String, (first, again): (&'static [u8], &'static [u8])) -> Result<(), Violation> {
+async fn send(
+    authority: String,
+    (first, again): (&'static [u8], &'static [u8]),
+) -> Result<(), Violation> {
     let trouble = |error: std::io::Error| Violation::new(format!("an endless head: {error}"));
     let mut connection = Connection::open(&authority).await.map_err(trouble)?;
     connection.stream.write_all(first).await.map_err(trouble)?;

@@ -39,7 +39,8 @@ pub(super) fn fill(scene: &Scene<'_>, filling: Filling) -> Result<(), Violation>
 }
 
 async fn fill_share(wire: Wire, filling: Filling, share: u64) -> Result<(), String> {
-    let mut connection = Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
+    let mut connection =
+        Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
     let payload = "x".repeat(filling.payload_bytes);
     for batch in (share..filling.entities / BATCH_ENTITIES).step_by(CONNECTIONS as usize) {
         let request = batch_request(&wire, filling.table, batch, &payload);
@@ -58,11 +59,24 @@ pub(super) fn batch_request(wire: &Wire, table: &str, batch: u64, payload: &str)
     let first = batch * BATCH_ENTITIES;
     let partition = format!("p{:06}", first / PARTITION_ENTITIES);
     let entity = |number| format!("{{\"Number\":{number},\"Payload\":\"{payload}\"}}");
-    upserts(wire, table, &partition, first..first + BATCH_ENTITIES, |row| format!("r{row:09}"), entity)
+    upserts(
+        wire,
+        table,
+        &partition,
+        first..first + BATCH_ENTITIES,
+        |row| format!("r{row:09}"),
+        entity,
+    )
 }
 
 /// A batch of equal entities.
-pub(super) fn batch_of(wire: &Wire, table: &str, partition: &str, rows: Range<u64>, entity: &str) -> Vec<u8> {
+pub(super) fn batch_of(
+    wire: &Wire,
+    table: &str,
+    partition: &str,
+    rows: Range<u64>,
+    entity: &str,
+) -> Vec<u8> {
     upserts(wire, table, partition, rows, |row| format!("r{row:08}"), |_| entity.to_owned())
 }
 
@@ -75,7 +89,8 @@ fn upserts(
     row_key: impl Fn(u64) -> String,
     entity: impl Fn(u64) -> String,
 ) -> Vec<u8> {
-    let mut body = String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
+    let mut body =
+        String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
     for number in rows {
         let (row, entity) = (row_key(number), entity(number));
         let _infallible = write!(

@@ -30,7 +30,8 @@ fn from_one_address(command: &mut Command) -> &mut Command {
     command.env("TAVOLA_LIMITS__CONNECTIONS_PER_ADDRESS", CONNECTIONS.to_string())
 }
 
-/// As many as this machine lets us have, if those are fewer: descriptors are needed here and in the server.
+/// As many as this machine lets us have, if those are fewer: descriptors are needed here and in the
+/// server.
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let own = super::descriptors::raise() as usize;
     let wanted = if scene.arena.is_short { CONNECTIONS_SHORT } else { CONNECTIONS };
@@ -39,7 +40,8 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let (idle, answered) = scene.runtime.block_on(async {
         let idle = open(&scene.wire.authority, count).await?;
         tokio::time::sleep(lasting).await;
-        // They are connections, not only entries in a queue of the system: any of them is served when it speaks.
+        // They are connections, not only entries in a queue of the system: any of them is served
+        // when it speaks.
         sample(scene, idle).await
     })?;
     scene.peak("idle connections", idle.len() as u64);
@@ -52,12 +54,17 @@ async fn open(authority: &str, count: usize) -> Result<Vec<TcpStream>, Violation
     while idle.len() < count {
         let stream = TcpStream::connect(authority).await;
         let number = idle.len();
-        idle.push(stream.map_err(|error| Violation::new(format!("connection {number} was not made: {error}")))?);
+        idle.push(stream.map_err(|error| {
+            Violation::new(format!("connection {number} was not made: {error}"))
+        })?);
     }
     Ok(idle)
 }
 
-async fn sample(scene: &Scene<'_>, idle: Vec<TcpStream>) -> Result<(Vec<TcpStream>, u64), Violation> {
+async fn sample(
+    scene: &Scene<'_>,
+    idle: Vec<TcpStream>,
+) -> Result<(Vec<TcpStream>, u64), Violation> {
     let get = scene.wire.get(super::polite::TABLE, "known", "known");
     let mut kept = Vec::with_capacity(idle.len());
     let mut answered = 0;
@@ -68,9 +75,13 @@ async fn sample(scene: &Scene<'_>, idle: Vec<TcpStream>) -> Result<(Vec<TcpStrea
         }
         let mut connection = Connection::over(stream);
         let answer = connection.ask(&get).await;
-        let answer = answer.map_err(|error| Violation::new(format!("idle connection {number}: {error}")))?;
+        let answer =
+            answer.map_err(|error| Violation::new(format!("idle connection {number}: {error}")))?;
         if answer.status != 200 {
-            return Err(Violation::new(format!("idle connection {number} was answered with {}", answer.status)));
+            return Err(Violation::new(format!(
+                "idle connection {number} was answered with {}",
+                answer.status
+            )));
         }
         answered += 1;
         kept.push(connection.stream);

@@ -8,7 +8,8 @@ use crate::server_process::ServerProcess;
 
 const SAMPLE_PAUSE: Duration = Duration::from_millis(20);
 
-/// The servers of this campaign have a small store, so that what neighbours take is most of what is seen.
+/// The servers of this campaign have a small store, so that what neighbours take is most of what is
+/// seen.
 pub(super) const CACHE_MB: u64 = 32;
 pub(super) const MEMTABLE_MB: u64 = 16;
 
@@ -19,9 +20,11 @@ pub(super) const QUERIES: u64 = 8;
 const PROCESS_MB: u64 = 80;
 /// What a flush and a compaction read and write at a time.
 const ENGINE_WORK_MB: u64 = 32;
-/// Sockets' buffers are the system's; these are hyper's, the task's and TLS's. An idle one was measured at 16.
+/// Sockets' buffers are the system's; these are hyper's, the task's and TLS's. An idle one was
+/// measured at 16.
 const CONNECTION_KB: u64 = 32;
-/// A connection that sends much has a read buffer as large as `limits.header_bytes`, and one being emptied beside it.
+/// A connection that sends much has a read buffer as large as `limits.header_bytes`, and one being
+/// emptied beside it.
 const SENDER_KB: u64 = 256;
 /// A page while it is made: 4 MB of rows, and the same as JSON.
 const PAGE_MB: u64 = 16;

@@ -1,10 +1,12 @@
-//! Load and bad neighbours: whatever others do to the server, a polite client beside them gets right answers, and the
-//! server's memory stays below a bound that follows from its configuration.
+//! Load and bad neighbours: whatever others do to the server, a polite client beside them gets
+//! right answers, and the server's memory stays below a bound that follows from its configuration.
 //!
-//! Each neighbour meets a server process of its own. Statuses, answers and memory are judged always; latencies only in
-//! the long form, as ratios within one run, because a landing's machine may be busy with other things.
+//! Each neighbour meets a server process of its own. Statuses, answers and memory are judged
+//! always; latencies only in the long form, as ratios within one run, because a landing's machine
+//! may be busy with other things.
 //!
-//! Reading order: `scene` (what a neighbour is given), `polite`, `memory`, `wire`, then one file per neighbour.
+//! Reading order: `scene` (what a neighbour is given), `polite`, `memory`, `wire`, then one file
+//! per neighbour.
 
 mod descriptors;
 mod endless_heads;
@@ -57,9 +59,13 @@ const ONLY_VARIABLE: &str = "TORTURE_NEIGHBOUR";
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let only = std::env::var(ONLY_VARIABLE).ok();
     let mut tally = Tally::default();
-    for neighbour in NEIGHBOURS.iter().filter(|one| only.as_ref().is_none_or(|only| only == one.name)) {
+    for neighbour in
+        NEIGHBOURS.iter().filter(|one| only.as_ref().is_none_or(|only| only == one.name))
+    {
         let met = scene::meet(neighbour, arena);
-        tally.merge(&met.map_err(|violation| Violation::new(format!("{}: {violation}", neighbour.name)))?);
+        tally.merge(
+            &met.map_err(|violation| Violation::new(format!("{}: {violation}", neighbour.name)))?,
+        );
     }
     Ok(tally)
 }

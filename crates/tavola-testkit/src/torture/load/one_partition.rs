@@ -1,5 +1,5 @@
-//! A hundred clients that hammer one partition: a counter that they all raise must add up, and nothing they insert may
-//! be missing.
+//! A hundred clients that hammer one partition: a counter that they all raise must add up, and
+//! nothing they insert may be missing.
 
 use tokio::task::JoinSet;
 
@@ -28,7 +28,8 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     scene.client()?;
     let (lost, inserted) = scene.runtime.block_on(async {
         let mut first = Connection::open(&scene.wire.authority).await.map_err(closed)?;
-        let counter = first.ask(&scene.wire.insert(TABLE, PARTITION, COUNTER, 0)).await.map_err(closed)?;
+        let counter =
+            first.ask(&scene.wire.insert(TABLE, PARTITION, COUNTER, 0)).await.map_err(closed)?;
         expect(&counter, &[204])?;
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
@@ -43,7 +44,9 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         let counter = read(&mut last, &scene.wire, COUNTER).await?.0;
         if counter != CLIENTS * raises {
             let wanted = CLIENTS * raises;
-            return Err(Violation::new(format!("the counter was raised {wanted} times and stands at {counter}")));
+            return Err(Violation::new(format!(
+                "the counter was raised {wanted} times and stands at {counter}"
+            )));
         }
         check_inserts(&mut last, &scene.wire, raises).await?;
         Ok((lost, CLIENTS * raises))
@@ -53,7 +56,8 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Raises the counter and inserts a row of its own, `raises` times. How often another one was faster.
+/// Raises the counter and inserts a row of its own, `raises` times. How often another one was
+/// faster.
 async fn hammer(wire: Wire, number: u64, raises: u64) -> Result<u64, Violation> {
     let mut connection = Connection::open(&wire.authority).await.map_err(closed)?;
     let mut lost = 0;
@@ -64,7 +68,8 @@ async fn hammer(wire: Wire, number: u64, raises: u64) -> Result<u64, Violation> 
             let (value, etag) = read(&mut connection, &wire, COUNTER).await?;
             let target = format!("{TABLE}(PartitionKey='{PARTITION}',RowKey='{COUNTER}')");
             let body = format!("{{\"Value\":{}}}", value + 1);
-            let replace = wire.request("PUT", &target, &[JSON, ("if-match", &etag)], body.as_bytes());
+            let replace =
+                wire.request("PUT", &target, &[JSON, ("if-match", &etag)], body.as_bytes());
             let answer = ask(&mut connection, &replace).await?;
             expect(&answer, &[204, 412])?;
             if answer.status == 204 {
@@ -76,12 +81,18 @@ async fn hammer(wire: Wire, number: u64, raises: u64) -> Result<u64, Violation> 
     Ok(lost)
 }
 
-async fn check_inserts(connection: &mut Connection, wire: &Wire, raises: u64) -> Result<(), Violation> {
+async fn check_inserts(
+    connection: &mut Connection,
+    wire: &Wire,
+    raises: u64,
+) -> Result<(), Violation> {
     for number in 0..CLIENTS {
         for raise in 0..raises {
             let (value, _) = read(connection, wire, &format!("{number:03}-{raise:03}")).await?;
             if value != raise {
-                return Err(Violation::new(format!("row {number:03}-{raise:03} has the value {value}")));
+                return Err(Violation::new(format!(
+                    "row {number:03}-{raise:03} has the value {value}"
+                )));
             }
         }
     }
@@ -89,12 +100,19 @@ async fn check_inserts(connection: &mut Connection, wire: &Wire, raises: u64) ->
 }
 
 /// The value and the ETag of a row.
-async fn read(connection: &mut Connection, wire: &Wire, row: &str) -> Result<(u64, String), Violation> {
+async fn read(
+    connection: &mut Connection,
+    wire: &Wire,
+    row: &str,
+) -> Result<(u64, String), Violation> {
     let answer = ask(connection, &wire.get(TABLE, PARTITION, row)).await?;
     expect(&answer, &[200])?;
     let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let etag = answer.header("etag").ok_or_else(|| Violation::new("an answer has no ETag"))?.to_owned();
-    let value = body["Value"].as_u64().ok_or_else(|| Violation::new(format!("{row} has no value: {body}")))?;
+    let etag =
+        answer.header("etag").ok_or_else(|| Violation::new("an answer has no ETag"))?.to_owned();
+    let value = body["Value"]
+        .as_u64()
+        .ok_or_else(|| Violation::new(format!("{row} has no value: {body}")))?;
     Ok((value, etag))
 }
 

@@ -1,5 +1,5 @@
-//! Ten times more load than can be served. The surplus is told so, the polite client still gets its answers, and when it
-//! is over it is over.
+//! Ten times more load than can be served. The surplus is told so, the polite client still gets its
+//! answers, and when it is over it is over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,11 @@ const POLITE_PERCENT_MIN: u64 = 95;
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "overload",
     resident: "MB with ten times too much load",
-    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(MANY) }),
+    resident_mb_max: resident_mb_max(Guests {
+        queries: true,
+        bodies: true,
+        ..Guests::modest(MANY)
+    }),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -69,11 +73,13 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     fill(scene, FILLING)?;
     let lasting = scene.lasting(Duration::from_secs(1), Duration::from_secs(10));
     let few = crowd(scene, FEW, lasting)?;
-    let per_second = |count: &AtomicU64, lasting: Duration| count.load(Ordering::Relaxed) / lasting.as_secs();
+    let per_second =
+        |count: &AtomicU64, lasting: Duration| count.load(Ordering::Relaxed) / lasting.as_secs();
     let capacity = per_second(&few.queries.served, lasting);
     let lasting = scene.lasting(Duration::from_secs(6), Duration::from_secs(60));
     let many = crowd(scene, if scene.arena.is_short { MANY_SHORT } else { MANY }, lasting)?;
-    let refused = many.queries.refused.load(Ordering::Relaxed) + many.points.refused.load(Ordering::Relaxed);
+    let refused =
+        many.queries.refused.load(Ordering::Relaxed) + many.points.refused.load(Ordering::Relaxed);
     scene.peak("queries/s that can be served", capacity);
     scene.peak("queries/s served under overload", per_second(&many.queries.served, lasting));
     scene.peak("queries/s asked for under overload", per_second(&many.queries.asked, lasting));
@@ -119,14 +125,25 @@ fn burst(wire: &Wire, number: u64) -> Burst {
         _ => {
             let target = format!("{TABLE}(PartitionKey='{partition}',RowKey='{row}')");
             let body = format!("{{\"Number\":{number}}}");
-            let bytes = wire.request("PUT", &target, &[("content-type", "application/json")], body.as_bytes());
+            let bytes = wire.request(
+                "PUT",
+                &target,
+                &[("content-type", "application/json")],
+                body.as_bytes(),
+            );
             Burst { bytes, requests: 1, is_query: false }
         }
     }
 }
 
-async fn ask_until(authority: String, burst: Burst, end: Instant, counts: Arc<Counts>) -> Result<(), Violation> {
-    let trouble = |error: std::io::Error| Violation::new(format!("a greedy client was cut off: {error}"));
+async fn ask_until(
+    authority: String,
+    burst: Burst,
+    end: Instant,
+    counts: Arc<Counts>,
+) -> Result<(), Violation> {
+    let trouble =
+        |error: std::io::Error| Violation::new(format!("a greedy client was cut off: {error}"));
     let count = if burst.is_query { &counts.queries } else { &counts.points };
     let mut connection = Connection::open(&authority).await.map_err(trouble)?;
     while Instant::now() < end {
@@ -134,14 +151,19 @@ async fn ask_until(authority: String, burst: Burst, end: Instant, counts: Arc<Co
         count.asked.fetch_add(burst.requests, Ordering::Relaxed);
         for _ in 0..burst.requests {
             // Who is still waiting at the end goes without an answer.
-            let Ok(answer) = tokio::time::timeout_at(end.into(), connection.answer()).await else { return Ok(()) };
+            let Ok(answer) = tokio::time::timeout_at(end.into(), connection.answer()).await else {
+                return Ok(());
+            };
             let answer = answer.map_err(trouble)?;
             match answer.status {
                 200 | 204 => count.served.fetch_add(1, Ordering::Relaxed),
                 503 if answer.is_server_busy() => count.refused.fetch_add(1, Ordering::Relaxed),
                 _ => {
                     let body = String::from_utf8_lossy(&answer.body);
-                    return Err(Violation::new(format!("a greedy client got {}: {body:.200}", answer.head)));
+                    return Err(Violation::new(format!(
+                        "a greedy client got {}: {body:.200}",
+                        answer.head
+                    )));
                 }
             };
         }
@@ -175,7 +197,9 @@ fn judge(scene: &Scene<'_>, experience: &Experience) -> Result<(), Violation> {
         )));
     }
     if in_time < POLITE_PERCENT_MIN {
-        return Err(Violation::new(format!("only {in_time} % of the polite requests were answered in time")));
+        return Err(Violation::new(format!(
+            "only {in_time} % of the polite requests were answered in time"
+        )));
     }
     Ok(())
 }

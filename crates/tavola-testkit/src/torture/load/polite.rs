@@ -17,7 +17,8 @@ const KNOWN_VALUE: u64 = 4711;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Every so many inserts one is read back at once.
 const READ_BACK_EVERY: u64 = 8;
-/// A polite request is in time if it is answered within this, being refused not counting as an answer.
+/// A polite request is in time if it is answered within this, being refused not counting as an
+/// answer.
 pub(super) const IN_TIME: Duration = Duration::from_secs(2);
 
 const PHASES: usize = 4;
@@ -73,7 +74,8 @@ impl Experience {
         &self.inserts[phase as usize]
     }
 
-    /// Of a hundred requests, so many were answered within [`IN_TIME`], refusals and repetitions included.
+    /// Of a hundred requests, so many were answered within [`IN_TIME`], refusals and repetitions
+    /// included.
     pub(super) fn percent_in_time(&self, phase: Phase) -> u64 {
         let (all, in_time) = self.in_time[phase as usize];
         (100 * in_time).checked_div(all).unwrap_or(0)
@@ -95,12 +97,15 @@ pub(super) struct PoliteClient {
 impl PoliteClient {
     /// Connects and stores what it will ask for.
     pub(super) fn new(wire: &Wire) -> Result<Self, Violation> {
-        let client =
-            Client::connect(&wire.authority).map_err(|_| Violation::new("the polite client cannot connect"))?;
+        let client = Client::connect(&wire.authority)
+            .map_err(|_| Violation::new("the polite client cannot connect"))?;
         let mut polite = Self { client, wire: wire.clone(), experience: Experience::default() };
         polite.client.create_table(TABLE);
         let known = polite.wire.insert(TABLE, "known", "known", KNOWN_VALUE);
-        let inserted = polite.client.send(&known).map_err(|_| Violation::new("no answer to the first insert"))?;
+        let inserted = polite
+            .client
+            .send(&known)
+            .map_err(|_| Violation::new("no answer to the first insert"))?;
         // The table may be there from the neighbour before.
         match inserted.status().as_u16() {
             204 | 409 => Ok(polite),
@@ -109,7 +114,11 @@ impl PoliteClient {
     }
 
     /// Asks until it is told to stop; then everything that was acknowledged must be there.
-    pub(super) fn run(mut self, conductor: &Conductor, partition: &str) -> Result<Experience, Violation> {
+    pub(super) fn run(
+        mut self,
+        conductor: &Conductor,
+        partition: &str,
+    ) -> Result<Experience, Violation> {
         let get = self.wire.get(TABLE, "known", "known");
         while !conductor.stop.load(Ordering::SeqCst) {
             let phase = conductor.phase();
@@ -141,13 +150,19 @@ impl PoliteClient {
         Err(Violation::new(format!("a point GET should have given Value {value}, and gave {body}")))
     }
 
-    /// Refused requests are repeated after the pause that the answer asks for. The time is that of the last attempt.
-    fn ask(&mut self, request: &[u8], phase: usize) -> Result<(Response<bytes::Bytes>, Duration), Violation> {
+    /// Refused requests are repeated after the pause that the answer asks for. The time is that of
+    /// the last attempt.
+    fn ask(
+        &mut self,
+        request: &[u8],
+        phase: usize,
+    ) -> Result<(Response<bytes::Bytes>, Duration), Violation> {
         let begun = Instant::now();
         loop {
             let sent = Instant::now();
             let answer = self.client.send(request);
-            let answer = answer.map_err(|_| Violation::new(format!("no answer after {:?}", sent.elapsed())))?;
+            let answer = answer
+                .map_err(|_| Violation::new(format!("no answer after {:?}", sent.elapsed())))?;
             if answer.status().as_u16() != 503 {
                 let (all, in_time) = &mut self.experience.in_time[phase];
                 *all += 1;
@@ -167,13 +182,17 @@ impl PoliteClient {
         let prefix = format!("{partition}/");
         let all = self.client.read_all(TABLE);
         let mine = all.iter().filter(|(key, _)| key.starts_with(&prefix));
-        let expected = (0..self.experience.acknowledged).map(|number| (format!("{prefix}{number:08}"), number as i32));
-        let missing: Vec<_> = expected.filter(|pair| all.binary_search(pair).is_err()).take(3).collect();
+        let expected = (0..self.experience.acknowledged)
+            .map(|number| (format!("{prefix}{number:08}"), number as i32));
+        let missing: Vec<_> =
+            expected.filter(|pair| all.binary_search(pair).is_err()).take(3).collect();
         let (count, acknowledged) = (mine.count() as u64, self.experience.acknowledged);
         if missing.is_empty() && count == acknowledged {
             return Ok(());
         }
-        Err(Violation::new(format!("{acknowledged} inserts were acknowledged, {count} are there; missing {missing:?}")))
+        Err(Violation::new(format!(
+            "{acknowledged} inserts were acknowledged, {count} are there; missing {missing:?}"
+        )))
     }
 }
 
@@ -188,9 +207,12 @@ fn expect(answer: &Response<bytes::Bytes>, status: u16, what: &str) -> Result<()
 /// A refusal must be the service's, and say when to come again.
 fn retry_after(answer: &Response<bytes::Bytes>) -> Result<Duration, Violation> {
     let body = String::from_utf8_lossy(answer.body());
-    let seconds = answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+    let seconds =
+        answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
     match seconds {
         Some(seconds) if body.contains("ServerBusy") => Ok(Duration::from_secs(seconds)),
-        _ => Err(Violation::new(format!("a 503 that is no ServerBusy with Retry-After: {answer:?}"))),
+        _ => {
+            Err(Violation::new(format!("a 503 that is no ServerBusy with Retry-After: {answer:?}")))
+        }
     }
 }

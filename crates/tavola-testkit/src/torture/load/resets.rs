@@ -1,4 +1,5 @@
-//! Connections that are reset in the middle of a request, right after it, and in the middle of an answer.
+//! Connections that are reset in the middle of a request, right after it, and in the middle of an
+//! answer.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,11 @@ const NOTICED: Duration = Duration::from_secs(30);
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "resets",
     resident: "MB with resets",
-    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(CLIENTS) }),
+    resident_mb_max: resident_mb_max(Guests {
+        queries: true,
+        bodies: true,
+        ..Guests::modest(CLIENTS)
+    }),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -35,14 +40,17 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
             let insert = scene.wire.insert(TABLE, "reset", &format!("{number:03}"), number);
-            let (authority, page, dice) = (scene.wire.authority.clone(), page.clone(), scene.arena.dice(number));
+            let (authority, page, dice) =
+                (scene.wire.authority.clone(), page.clone(), scene.arena.dice(number));
             clients.spawn(reset_again_and_again(authority, insert, page, dice, end));
         }
         clients.join_all().await.into_iter().sum()
     });
     scene.add("resets", resets);
     if resets < CLIENTS {
-        return Err(Violation::new(format!("only {resets} resets: the server does not take connections")));
+        return Err(Violation::new(format!(
+            "only {resets} resets: the server does not take connections"
+        )));
     }
     super::unread::wait_until_let_go(scene, before, NOTICED)
 }
@@ -75,6 +83,8 @@ async fn reset(authority: &str, request: &[u8], read: usize) -> std::io::Result<
     connection.stream.write_all(request).await?;
     let mut answer = vec![0; read];
     // The answer may be shorter than what was to be read of it.
-    let _read = tokio::time::timeout(Duration::from_millis(200), connection.stream.read_exact(&mut answer)).await;
+    let _read =
+        tokio::time::timeout(Duration::from_millis(200), connection.stream.read_exact(&mut answer))
+            .await;
     Ok(())
 }

@@ -29,7 +29,11 @@ const P99_PERCENT_MAX: u64 = 500;
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "scans",
     resident: "MB with eight full scans",
-    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(SCANS) }),
+    resident_mb_max: resident_mb_max(Guests {
+        queries: true,
+        bodies: true,
+        ..Guests::modest(SCANS)
+    }),
     descriptors: None,
     configure: as_it_is,
     attack,
@@ -47,13 +51,16 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
     let scanning = Arc::new(AtomicBool::new(true));
     let scans = scene.runtime.spawn(scan_all(scene.wire.clone(), entities, Arc::clone(&scanning)));
     let during = probe.measure(|_| scanning.load(Ordering::SeqCst));
-    let pages = scene.runtime.block_on(scans).map_err(|error| Violation::new(error.to_string()))??;
+    let pages =
+        scene.runtime.block_on(scans).map_err(|error| Violation::new(error.to_string()))??;
     let during = during?;
     report(scene, &quiet, &during);
     scene.add("pages scanned", pages);
     let ratio = percent(during.p99(), quiet.p99());
     if ratio > P99_PERCENT_MAX && !scene.arena.is_short {
-        return Err(Violation::new(format!("during the scans the p99 of a point GET was {ratio} % of the quiet one")));
+        return Err(Violation::new(format!(
+            "during the scans the p99 of a point GET was {ratio} % of the quiet one"
+        )));
     }
     Ok(())
 }
@@ -97,11 +104,15 @@ impl Probe {
         let partition = format!("p{:06}", number / PARTITION_ENTITIES);
         let request = self.wire.get(TABLE, &partition, &format!("r{number:09}"));
         let sent = Instant::now();
-        let answer = self.client.send(&request).map_err(|_| Violation::new("no answer to a point GET"))?;
+        let answer =
+            self.client.send(&request).map_err(|_| Violation::new("no answer to a point GET"))?;
         let taken = sent.elapsed();
         let body = String::from_utf8_lossy(answer.body());
         if answer.status() != 200 || !body.contains(&format!("\"Number\":{number},")) {
-            return Err(Violation::new(format!("entity {number} was answered with {}: {body:.300}", answer.status())));
+            return Err(Violation::new(format!(
+                "entity {number} was answered with {}: {body:.300}",
+                answer.status()
+            )));
         }
         Ok(taken)
     }
@@ -117,7 +128,8 @@ async fn scan_all(wire: Wire, entities: u64, scanning: Arc<AtomicBool>) -> Resul
     scanning.store(false, Ordering::SeqCst);
     let results = results.into_iter().collect::<Result<Vec<Scanned>, Violation>>()?;
     let seen = results.iter().find_map(|scanned| scanned.entities);
-    let is_whole = seen == Some(entities) && results.iter().all(|scanned| scanned.pages == results[0].pages);
+    let is_whole =
+        seen == Some(entities) && results.iter().all(|scanned| scanned.pages == results[0].pages);
     if !is_whole {
         return Err(Violation::new(format!("scans of {entities} entities saw {results:?}")));
     }
@@ -148,7 +160,9 @@ async fn scan(wire: Wire, counts: bool) -> Result<Scanned, Violation> {
         seen += if counts { count(&answer.body, b"\"Number\":") } else { 0 };
         let next = |name| answer.header(name);
         match (next("x-ms-continuation-NextPartitionKey"), next("x-ms-continuation-NextRowKey")) {
-            (Some(partition), Some(row)) => query = format!("?NextPartitionKey={partition}&NextRowKey={row}"),
+            (Some(partition), Some(row)) => {
+                query = format!("?NextPartitionKey={partition}&NextRowKey={row}")
+            }
             _ => return Ok(Scanned { pages, entities: counts.then_some(seen) }),
         }
     }

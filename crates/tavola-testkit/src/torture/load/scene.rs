@@ -1,4 +1,5 @@
-//! How a neighbour meets a server: a fresh process, a polite client beside it, and its memory watched.
+//! How a neighbour meets a server: a fresh process, a polite client beside it, and its memory
+//! watched.
 
 use std::fs::File;
 use std::process::Command;
@@ -68,7 +69,8 @@ impl Scene<'_> {
 
     /// A client of the neighbour's own, on a table that exists.
     pub(super) fn client(&self) -> Result<Client, Violation> {
-        let mut client = Client::connect(&self.wire.authority).map_err(|_| Violation::new("cannot connect"))?;
+        let mut client =
+            Client::connect(&self.wire.authority).map_err(|_| Violation::new("cannot connect"))?;
         client.create_table(TABLE);
         Ok(client)
     }
@@ -98,7 +100,8 @@ pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violat
         }
         command.stderr(log)
     })?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let scene = Scene {
         arena,
         server: &server,
@@ -114,7 +117,10 @@ pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violat
     result?;
     let ended = server.terminate();
     if !ended.success() {
-        return Err(Violation::new(format!("the server ended with {ended}: {}", arena.last_words())));
+        return Err(Violation::new(format!(
+            "the server ended with {ended}: {}",
+            arena.last_words()
+        )));
     }
     Ok(tally)
 }
@@ -150,9 +156,12 @@ fn act(neighbour: &Neighbour, scene: &Scene<'_>) -> Result<(), Violation> {
         (attacked, experience, resident) => {
             let held = resident.as_ref().copied().unwrap_or_default();
             let said = [attacked.err(), experience.err(), resident.err()];
-            let said: Vec<String> = said.into_iter().flatten().map(|violation| violation.to_string()).collect();
+            let said: Vec<String> =
+                said.into_iter().flatten().map(|violation| violation.to_string()).collect();
             let (said, words) = (said.join("; "), scene.arena.last_words());
-            return Err(Violation::new(format!("{said}; the server held {held} MB and said: {words}")));
+            return Err(Violation::new(format!(
+                "{said}; the server held {held} MB and said: {words}"
+            )));
         }
     };
     scene.peak(neighbour.resident, resident);
@@ -161,7 +170,9 @@ fn act(neighbour: &Neighbour, scene: &Scene<'_>) -> Result<(), Violation> {
     (neighbour.judge)(scene, &experience)?;
     if resident > neighbour.resident_mb_max {
         let most = neighbour.resident_mb_max;
-        return Err(Violation::new(format!("the server held {resident} MB; its bound is {most} MB")));
+        return Err(Violation::new(format!(
+            "the server held {resident} MB; its bound is {most} MB"
+        )));
     }
     Ok(())
 }
@@ -177,5 +188,7 @@ fn attack(neighbour: &Neighbour, scene: &Scene<'_>) -> Result<(), Violation> {
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, Violation> {
-    thread.join().map_err(|_| Violation::new("a thread that watched the server panicked: the server may have died"))
+    thread.join().map_err(|_| {
+        Violation::new("a thread that watched the server panicked: the server may have died")
+    })
 }

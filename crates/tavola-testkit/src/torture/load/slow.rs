@@ -1,4 +1,5 @@
-//! Two hundred connections that send a byte a second: half of them their heads, half of them their bodies.
+//! Two hundred connections that send a byte a second: half of them their heads, half of them their
+//! bodies.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,7 +30,9 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     attack,
     judge: |_, experience| match experience.busy {
         0 => Ok(()),
-        busy => Err(Violation::new(format!("slow connections made the server refuse {busy} polite requests"))),
+        busy => Err(Violation::new(format!(
+            "slow connections made the server refuse {busy} polite requests"
+        ))),
     },
 };
 
@@ -57,7 +60,9 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         });
         let kept = ended.iter().filter(|ended| !**ended).count();
         if kept > 0 {
-            return Err(Violation::new(format!("{kept} slow connections were kept longer than {PATIENCE:?}")));
+            return Err(Violation::new(format!(
+                "{kept} slow connections were kept longer than {PATIENCE:?}"
+            )));
         }
         scene.add("slow connections", CONNECTIONS as u64);
     }

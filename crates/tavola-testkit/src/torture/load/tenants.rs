@@ -1,7 +1,8 @@
-//! A hostile account beside a polite one. Whatever the hostile one does, the polite one has its share: it is never refused,
-//! and none of its requests is starved.
+//! A hostile account beside a polite one. Whatever the hostile one does, the polite one has its
+//! share: it is never refused, and none of its requests is starved.
 //!
-//! Latencies are reported, beside those that the polite account has next to an equally loud polite one.
+//! Latencies are reported, beside those that the polite account has next to an equally loud polite
+//! one.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -20,7 +21,8 @@ use crate::server_process::{ACCOUNT, KEY};
 use crate::torture::Violation;
 
 const HOSTILE: &str = "hostile";
-const HOSTILE_KEY: &str = "aG9zdGlsZWhvc3RpbGVob3N0aWxlaG9zdGlsZWhvc3RpbGVob3N0aWxlaG9zdGlsZWhvc3RpbGU=";
+const HOSTILE_KEY: &str =
+    "aG9zdGlsZWhvc3RpbGVob3N0aWxlaG9zdGlsZWhvc3RpbGVob3N0aWxlaG9zdGlsZWhvc3RpbGU=";
 const TABLE: &str = "tenants";
 /// Connections of the hostile account: several for each place that there is.
 const HOSTILE_CLIENTS: usize = 32;
@@ -36,7 +38,8 @@ const POLITE_ROWS: u64 = 100;
 static NEXT_ROW: AtomicU64 = AtomicU64::new(0);
 /// A polite request that takes longer was starved.
 const STARVED: Duration = Duration::from_secs(10);
-/// Of a hundred polite requests, so many should be within twice the latency beside an equally loud polite account.
+/// Of a hundred polite requests, so many should be within twice the latency beside an equally loud
+/// polite account.
 const WITHIN_TWICE_PERCENT: u64 = 80;
 
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
@@ -103,13 +106,20 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         late.extend((twice < WITHIN_TWICE_PERCENT).then_some(loudness));
     }
     if !late.is_empty() {
-        println!("load: tenants: fewer than {WITHIN_TWICE_PERCENT} % within twice the usual latency beside {late:?}");
+        println!(
+            "load: tenants: fewer than {WITHIN_TWICE_PERCENT} % within twice the usual latency beside {late:?}"
+        );
     }
     Ok(())
 }
 
 /// What the polite account sees beside a loud one.
-async fn measure(polite: &Wire, loud: &Wire, loudness: Loudness, lasting: Duration) -> Result<Latencies, Violation> {
+async fn measure(
+    polite: &Wire,
+    loud: &Wire,
+    loudness: Loudness,
+    lasting: Duration,
+) -> Result<Latencies, Violation> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut noise = JoinSet::new();
     for number in 0..HOSTILE_CLIENTS {
@@ -126,7 +136,10 @@ async fn measure(polite: &Wire, loud: &Wire, loudness: Loudness, lasting: Durati
     noise.shutdown().await;
     let mut all = Latencies::default();
     for latencies in seen {
-        all.extend(latencies.map_err(|problem| Violation::new(format!("beside {loudness:?}: {problem}")))?);
+        all.extend(
+            latencies
+                .map_err(|problem| Violation::new(format!("beside {loudness:?}: {problem}")))?,
+        );
     }
     if all.count() == 0 {
         return Err(Violation::new(format!("beside {loudness:?} no polite request was answered")));
@@ -136,7 +149,8 @@ async fn measure(polite: &Wire, loud: &Wire, loudness: Loudness, lasting: Durati
 
 /// A page, a point read and an insert, again and again. Nothing may be refused.
 async fn be_polite(wire: Wire, number: usize, lasting: Duration) -> Result<Latencies, String> {
-    let mut connection = Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
+    let mut connection =
+        Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
     let mut latencies = Latencies::default();
     let begun = Instant::now();
     while begun.elapsed() < lasting {
@@ -149,8 +163,10 @@ async fn be_polite(wire: Wire, number: usize, lasting: Duration) -> Result<Laten
         for (request, expected) in requests {
             let sent = Instant::now();
             let answer = tokio::time::timeout(STARVED, connection.ask(&request)).await;
-            let answer = answer.map_err(|_| format!("a polite request had no answer within {STARVED:?}"))?;
-            let answer = answer.map_err(|error| format!("a polite request had no answer: {error}"))?;
+            let answer =
+                answer.map_err(|_| format!("a polite request had no answer within {STARVED:?}"))?;
+            let answer =
+                answer.map_err(|error| format!("a polite request had no answer: {error}"))?;
             if answer.status != expected {
                 return Err(format!("a polite request was answered with {}", answer.head));
             }
@@ -166,8 +182,12 @@ async fn make_noise(wire: Wire, loudness: Loudness, number: usize, stop: Arc<Ato
         let noise = async {
             let mut connection = Connection::open(&wire.authority).await?;
             match loudness {
-                Loudness::Polite => drop(be_polite(wire.clone(), number, Duration::from_secs(1)).await),
-                Loudness::Filters => drop(connection.ask(&wire.page(TABLE, &format!("?$filter={}", filter()))).await?),
+                Loudness::Polite => {
+                    drop(be_polite(wire.clone(), number, Duration::from_secs(1)).await)
+                }
+                Loudness::Filters => drop(
+                    connection.ask(&wire.page(TABLE, &format!("?$filter={}", filter()))).await?,
+                ),
                 Loudness::Pages => drop(connection.ask(&wire.page(TABLE, "")).await?),
                 Loudness::Unread => {
                     connection.stream.write_all(&wire.page(TABLE, "").repeat(8)).await?;
@@ -176,14 +196,20 @@ async fn make_noise(wire: Wire, loudness: Loudness, number: usize, stop: Arc<Ato
                 Loudness::Batches => {
                     drop(
                         connection
-                            .ask(&super::fill::batch_request(&wire, TABLE, number as u64, &"x".repeat(30_000)))
+                            .ask(&super::fill::batch_request(
+                                &wire,
+                                TABLE,
+                                number as u64,
+                                &"x".repeat(30_000),
+                            ))
                             .await?,
                     );
                 }
             }
             Ok::<_, std::io::Error>(())
         };
-        // A refusal costs it a moment, as it would cost a client that heeds `Retry-After` not at all.
+        // A refusal costs it a moment, as it would cost a client that heeds `Retry-After` not at
+        // all.
         if noise.await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -191,7 +217,8 @@ async fn make_noise(wire: Wire, loudness: Loudness, number: usize, stop: Arc<Ato
 }
 
 fn filter() -> String {
-    let terms: Vec<_> = (0..TERMS).map(|number| format!("P{:03}%20eq%20-1", number % WIDE_PROPERTIES)).collect();
+    let terms: Vec<_> =
+        (0..TERMS).map(|number| format!("P{:03}%20eq%20-1", number % WIDE_PROPERTIES)).collect();
     terms.join("%20or%20")
 }
 
@@ -207,15 +234,20 @@ fn wide_entity() -> String {
 /// Creates the table and puts so many rows into it.
 async fn fill(wire: &Wire, rows: u64, entity: &str) -> Result<(), Violation> {
     let filled = async {
-        let mut connection = Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
-        let created = connection.ask(&wire.create_table(TABLE)).await.map_err(|error| error.to_string())?;
+        let mut connection =
+            Connection::open(&wire.authority).await.map_err(|error| error.to_string())?;
+        let created =
+            connection.ask(&wire.create_table(TABLE)).await.map_err(|error| error.to_string())?;
         if !matches!(created.status, 204 | 409) {
             return Err(format!("the table was not created: {}", created.head));
         }
         for first in (0..rows).step_by(100) {
-            let request = super::fill::batch_of(wire, TABLE, "p", first..(first + 100).min(rows), entity);
+            let request =
+                super::fill::batch_of(wire, TABLE, "p", first..(first + 100).min(rows), entity);
             let answer = connection.ask(&request).await.map_err(|error| error.to_string())?;
-            if answer.status != 202 || !String::from_utf8_lossy(&answer.body).contains("HTTP/1.1 204") {
+            if answer.status != 202
+                || !String::from_utf8_lossy(&answer.body).contains("HTTP/1.1 204")
+            {
                 return Err(format!("a batch was answered with {}", answer.head));
             }
         }

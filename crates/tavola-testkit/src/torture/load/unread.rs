@@ -1,4 +1,5 @@
-//! Clients that ask for large pages and never read them. What they hold of the server is bounded, and taken back.
+//! Clients that ask for large pages and never read them. What they hold of the server is bounded,
+//! and taken back.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +25,11 @@ const GRACE: Duration = Duration::from_secs(30);
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     name: "unread",
     resident: "MB with unread answers",
-    resident_mb_max: resident_mb_max(Guests { queries: true, bodies: true, ..Guests::modest(CONNECTIONS) }),
+    resident_mb_max: resident_mb_max(Guests {
+        queries: true,
+        bodies: true,
+        ..Guests::modest(CONNECTIONS)
+    }),
     descriptors: None,
     configure,
     attack,
@@ -34,7 +39,9 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 fn configure(command: &mut Command) -> &mut Command {
     let patience = PATIENCE.as_secs().to_string();
     // Those that were refused are idle then, and go too.
-    command.env("TAVOLA_LIMITS__BODY_SECONDS", &patience).env("TAVOLA_LIMITS__HEADER_SECONDS", &patience)
+    command
+        .env("TAVOLA_LIMITS__BODY_SECONDS", &patience)
+        .env("TAVOLA_LIMITS__HEADER_SECONDS", &patience)
 }
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
@@ -61,16 +68,23 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
 
 /// A busy machine may need more than one attempt.
 async fn read_a_page(scene: &Scene<'_>) -> Result<(), Violation> {
-    let trouble = |error: std::io::Error| Violation::new(format!("a page after all had gone: {error}"));
+    let trouble =
+        |error: std::io::Error| Violation::new(format!("a page after all had gone: {error}"));
     let mut connection = Connection::open(&scene.wire.authority).await.map_err(trouble)?;
     let deadline = Instant::now() + GRACE;
     loop {
         let answer = connection.ask(&scene.wire.page(TABLE, "")).await.map_err(trouble)?;
         match (answer.status, answer.body.len() as u64) {
-            (200, bytes) if bytes > FILLING.entities * FILLING.payload_bytes as u64 / 2 => return Ok(()),
-            (503, _) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(200)).await,
+            (200, bytes) if bytes > FILLING.entities * FILLING.payload_bytes as u64 / 2 => {
+                return Ok(());
+            }
+            (503, _) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(200)).await
+            }
             (status, bytes) => {
-                return Err(Violation::new(format!("a page after all had gone: {status} with {bytes} bytes")));
+                return Err(Violation::new(format!(
+                    "a page after all had gone: {status} with {bytes} bytes"
+                )));
             }
         }
     }
@@ -82,7 +96,11 @@ pub(super) fn descriptors(scene: &Scene<'_>) -> usize {
 }
 
 /// Waits until the server has hardly more open than before: its store may open a file meanwhile.
-pub(super) fn wait_until_let_go(scene: &Scene<'_>, before: usize, time_max: Duration) -> Result<(), Violation> {
+pub(super) fn wait_until_let_go(
+    scene: &Scene<'_>,
+    before: usize,
+    time_max: Duration,
+) -> Result<(), Violation> {
     let deadline = Instant::now() + time_max;
     loop {
         let now = descriptors(scene);
@@ -90,7 +108,9 @@ pub(super) fn wait_until_let_go(scene: &Scene<'_>, before: usize, time_max: Dura
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(Violation::new(format!("the server has {now} descriptors open, {before} before")));
+            return Err(Violation::new(format!(
+                "the server has {now} descriptors open, {before} before"
+            )));
         }
         thread::sleep(Duration::from_millis(50));
     }

@@ -1,4 +1,5 @@
-//! Requests as bytes that are signed once and sent by many, and a connection that reads just enough of the answers.
+//! Requests as bytes that are signed once and sent by many, and a connection that reads just enough
+//! of the answers.
 
 use std::io;
 use std::time::SystemTime;
@@ -12,7 +13,8 @@ use tokio::net::TcpStream;
 use crate::server_process::{ACCOUNT, KEY};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
-const VERSION: [(&str, &str); 2] = [("x-ms-version", "2019-02-02"), ("accept", "application/json;odata=nometadata")];
+const VERSION: [(&str, &str); 2] =
+    [("x-ms-version", "2019-02-02"), ("accept", "application/json;odata=nometadata")];
 /// An answer's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const READ_BYTES: usize = 64 * 1024;
@@ -42,19 +44,24 @@ impl Wire {
         self.request("POST", "Tables", &[JSON, ("prefer", "return-no-content")], body.as_bytes())
     }
 
-    /// The head of a signed request, without its framing and its last line. `target` follows the account's name.
+    /// The head of a signed request, without its framing and its last line. `target` follows the
+    /// account's name.
     pub(super) fn head(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
         let (authority, account) = (&self.authority, self.account);
         let uri = format!("http://{authority}/{account}/{target}");
-        let mut request = Request::builder().method(method).uri(uri).body(()).expect("a legal request");
+        let mut request =
+            Request::builder().method(method).uri(uri).body(()).expect("a legal request");
         for (name, value) in VERSION.iter().chain(headers) {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a legal name");
-            request.headers_mut().insert(name, HeaderValue::from_str(value).expect("a legal value"));
+            request
+                .headers_mut()
+                .insert(name, HeaderValue::from_str(value).expect("a legal value"));
         }
         let name = AccountName::parse(account).expect("a legal name");
         let key = AccountKey::parse(self.key).expect("a legal key");
         sign_request(&mut request, Scheme::SharedKey, &name, &key, SystemTime::now());
-        let mut head = format!("{method} /{account}/{target} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
+        let mut head =
+            format!("{method} /{account}/{target} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         for (name, value) in request.headers() {
             head.extend_from_slice(name.as_str().as_bytes());
             head.extend_from_slice(b": ");
@@ -65,7 +72,13 @@ impl Wire {
     }
 
     /// A whole request.
-    pub(super) fn request(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    pub(super) fn request(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Vec<u8> {
         let mut request = self.head(method, target, headers);
         request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
         request.extend_from_slice(body);
@@ -74,7 +87,12 @@ impl Wire {
 
     /// A point GET.
     pub(super) fn get(&self, table: &str, partition: &str, row: &str) -> Vec<u8> {
-        self.request("GET", &format!("{table}(PartitionKey='{partition}',RowKey='{row}')"), &[], b"")
+        self.request(
+            "GET",
+            &format!("{table}(PartitionKey='{partition}',RowKey='{row}')"),
+            &[],
+            b"",
+        )
     }
 
     /// A page of a table.
@@ -84,7 +102,8 @@ impl Wire {
 
     /// An insert that asks for nothing back.
     pub(super) fn insert(&self, table: &str, partition: &str, row: &str, value: u64) -> Vec<u8> {
-        let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Value\":{value}}}");
+        let body =
+            format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Value\":{value}}}");
         self.request("POST", table, &[JSON, ("prefer", "return-no-content")], body.as_bytes())
     }
 }
@@ -159,7 +178,8 @@ impl Connection {
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
         self.buffer.drain(..end + 4);
-        let length = header(&head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let length =
+            header(&head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
         Ok((head, length))
     }
 
@@ -167,7 +187,10 @@ impl Connection {
         let start = self.buffer.len();
         self.buffer.reserve(READ_BYTES);
         match self.stream.read_buf(&mut self.buffer).await? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("closed after {start} bytes"))),
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("closed after {start} bytes"),
+            )),
             _ => Ok(()),
         }
     }

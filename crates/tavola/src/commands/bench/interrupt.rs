@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks for an end in order, in which the table is dropped; the second does not wait for it.
+//! Ctrl-C: the first asks for an end in order, in which the table is dropped; the second does not
+//! wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,8 @@ use crate::exit::Failure;
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens for SIGINT and SIGTERM from now on. `table` is what the second one would leave behind.
+    /// Listens for SIGINT and SIGTERM from now on. `table` is what the second one would leave
+    /// behind.
     pub(super) fn listen(runtime: &Runtime, table: &str) -> std::result::Result<Self, Failure> {
         let cannot_listen = |error| Failure::System(format!("cannot listen for signals: {error}"));
         let _context = runtime.enter();

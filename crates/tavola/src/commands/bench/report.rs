@@ -34,7 +34,12 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn new(workload: Workload, connections: usize, per_second: f64, outcome: &Outcome) -> Self {
+    pub(super) fn new(
+        workload: Workload,
+        connections: usize,
+        per_second: f64,
+        outcome: &Outcome,
+    ) -> Self {
         let microseconds = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
         // Something has arrived, or the round would have failed.
         let seconds = outcome.elapsed.as_secs_f64().max(f64::EPSILON);
@@ -67,13 +72,16 @@ impl Measured {
         let name = self.workload.name();
         if self.generator_share > GENERATOR_SHARE_MAX {
             let share = text::percent(self.generator_share);
-            notes.push(format!("{name}: the generator used {share} of a core: it may be the limit, not the server"));
+            notes.push(format!(
+                "{name}: the generator used {share} of a core: it may be the limit, not the server"
+            ));
         }
         if let Pace::PerSecond(rate) = pace
             && self.requests_per_second < rate * RATE_SHARE_MIN
         {
             let (reached, rate) = (text::number(self.requests_per_second), text::number(rate));
-            let cause = if self.connections == 1 { "the server, on one connection," } else { "the server" };
+            let cause =
+                if self.connections == 1 { "the server, on one connection," } else { "the server" };
             notes.push(format!(
                 "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow until it ends"
             ));
@@ -166,7 +174,10 @@ mod tests {
     fn columns_line_up() {
         let head = row(["workload", "rate", "p50", "p99", "p99.9", "generator"]);
         let line = measured(0.71, 12_345.0).line();
-        assert_eq!(line, "get          12,345 requests/s     812 µs    2.15 ms     1.20 s       71 %");
+        assert_eq!(
+            line,
+            "get          12,345 requests/s     812 µs    2.15 ms     1.20 s       71 %"
+        );
         assert_eq!(head.chars().count(), line.chars().count());
     }
 
@@ -176,7 +187,8 @@ mod tests {
         assert_eq!(measured(0.5, 480.0).notes(Pace::PerSecond(500.0)), Vec::<String>::new());
         let busy = "get: the generator used 97 % of a core: it may be the limit, not the server";
         assert_eq!(measured(0.97, 500.0).notes(Pace::Closed), [busy]);
-        let slow = "get: the server did not keep up: 300 of 500 requests/s; latencies grow until it ends";
+        let slow =
+            "get: the server did not keep up: 300 of 500 requests/s; latencies grow until it ends";
         assert_eq!(measured(0.1, 300.0).notes(Pace::PerSecond(500.0)), [slow]);
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tavola_embedded::check::{Progress as _, Unit};
 use tavola_load::source::{BatchSource, InsertSource, MixedSource, PoolSource, ScanSource, Source};
 use tavola_load::{
-    EntityTemplate, Failure, Family, Load, MATCHES_ONE_OF, Outcome, Pace, Result, Signer, Site, create_table,
-    drop_table, text,
+    EntityTemplate, Failure, Family, Load, MATCHES_ONE_OF, Outcome, Pace, Result, Signer, Site,
+    create_table, drop_table, text,
 };
 
 use super::interrupt::{Interrupt, Interruptible};
@@ -18,10 +18,11 @@ use crate::progress_bar::Shown;
 const FILL_CONNECTIONS: usize = 8;
 /// Nothing takes so long; the bound is the generator's own, on silence.
 const FILL_MAX: Duration = Duration::from_secs(3600);
-/// Requests carry the date of their making and are refused after 15 minutes, so that a slow server is filled in parts.
+/// Requests carry the date of their making and are refused after 15 minutes, so that a slow server
+/// is filled in parts.
 const FILL_PART_ENTITIES: u64 = 10_000;
-/// An open loop that the server cannot follow would last for as long as it takes to answer all that was due. It gets its
-/// own time once more for what is late, within these.
+/// An open loop that the server cannot follow would last for as long as it takes to answer all that
+/// was due. It gets its own time once more for what is late, within these.
 const BACKLOG_TIME_MIN: Duration = Duration::from_secs(5);
 const BACKLOG_TIME_MAX: Duration = Duration::from_secs(60);
 /// What has one value in each hundred entities.
@@ -47,9 +48,22 @@ pub(super) struct BenchTable<'a> {
 
 impl<'a> BenchTable<'a> {
     /// Creates it.
-    pub(super) fn create(site: &'a Site, name: &'a str, plan: &'a Plan, interrupt: &'a Interrupt) -> Result<Self> {
+    pub(super) fn create(
+        site: &'a Site,
+        name: &'a str,
+        plan: &'a Plan,
+        interrupt: &'a Interrupt,
+    ) -> Result<Self> {
         create_table(site, name)?;
-        Ok(Self { site, name, plan, interrupt, template: EntityTemplate::new(), inserted: 0, batched: 0 })
+        Ok(Self {
+            site,
+            name,
+            plan,
+            interrupt,
+            template: EntityTemplate::new(),
+            inserted: 0,
+            batched: 0,
+        })
     }
 
     /// Puts the entities in that are read.
@@ -60,8 +74,10 @@ impl<'a> BenchTable<'a> {
         while next < entities && !self.interrupt.is_asked() {
             let (signer, before) = (Signer::new(self.site), next);
             let end = (next + FILL_PART_ENTITIES).min(entities);
-            let mut source = BatchSource::new(&signer, self.name, &self.template, &mut next).load(Family::Loaded, end);
-            let load = Load { connections: FILL_CONNECTIONS, duration: FILL_MAX, pace: Pace::Closed };
+            let mut source = BatchSource::new(&signer, self.name, &self.template, &mut next)
+                .load(Family::Loaded, end);
+            let load =
+                Load { connections: FILL_CONNECTIONS, duration: FILL_MAX, pace: Pace::Closed };
             self.run(load, &mut source, None, &mut |outcome| {
                 let done = before + outcome.entities;
                 shown.advance(done - told);
@@ -75,7 +91,8 @@ impl<'a> BenchTable<'a> {
     /// Measures one workload.
     pub(super) fn measure(&mut self, workload: Workload, shown: &mut Shown) -> Result<Measured> {
         let Plan { duration, pace, .. } = *self.plan;
-        let load = Load { connections: workload.connections(self.plan.connections), duration, pace };
+        let load =
+            Load { connections: workload.connections(self.plan.connections), duration, pace };
         let signer = Signer::new(self.site);
         let (mut inserted, mut batched) = (self.inserted, self.batched);
         let mut source = self.source(workload, &signer, &mut inserted, &mut batched);
@@ -109,10 +126,13 @@ impl<'a> BenchTable<'a> {
             Workload::Filter => Box::new(ScanSource::filtered(signer, table, FILTER)),
             Workload::Mixed => {
                 let queries = PoolSource::row_ranges(signer, table, entities, SEED);
-                let inserts = InsertSource::new(signer, table, Family::Inserted, template, inserted);
+                let inserts =
+                    InsertSource::new(signer, table, Family::Inserted, template, inserted);
                 Box::new(MixedSource::new(points(), queries, inserts, SEED))
             }
-            Workload::Insert => Box::new(InsertSource::new(signer, table, Family::Inserted, template, inserted)),
+            Workload::Insert => {
+                Box::new(InsertSource::new(signer, table, Family::Inserted, template, inserted))
+            }
             Workload::Batch => Box::new(BatchSource::new(signer, table, template, batched)),
         }
     }
@@ -128,7 +148,8 @@ impl<'a> BenchTable<'a> {
         tavola_load::run(self.site, load, &mut source, tick)
     }
 
-    /// In a closed loop whole scans were made, before anything else was written: each has met everything.
+    /// In a closed loop whole scans were made, before anything else was written: each has met
+    /// everything.
     fn check_scan(&self, workload: Workload, outcome: &Outcome) -> Result {
         let expected = match workload {
             Workload::Scan => self.plan.entities,
@@ -137,7 +158,10 @@ impl<'a> BenchTable<'a> {
         };
         let is_whole = self.plan.pace == Pace::Closed && !self.interrupt.is_asked();
         if is_whole && !outcome.entities.is_multiple_of(expected) {
-            return Err(Failure::new(format!("scans that find {expected} entities each found {}", outcome.entities)));
+            return Err(Failure::new(format!(
+                "scans that find {expected} entities each found {}",
+                outcome.entities
+            )));
         }
         Ok(())
     }
@@ -150,7 +174,9 @@ impl<'a> BenchTable<'a> {
                 Ok(()) => return Ok(()),
                 // Somebody else did.
                 Err(failure) if failure.status() == Some(404) => return Ok(()),
-                Err(failure) if failure.status() == Some(403) || pause > DROP_PAUSE_MAX => return Err(failure),
+                Err(failure) if failure.status() == Some(403) || pause > DROP_PAUSE_MAX => {
+                    return Err(failure);
+                }
                 Err(_) => thread::sleep(pause),
             }
             pause *= 2;
@@ -160,5 +186,9 @@ impl<'a> BenchTable<'a> {
 
 fn per_second(workload: Workload, outcome: &Outcome) -> f64 {
     let seconds = outcome.elapsed.as_secs_f64();
-    if seconds > 0.0 { workload.count(outcome.requests, outcome.entities) as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        workload.count(outcome.requests, outcome.entities) as f64 / seconds
+    } else {
+        0.0
+    }
 }

@@ -18,9 +18,11 @@ pub(super) enum Workload {
 
 impl Workload {
     /// In the order of measuring: reads first, because writes make the table larger.
-    pub(super) const ALL: [Self; 6] = [Self::Get, Self::Scan, Self::Filter, Self::Mixed, Self::Insert, Self::Batch];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Get, Self::Scan, Self::Filter, Self::Mixed, Self::Insert, Self::Batch];
     /// Those that are measured if none is named.
-    pub(super) const USUAL: [Self; 5] = [Self::Get, Self::Scan, Self::Mixed, Self::Insert, Self::Batch];
+    pub(super) const USUAL: [Self; 5] =
+        [Self::Get, Self::Scan, Self::Mixed, Self::Insert, Self::Batch];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -69,8 +71,14 @@ mod tests {
     #[test]
     fn each_counts_what_its_unit_says() {
         let counted = Workload::ALL.map(|workload| (workload.unit(), workload.count(3, 30)));
-        let expected =
-            [("requests", 3), ("entities", 30), ("rows", 3_000), ("requests", 3), ("requests", 3), ("entities", 30)];
+        let expected = [
+            ("requests", 3),
+            ("entities", 30),
+            ("rows", 3_000),
+            ("requests", 3),
+            ("requests", 3),
+            ("entities", 30),
+        ];
         assert_eq!(counted, expected);
         assert_eq!(Workload::ALL.map(|workload| workload.connections(64)), [64, 1, 1, 64, 64, 8]);
         assert_eq!(Workload::ALL.map(|workload| workload.connections(2)), [2, 1, 1, 2, 2, 2]);

@@ -92,9 +92,14 @@ pub(super) struct Snippet {
 }
 
 impl Snippet {
-    pub(super) fn of(sdk: &'static Sdk, string: &str, access: &AccountAccess) -> Result<Self, Failure> {
+    pub(super) fn of(
+        sdk: &'static Sdk,
+        string: &str,
+        access: &AccountAccess,
+    ) -> Result<Self, Failure> {
         // The JavaScript library sends nothing over http unless it is told to.
-        let insecure = if access.endpoint.is_https() { "" } else { ", { allowInsecureConnection: true }" };
+        let insecure =
+            if access.endpoint.is_https() { "" } else { ", { allowInsecureConnection: true }" };
         let mut text = sdk.template.replace("{insecure}", insecure).replace("{string}", string);
         if text.contains("{url}") {
             text = text.replace("{url}", &tables_url(access)?);
@@ -115,5 +120,9 @@ fn tables_url(access: &AccountAccess) -> Result<String, Failure> {
         expiry: expiry.to_string(),
         ..AccountSas::default()
     };
-    Ok(format!("{}/Tables?{}", access.endpoint, sas.signed(&access.account, &access.signing_key()?)))
+    Ok(format!(
+        "{}/Tables?{}",
+        access.endpoint,
+        sas.signed(&access.account, &access.signing_key()?)
+    ))
 }

@@ -1,5 +1,5 @@
-//! Whether the data folder lies on an encrypted volume, as far as the kernel says. The store itself does not encrypt:
-//! docs/decisions/014-encryption-at-rest.md.
+//! Whether the data folder lies on an encrypted volume, as far as the kernel says. The store itself
+//! does not encrypt: docs/decisions/014-encryption-at-rest.md.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -25,7 +25,10 @@ enum AtRest {
 }
 
 pub(super) fn examine(location: &Path, report: &mut Report) {
-    let Some(device) = location.ancestors().find_map(|folder| std::fs::metadata(folder).ok()).map(|found| found.dev())
+    let Some(device) = location
+        .ancestors()
+        .find_map(|folder| std::fs::metadata(folder).ok())
+        .map(|found| found.dev())
     else {
         return;
     };
@@ -37,7 +40,9 @@ pub(super) fn examine(location: &Path, report: &mut Report) {
                 "the data folder lies on {device}, which is no dm-crypt volume; docs/security.md says how to have one"
             )
         }
-        AtRest::Unknown => "the file system of the data folder does not tell whether it is encrypted".to_owned(),
+        AtRest::Unknown => {
+            "the file system of the data folder does not tell whether it is encrypted".to_owned()
+        }
     };
     report.ok("encryption at rest", words);
 }
@@ -48,7 +53,9 @@ fn look(devices: &Path, name: &str) -> AtRest {
     match device.canonicalize() {
         Err(_) => AtRest::Unknown,
         Ok(device) if is_encrypted(&device, LAYERS_MAX) => AtRest::Encrypted,
-        Ok(device) => AtRest::NotSeen(device.file_name().unwrap_or_default().to_string_lossy().into_owned()),
+        Ok(device) => {
+            AtRest::NotSeen(device.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        }
     }
 }
 
@@ -58,7 +65,8 @@ fn is_encrypted(device: &Path, layers: usize) -> bool {
         return true;
     }
     let Ok(below) = std::fs::read_dir(device.join("slaves")) else { return false };
-    let below: Vec<_> = below.filter_map(Result::ok).filter_map(|entry| entry.path().canonicalize().ok()).collect();
+    let below: Vec<_> =
+        below.filter_map(Result::ok).filter_map(|entry| entry.path().canonicalize().ok()).collect();
     layers > 0 && !below.is_empty() && below.iter().all(|device| is_encrypted(device, layers - 1))
 }
 
@@ -68,7 +76,8 @@ mod tests {
 
     use super::*;
 
-    /// Devices as the kernel describes them: folders, and links from their numbers and to what is below them.
+    /// Devices as the kernel describes them: folders, and links from their numbers and to what is
+    /// below them.
     struct Devices(tempfile::TempDir);
 
     impl Devices {
@@ -106,9 +115,17 @@ mod tests {
         devices.add("253:2", "dm-2", Some("LVM-012345\n"), &["dm-0", "sda2"]);
         devices.add("253:3", "dm-3", Some("LVM-loop\n"), &["dm-3"]);
         assert_eq!(devices.look("253:0"), AtRest::Encrypted);
-        assert_eq!(devices.look("253:1"), AtRest::Encrypted, "a logical volume on an encrypted one");
+        assert_eq!(
+            devices.look("253:1"),
+            AtRest::Encrypted,
+            "a logical volume on an encrypted one"
+        );
         assert_eq!(devices.look("253:2"), AtRest::NotSeen("dm-2".to_owned()), "half of it is not");
-        assert_eq!(devices.look("253:3"), AtRest::NotSeen("dm-3".to_owned()), "no loop lasts for ever");
+        assert_eq!(
+            devices.look("253:3"),
+            AtRest::NotSeen("dm-3".to_owned()),
+            "no loop lasts for ever"
+        );
         assert_eq!(devices.look("8:1"), AtRest::NotSeen("sda1".to_owned()));
         assert_eq!(devices.look("0:42"), AtRest::Unknown);
     }

@@ -33,7 +33,8 @@ pub(super) fn examine(
     report: &mut Report,
 ) {
     let password = Zeroizing::new(password.to_owned());
-    let source = TlsConfig { cert: cert.to_owned(), key: key.map(Path::to_owned), password, clients: None };
+    let source =
+        TlsConfig { cert: cert.to_owned(), key: key.map(Path::to_owned), password, clients: None };
     let material = match Material::read(&source) {
         Ok(material) => material,
         Err(error) => {
@@ -44,13 +45,25 @@ pub(super) fn examine(
             return report.fail(SUBJECT, error.to_string(), advice);
         }
     };
-    let parsed: Vec<X509Certificate<'_>> =
-        material.chain.iter().filter_map(|der| X509Certificate::from_der(der).ok()).map(|(_, parsed)| parsed).collect();
+    let parsed: Vec<X509Certificate<'_>> = material
+        .chain
+        .iter()
+        .filter_map(|der| X509Certificate::from_der(der).ok())
+        .map(|(_, parsed)| parsed)
+        .collect();
     let Some(leaf) = parsed.first().filter(|_| parsed.len() == material.chain.len()) else {
-        return report.fail(SUBJECT, format!("{} holds something that is no certificate", cert.display()), "");
+        return report.fail(
+            SUBJECT,
+            format!("{} holds something that is no certificate", cert.display()),
+            "",
+        );
     };
     if leaf.version() != X509Version::V3 {
-        report.warn(SUBJECT, OUTDATED, "make another with `tavola cert`, or ask its issuer for one of version 3");
+        report.warn(
+            SUBJECT,
+            OUTDATED,
+            "make another with `tavola cert`, or ask its issuer for one of version 3",
+        );
     }
     check_time(leaf, human_time::now(), report);
     check_names(leaf, &material.chain[0], endpoint, report);
@@ -60,8 +73,11 @@ pub(super) fn examine(
 }
 
 fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
-    let time = |unix: i64| DateTime::from_unix(std::time::Duration::from_secs(u64::try_from(unix).unwrap_or_default()));
-    let (begins, ends) = (time(leaf.validity().not_before.timestamp()), time(leaf.validity().not_after.timestamp()));
+    let time = |unix: i64| {
+        DateTime::from_unix(std::time::Duration::from_secs(u64::try_from(unix).unwrap_or_default()))
+    };
+    let (begins, ends) =
+        (time(leaf.validity().not_before.timestamp()), time(leaf.validity().not_after.timestamp()));
     let (since, until) = (human_time::relative(begins, now), human_time::relative(ends, now));
     if now > ends {
         report.fail(
@@ -70,7 +86,11 @@ fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
             "renew it; a running server takes it over by itself",
         );
     } else if now < begins {
-        report.fail(SUBJECT, format!("it is not valid yet: it begins {since}, at {begins}"), "is the clock right?");
+        report.fail(
+            SUBJECT,
+            format!("it is not valid yet: it begins {since}, at {begins}"),
+            "is the clock right?",
+        );
     } else if human_time::between(now, ends).as_secs() < EXPIRES_SOON_SECONDS {
         report.warn(SUBJECT, format!("it expires {until}, at {ends}"), "renew it soon");
     } else {
@@ -78,12 +98,18 @@ fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
     }
 }
 
-fn check_names(leaf: &X509Certificate<'_>, der: &CertificateDer<'_>, endpoint: Option<&Endpoint>, report: &mut Report) {
+fn check_names(
+    leaf: &X509Certificate<'_>,
+    der: &CertificateDer<'_>,
+    endpoint: Option<&Endpoint>,
+    report: &mut Report,
+) {
     let names = names_of(leaf);
     let listed = if names.is_empty() { "no names at all".to_owned() } else { names.join(", ") };
     let Some(endpoint) = endpoint else {
         if names.is_empty() {
-            let advice = "names must stand as subject alternative names; the common name does not count";
+            let advice =
+                "names must stand as subject alternative names; the common name does not count";
             return report.fail("names", "it is for no names at all", advice);
         }
         return report.ok("names", format!("it is for {listed}"));
@@ -96,7 +122,8 @@ fn check_names(leaf: &X509Certificate<'_>, der: &CertificateDer<'_>, endpoint: O
     match covered {
         Some(()) => report.ok("names", format!("it covers {host}")),
         None => {
-            let advice = format!("use one of these names in URLs, or get a certificate that has {host}");
+            let advice =
+                format!("use one of these names in URLs, or get a certificate that has {host}");
             report.fail("names", format!("it does not cover {host}: it is for {listed}"), advice);
         }
     }
@@ -126,21 +153,27 @@ fn check_key(material: &Material, report: &mut Report) {
             let advice = "take the key that the certificate was requested with; is the server's certificate the first?";
             report.fail("key", "the private key does not belong to the certificate", advice);
         }
-        Err(reason) => report.fail("key", format!("the private key cannot be used: {reason}"), "make a new one"),
+        Err(reason) => report.fail(
+            "key",
+            format!("the private key cannot be used: {reason}"),
+            "make a new one",
+        ),
     }
 }
 
 /// The server's own first, then its issuer, then the issuer's issuer.
 fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
     let misplaced = chain.windows(2).position(|pair| pair[0].issuer() != pair[1].subject());
-    let is_self_signed = |certificate: &X509Certificate<'_>| certificate.issuer() == certificate.subject();
+    let is_self_signed =
+        |certificate: &X509Certificate<'_>| certificate.issuer() == certificate.subject();
     let advice = "order them: the server's certificate, then who issued it, then who issued that";
     match (misplaced, chain) {
         (Some(_), _) if chain[1..].iter().any(|other| other.issuer() == chain[0].subject()) => {
             report.fail("chain", "the file begins with an issuer's certificate", advice);
         }
         (Some(at), _) => {
-            let words = format!("certificate {} of the file did not issue certificate {}", at + 2, at + 1);
+            let words =
+                format!("certificate {} of the file did not issue certificate {}", at + 2, at + 1);
             report.fail("chain", words, advice);
         }
         (None, [only]) if is_self_signed(only) => {

@@ -15,7 +15,11 @@ pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
     match cluster::options(config) {
         Ok(options) => look(&options, report).await,
         Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
-            report.fail("cluster", reason, "`tavola config show --origin` says where each value comes from");
+            report.fail(
+                "cluster",
+                reason,
+                "`tavola config show --origin` says where each value comes from",
+            );
         }
         Err(Failure::Clap(error)) => report.fail("cluster", error.to_string(), ""),
     }
@@ -24,7 +28,11 @@ pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
 /// What nodes write for each other is protected by keys of their own.
 fn examine_peers(config: &ClusterConfig, report: &mut Report) {
     let Some(address) = config.peers else { return };
-    let make = || format!("`tavola store peer-keys init {address} …` makes keys; name their folder in store.peer_keys");
+    let make = || {
+        format!(
+            "`tavola store peer-keys init {address} …` makes keys; name their folder in store.peer_keys"
+        )
+    };
     match cluster::peer_keys(config) {
         Ok(Some(keys)) => tell_keys(address, keys.seconds_left(), report),
         Ok(None) if address.ip().is_loopback() => {
@@ -33,11 +41,17 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
         Ok(None) if config.accept_plain_peers => {
             report.warn(
                 "peers",
-                format!("what nodes write for each other at {address} is not protected. It is accepted"),
+                format!(
+                    "what nodes write for each other at {address} is not protected. It is accepted"
+                ),
                 make(),
             );
         }
-        Ok(None) => report.fail("peers", format!("{address} has no keys. The server does not start so"), make()),
+        Ok(None) => report.fail(
+            "peers",
+            format!("{address} has no keys. The server does not start so"),
+            make(),
+        ),
         Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
             report.fail("peers", reason, "")
         }
@@ -45,7 +59,11 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
     }
     if config.peer_keys.is_some() && config.accept_plain_peers {
         let says = "peers without protection are let in too. It is accepted";
-        report.warn("peers", says, "take plain-peers out of store.accept_risks once every node has keys");
+        report.warn(
+            "peers",
+            says,
+            "take plain-peers out of store.accept_risks once every node has keys",
+        );
     }
 }
 
@@ -53,7 +71,11 @@ fn tell_keys(address: SocketAddr, seconds_left: i64, report: &mut Report) {
     const DAY: i64 = 24 * 3600;
     let says = format!("the certificate of {address} is good for {} days", seconds_left / DAY);
     if seconds_left < 30 * DAY {
-        report.warn("peers", says, format!("`tavola store peer-keys issue {address}` makes another"));
+        report.warn(
+            "peers",
+            says,
+            format!("`tavola store peer-keys issue {address}` makes another"),
+        );
     } else {
         report.ok("peers", says);
     }
@@ -76,7 +98,10 @@ pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Repo
     }
     match &inspection.keyspace {
         Ok(slots) => {
-            report.ok("keyspace", format!("{} can be used; its directory has {slots} slots", options.keyspace));
+            report.ok(
+                "keyspace",
+                format!("{} can be used; its directory has {slots} slots", options.keyspace),
+            );
         }
         Err(OpenError::NoKeyspace { keyspace }) if options.create => {
             let says = format!("the cluster has none called {keyspace:?}");
@@ -88,8 +113,12 @@ pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Repo
 
 fn node_text(node: &NodeSeen) -> String {
     let NodeSeen { address, version, clock_offset, settings } = node;
-    let settings = if settings.is_empty() { "settings are not told".to_owned() } else { settings.join(", ") };
-    format!("{address} answers: version {version}, clock within {} ms, {settings}", clock_offset.as_millis())
+    let settings =
+        if settings.is_empty() { "settings are not told".to_owned() } else { settings.join(", ") };
+    format!(
+        "{address} answers: version {version}, clock within {} ms, {settings}",
+        clock_offset.as_millis()
+    )
 }
 
 fn tell_finding(finding: &Finding, options: &Options, report: &mut Report) {
@@ -98,17 +127,28 @@ fn tell_finding(finding: &Finding, options: &Options, report: &mut Report) {
     match (finding.dangerous, is_accepted) {
         (true, false) => {
             let name = finding.risk.name();
-            let way_out = format!("{}; or accept it: store.accept_risks = \"{name}\"", finding.advice);
-            report.fail(subject, format!("{}. The server does not start on it", finding.text), way_out);
+            let way_out =
+                format!("{}; or accept it: store.accept_risks = \"{name}\"", finding.advice);
+            report.fail(
+                subject,
+                format!("{}. The server does not start on it", finding.text),
+                way_out,
+            );
         }
-        (true, true) => report.warn(subject, format!("{}. It is accepted", finding.text), finding.advice.clone()),
+        (true, true) => report.warn(
+            subject,
+            format!("{}. It is accepted", finding.text),
+            finding.advice.clone(),
+        ),
         (false, _) => report.warn(subject, finding.text.clone(), finding.advice.clone()),
     }
 }
 
 fn advice_on(error: &OpenError) -> &'static str {
     match error {
-        OpenError::Connect { .. } => "start the nodes, or name others in store.contact_points (--contact-points)",
+        OpenError::Connect { .. } => {
+            "start the nodes, or name others in store.contact_points (--contact-points)"
+        }
         OpenError::Tls { .. } => {
             "name who signed the nodes' certificates in store.ca_file (--store-ca-file); each must name its node's address"
         }

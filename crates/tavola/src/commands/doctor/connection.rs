@@ -28,13 +28,21 @@ pub(super) async fn examine_key(
         Err(error) => report.fail("key", error.to_string(), server::advice_on(&error)),
         Ok(Ok(_)) => {
             report.taken();
-            report.ok("key", "the server takes it: whoever has it may do everything in the account");
+            report
+                .ok("key", "the server takes it: whoever has it may do everything in the account");
             if let Some(operation) = question.operation {
-                report.ok("operation", format!("{} is permitted, as everything is with a key", operation.name()));
+                report.ok(
+                    "operation",
+                    format!("{} is permitted, as everything is with a key", operation.name()),
+                );
             }
         }
         Ok(Err(DecodeError::Service(error))) => refused(&error, account, report),
-        Ok(Err(_)) => report.fail("key", "the answer is not one of a Table service", "is this the right port?"),
+        Ok(Err(_)) => report.fail(
+            "key",
+            "the answer is not one of a Table service",
+            "is this the right port?",
+        ),
     }
 }
 
@@ -42,20 +50,40 @@ fn refused(error: &ServiceError, account: &AccountName, report: &mut Report) {
     let (short, detail) = (server::short(error), server::detail(error));
     match (error.status.as_u16(), error.code.as_str()) {
         (403, "AuthenticationFailed") if detail.contains("date header") => {
-            report.fail("key", format!("refused with {short}: {detail}"), "set both clocks by the network (NTP)");
+            report.fail(
+                "key",
+                format!("refused with {short}: {detail}"),
+                "set both clocks by the network (NTP)",
+            );
         }
         (403, "AuthenticationFailed") => {
             let advice = "the key is another account's, or was rotated; `tavola conn` prints the one of today";
-            report.fail("key", format!("refused with {short}: it is no key of {account} on that server"), advice);
+            report.fail(
+                "key",
+                format!("refused with {short}: it is no key of {account} on that server"),
+                advice,
+            );
         }
         (403, "AuthorizationFailure") => {
-            report.fail("key", format!("refused with {short}"), "is this machine among the account's allowed_ips?");
+            report.fail(
+                "key",
+                format!("refused with {short}"),
+                "is this machine among the account's allowed_ips?",
+            );
         }
         (404, _) => {
             let advice = "look at AccountName, and at the path of TableEndpoint";
             report.fail("key", format!("{short}: the server has no account {account}"), advice);
         }
-        (503, _) => report.warn("key", format!("{short}: the server is busy, or over a budget"), "try again later"),
-        _ => report.fail("key", format!("the server answers with {short}"), "look at the server's log"),
+        (503, _) => report.warn(
+            "key",
+            format!("{short}: the server is busy, or over a budget"),
+            "try again later",
+        ),
+        _ => report.fail(
+            "key",
+            format!("the server answers with {short}"),
+            "look at the server's log",
+        ),
     }
 }

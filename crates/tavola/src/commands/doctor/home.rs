@@ -39,6 +39,10 @@ impl Home {
     /// Every account with its keys.
     pub(super) fn all_keys(&self) -> Vec<(AccountName, KnownKeys)> {
         let Ok((_, config)) = &self.0 else { return Vec::new() };
-        config.accounts.names().filter_map(|account| Some((account.clone(), self.keys(account)?))).collect()
+        config
+            .accounts
+            .names()
+            .filter_map(|account| Some((account.clone(), self.keys(account)?)))
+            .collect()
     }
 }

@@ -24,13 +24,18 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
             return;
         }
     };
-    let whose = if config.accounts.is_development() { "the development account, whose key is public" } else { "" };
+    let whose = if config.accounts.is_development() {
+        "the development account, whose key is public"
+    } else {
+        ""
+    };
     let accounts = config.accounts.names().count();
     let whose = if whose.is_empty() { format!("{accounts} account(s)") } else { whose.to_owned() };
     report.ok("configuration", format!("good: {whose}, tables at {}", config.table));
     config.notes.iter().for_each(|note| report.warn("configuration", note, ""));
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
-    check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report).await;
+    check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report)
+        .await;
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_safety(config, report);
     check_data_folder(config, report);
@@ -51,16 +56,26 @@ fn check_versions(folder: &Path, report: &mut Report) {
         // There is none yet, or a server has it, which was asked above.
         Ok(None) | Err(OpenError::Missing { .. } | OpenError::Locked { .. }) => {}
         Ok(Some(last)) if last > versions_max() => {
-            let (words, folder) =
-                (format!("{} has given out Timestamps up to {last}", folder.display()), folder.display());
+            let (words, folder) = (
+                format!("{} has given out Timestamps up to {last}", folder.display()),
+                folder.display(),
+            );
             let advice = format!(
                 "if this machine's clock is wrong, set it; if it once was ahead, copy the folder with `tavola store copy \
                  --rewrite-versions --from embedded:{folder} --to embedded:NEW`, or serve it with --allow-future-versions"
             );
-            report.fail("data folder", format!("{words}, more than a day ahead of the clock"), advice);
+            report.fail(
+                "data folder",
+                format!("{words}, more than a day ahead of the clock"),
+                advice,
+            );
         }
         Ok(Some(_)) => report.ok("data folder", format!("{} can be opened", folder.display())),
-        Err(error) => report.fail("data folder", error.to_string(), format!("tavola check {}", folder.display())),
+        Err(error) => report.fail(
+            "data folder",
+            error.to_string(),
+            format!("tavola check {}", folder.display()),
+        ),
     }
 }
 
@@ -87,13 +102,25 @@ async fn check_port(
                 }
             }
             Readiness::NotReady(reason) => {
-                report.fail(subject, format!("a Tavola at {at} is not ready: {reason}"), "look at its log");
+                report.fail(
+                    subject,
+                    format!("a Tavola at {at} is not ready: {reason}"),
+                    "look at its log",
+                );
             }
-            Readiness::Other(status) => taken(subject, at, &format!("it answers with {status}"), report),
+            Readiness::Other(status) => {
+                taken(subject, at, &format!("it answers with {status}"), report)
+            }
         },
         Err(HttpError::Refused(_)) => match TcpListener::bind(address) {
-            Ok(_) => report.ok(subject, format!("{address} is free; `tavola serve` would listen there")),
-            Err(error) => report.fail(subject, format!("cannot listen on {address}: {error}"), "choose another"),
+            Ok(_) => {
+                report.ok(subject, format!("{address} is free; `tavola serve` would listen there"))
+            }
+            Err(error) => report.fail(
+                subject,
+                format!("cannot listen on {address}: {error}"),
+                "choose another",
+            ),
         },
         Err(error @ (HttpError::Certificate(..) | HttpError::ClientCertificateNeeded(_))) => {
             report.warn(subject, error.to_string(), server::advice_on(&error))
@@ -104,13 +131,18 @@ async fn check_port(
 
 fn taken(subject: &str, at: SocketAddr, how: &str, report: &mut Report) {
     let advice = "stop it, or choose another port (--table-port, --admin-port, or in the file)";
-    report.fail(subject, format!("{at} is taken by something that is not a ready Tavola: {how}"), advice);
+    report.fail(
+        subject,
+        format!("{at} is taken by something that is not a ready Tavola: {how}"),
+        advice,
+    );
 }
 
 /// What the server would warn of at its start.
 fn check_safety(config: &Config, report: &mut Report) {
     let warnings = config.warnings();
-    if !config.secret_files.is_empty() && !warnings.iter().any(|warning| warning.subject == "keys") {
+    if !config.secret_files.is_empty() && !warnings.iter().any(|warning| warning.subject == "keys")
+    {
         report.ok("keys", "files with keys can be read by their owner only");
     }
     for Warning { subject, says, advice } in warnings {
@@ -129,9 +161,16 @@ fn check_data_folder(config: &Config, report: &mut Report) {
         (Ok(None), Ok(open)) => match open.first() {
             None => report.ok("data folder", format!("{folder} can be used by its owner only")),
             Some((first, mode)) => {
-                let words =
-                    format!("others can use {} files of {folder}: {} has mode {mode:o}", open.len(), first.display());
-                report.warn("data folder", words, format!("chmod -R go= {folder}; `tavola serve` does so too"));
+                let words = format!(
+                    "others can use {} files of {folder}: {} has mode {mode:o}",
+                    open.len(),
+                    first.display()
+                );
+                report.warn(
+                    "data folder",
+                    words,
+                    format!("chmod -R go= {folder}; `tavola serve` does so too"),
+                );
             }
         },
         (Ok(Some(link)), _) => {
@@ -139,7 +178,11 @@ fn check_data_folder(config: &Config, report: &mut Report) {
             report.fail("data folder", format!("{} is a symbolic link", link.display()), advice);
         }
         (Err(error), _) | (_, Err(error)) => {
-            report.fail("data folder", format!("cannot look into {folder}: {error}"), "run as the user of the server");
+            report.fail(
+                "data folder",
+                format!("cannot look into {folder}: {error}"),
+                "run as the user of the server",
+            );
         }
     }
 }
@@ -149,6 +192,7 @@ fn check_certificate(layers: &Layers, config: &Config, report: &mut Report) {
     let key = optional_setting(layers, "tls.key").map(Path::new);
     let password = optional_setting(layers, "tls.password").unwrap_or_default();
     let account = config.accounts.names().next();
-    let endpoint = account.and_then(|account| account_access::configured_endpoint(layers, config, account).ok());
+    let endpoint = account
+        .and_then(|account| account_access::configured_endpoint(layers, config, account).ok());
     certificate::examine(Path::new(cert), key, password, endpoint.as_ref(), report);
 }

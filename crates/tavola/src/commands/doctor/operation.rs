@@ -4,8 +4,8 @@ use clap::ArgMatches;
 use tavola_core::grant::{Permissions, ResourceTypes, TableSignature};
 use tavola_core::request::{EntityQuery, TablesQuery};
 use tavola_core::{
-    AccountName, EntityKey, EntityOperation, Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties,
-    RowKey, TableName, TableRequest,
+    AccountName, EntityKey, EntityOperation, Grant, KeyRange, NewEntity, PartitionKey,
+    Precondition, Properties, RowKey, TableName, TableRequest,
 };
 
 use crate::exit::Failure;
@@ -70,19 +70,25 @@ impl Operation {
 
     /// The request, as the service would see it.
     pub(super) fn request(self, table: TableName, key: EntityKey) -> Result<TableRequest, Failure> {
-        let properties = Properties::new(Vec::new()).map_err(|_| Failure::Usage("no properties".to_owned()))?;
+        let properties =
+            Properties::new(Vec::new()).map_err(|_| Failure::Usage("no properties".to_owned()))?;
         let too_long = |_| Failure::Usage("the keys are too long for an entity".to_owned());
         let (partition_key, new) = NewEntity::new(key.clone(), properties).map_err(too_long)?;
         let write = |operation| TableRequest::Write(table.clone(), partition_key, operation);
         Ok(match self {
             Self::Get => TableRequest::GetEntity(table, key),
-            Self::Query => TableRequest::QueryEntities(table, EntityQuery { top: Some(1), ..EntityQuery::default() }),
+            Self::Query => TableRequest::QueryEntities(
+                table,
+                EntityQuery { top: Some(1), ..EntityQuery::default() },
+            ),
             Self::Insert => write(EntityOperation::Insert(new)),
             Self::Update => write(EntityOperation::Replace(new, Precondition::Exists)),
             Self::Merge => write(EntityOperation::Merge(new, Precondition::Exists)),
             Self::Upsert => write(EntityOperation::Merge(new, Precondition::None)),
             Self::Delete => write(EntityOperation::Delete(key.row_key, Precondition::Exists)),
-            Self::ListTables => TableRequest::QueryTables(TablesQuery { top: Some(1), ..TablesQuery::default() }),
+            Self::ListTables => {
+                TableRequest::QueryTables(TablesQuery { top: Some(1), ..TablesQuery::default() })
+            }
             Self::CreateTable => TableRequest::CreateTable(table),
             Self::DeleteTable => TableRequest::DeleteTable(table),
         })
@@ -101,7 +107,10 @@ impl Question {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let no_table = |_| {
-            Failure::Usage("--table: a table's name begins with a letter and has 3 to 63 letters and digits".to_owned())
+            Failure::Usage(
+                "--table: a table's name begins with a letter and has 3 to 63 letters and digits"
+                    .to_owned(),
+            )
         };
         let no_key = |error| Failure::Usage(format!("--partition and --row: {error}"));
         let key = match (text("partition"), text("row")) {
@@ -123,18 +132,26 @@ impl Question {
     }
 }
 
-/// Which letters of `sp` a request takes: the smallest sets that the service's own rule lets through.
-pub(super) fn letters_needed(request: &TableRequest, table: Option<&TableName>, account: &AccountName) -> Vec<String> {
+/// Which letters of `sp` a request takes: the smallest sets that the service's own rule lets
+/// through.
+pub(super) fn letters_needed(
+    request: &TableRequest,
+    table: Option<&TableName>,
+    account: &AccountName,
+) -> Vec<String> {
     let legal = if table.is_some() { Permissions::TABLE } else { Permissions::ACCOUNT };
     smallest_sets(legal, |letters| {
         let grant = match table {
             Some(table) => Permissions::of_table(letters).map(|permissions| {
-                let signature = TableSignature { table: table.clone(), permissions, range: KeyRange::ALL };
+                let signature =
+                    TableSignature { table: table.clone(), permissions, range: KeyRange::ALL };
                 Grant::table_signature(account.clone(), signature)
             }),
-            None => Permissions::of_account(letters)
-                .zip(ResourceTypes::parse("sco"))
-                .map(|(permissions, types)| Grant::account_signature(account.clone(), types, permissions)),
+            None => Permissions::of_account(letters).zip(ResourceTypes::parse("sco")).map(
+                |(permissions, types)| {
+                    Grant::account_signature(account.clone(), types, permissions)
+                },
+            ),
         };
         grant.is_some_and(|grant| grant.permits(request).is_ok())
     })
@@ -145,20 +162,23 @@ pub(super) fn resource_types_needed(request: &TableRequest, account: &AccountNam
     smallest_sets("sco", |letters| {
         let grant = Permissions::of_account(Permissions::ACCOUNT)
             .zip(ResourceTypes::parse(letters))
-            .map(|(permissions, types)| Grant::account_signature(account.clone(), types, permissions));
+            .map(|(permissions, types)| {
+                Grant::account_signature(account.clone(), types, permissions)
+            });
         grant.is_some_and(|grant| grant.permits(request).is_ok())
     })
 }
 
 /// One letter or two: no request takes more.
 fn smallest_sets(legal: &str, suffices: impl Fn(&str) -> bool) -> Vec<String> {
-    let single = legal.chars().map(String::from).filter(|letters| suffices(letters)).collect::<Vec<_>>();
+    let single =
+        legal.chars().map(String::from).filter(|letters| suffices(letters)).collect::<Vec<_>>();
     if !single.is_empty() {
         return single;
     }
-    let pairs = legal
-        .char_indices()
-        .flat_map(|(at, first)| legal[at + 1..].chars().map(move |second| format!("{first}{second}")));
+    let pairs = legal.char_indices().flat_map(|(at, first)| {
+        legal[at + 1..].chars().map(move |second| format!("{first}{second}"))
+    });
     pairs.filter(|letters| suffices(letters)).collect()
 }
 
@@ -175,7 +195,8 @@ mod tests {
         let found: Vec<String> = Operation::ALL
             .into_iter()
             .map(|operation| {
-                let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
+                let key =
+                    EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new("r").unwrap());
                 let request = operation.request(table.clone(), key).unwrap();
                 let of_table = letters_needed(&request, Some(&table), &account).join("|");
                 let of_account = letters_needed(&request, None, &account).join("|");

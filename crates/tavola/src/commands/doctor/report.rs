@@ -67,7 +67,13 @@ impl Report {
         self.add(Level::Fail, subject, says, advice);
     }
 
-    fn add(&mut self, level: Level, subject: impl Into<String>, says: impl Into<String>, advice: impl Into<String>) {
+    fn add(
+        &mut self,
+        level: Level,
+        subject: impl Into<String>,
+        says: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
         // Texts of servers have line breaks, and a check is one line.
         let line = |text: String| text.replace('\r', "").replace('\n', "\\n");
         self.checks.push(Check {
@@ -114,7 +120,9 @@ impl Report {
     /// The server takes the credential: what spoke against it was wrong, or does not matter.
     pub(in crate::commands) fn taken(&mut self) {
         self.is_taken = true;
-        let disproved = |check: &&mut Check| check.level == Level::Fail && ABOUT_CREDENTIALS.contains(&&*check.subject);
+        let disproved = |check: &&mut Check| {
+            check.level == Level::Fail && ABOUT_CREDENTIALS.contains(&&*check.subject)
+        };
         for check in self.checks.iter_mut().filter(disproved) {
             check.level = Level::Warn;
             check.says.push_str(" (the server takes the credential nevertheless)");
@@ -131,7 +139,11 @@ impl Report {
                     subjects.push(&check.subject);
                 }
             }
-            return format!("{failed} of {} checks failed: {}", self.checks.len(), subjects.join(", "));
+            return format!(
+                "{failed} of {} checks failed: {}",
+                self.checks.len(),
+                subjects.join(", ")
+            );
         }
         let good = if self.is_taken { "the credential works" } else { "nothing is wrong" };
         match warnings {

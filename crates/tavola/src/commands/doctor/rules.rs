@@ -1,5 +1,6 @@
-//! Everything that is wrong with a signature, not only the first thing. The rules are the service's own: the same query
-//! is signed again with a key of ours, judged, and after each refusal asked again as if that reason were gone.
+//! Everything that is wrong with a signature, not only the first thing. The rules are the service's
+//! own: the same query is signed again with a key of ours, judged, and after each refusal asked
+//! again as if that reason were gone.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,7 +13,8 @@ use tavola_protocol::{AccountKeys, Caller, Credential, Rejection};
 
 use crate::judge;
 
-/// Nobody's key, with which a query is signed again so that everything but its signature can be judged.
+/// Nobody's key, with which a query is signed again so that everything but its signature can be
+/// judged.
 const SCRATCH_KEY: &str = "bm9ib2R5J3Mga2V5";
 /// One for each reason that can be taken away, and one more: time, address, protocol.
 const ROUNDS_MAX: usize = 4;
@@ -104,16 +106,29 @@ pub(super) struct Circumstances<'a> {
 }
 
 /// Judges everything but the signature itself.
-pub(super) fn examine(query: &str, fields: &Fields, account: &AccountName, at: Circumstances<'_>) -> Verdict {
+pub(super) fn examine(
+    query: &str,
+    fields: &Fields,
+    account: &AccountName,
+    at: Circumstances<'_>,
+) -> Verdict {
     let policies = at.policies;
-    let policy = fields.policy().zip(policies).and_then(|(id, all)| all.iter().find(|policy| policy.id == id));
+    let policy = fields
+        .policy()
+        .zip(policies)
+        .and_then(|(id, all)| all.iter().find(|policy| policy.id == id));
     let window = Window::of(fields, policy);
-    let mut verdict =
-        Verdict { findings: Vec::new(), expiry: window.as_ref().and_then(|window| window.end), grant: None };
+    let mut verdict = Verdict {
+        findings: Vec::new(),
+        expiry: window.as_ref().and_then(|window| window.end),
+        grant: None,
+    };
     let Some((query, keys)) = signed_again(query, fields, account) else { return verdict };
     let Circumstances { mut now, mut caller, .. } = at;
     for _ in 0..ROUNDS_MAX {
-        match judge::judge(&query, account, &keys, caller, now).and_then(|credential| complete(credential, policies)) {
+        match judge::judge(&query, account, &keys, caller, now)
+            .and_then(|credential| complete(credential, policies))
+        {
             Ok(grant) => {
                 verdict.grant = grant;
                 return verdict;
@@ -141,10 +156,15 @@ pub(super) fn examine(query: &str, fields: &Fields, account: &AccountName, at: C
     verdict
 }
 
-fn complete(credential: Credential<'_>, policies: Option<&[AccessPolicy]>) -> Result<Option<Grant>, Rejection> {
+fn complete(
+    credential: Credential<'_>,
+    policies: Option<&[AccessPolicy]>,
+) -> Result<Option<Grant>, Rejection> {
     match (credential, policies) {
         (Credential::Complete(grant, _), _) => Ok(Some(grant)),
-        (Credential::NeedsPolicies(signature), Some(policies)) => signature.with_policies(policies).map(Some),
+        (Credential::NeedsPolicies(signature), Some(policies)) => {
+            signature.with_policies(policies).map(Some)
+        }
         (Credential::NeedsPolicies(_), None) | (Credential::Token(_), _) => Ok(None),
     }
 }
@@ -162,7 +182,11 @@ fn refusal(
         return Finding::PolicyUnknown;
     }
     let twice = policy.map(|policy| in_both(fields, policy)).unwrap_or_default();
-    if twice.is_empty() { Finding::Malformed(judge::words(rejection)) } else { Finding::InPolicyToo(twice) }
+    if twice.is_empty() {
+        Finding::Malformed(judge::words(rejection))
+    } else {
+        Finding::InPolicyToo(twice)
+    }
 }
 
 fn in_both(fields: &Fields, policy: &AccessPolicy) -> Vec<&'static str> {
@@ -200,7 +224,8 @@ impl Window {
         match (self.start, self.end) {
             (Some(start), _) if now < start => Some((Finding::NotYet(start), start)),
             (start, Some(end)) if now >= end => {
-                let before_end = DateTime::from_ticks(end.ticks().saturating_sub(1)).unwrap_or(DateTime::MIN);
+                let before_end =
+                    DateTime::from_ticks(end.ticks().saturating_sub(1)).unwrap_or(DateTime::MIN);
                 Some((Finding::Expired(end), start.unwrap_or(before_end)))
             }
             _ => None,
@@ -209,7 +234,11 @@ impl Window {
 }
 
 /// The same query with a signature that holds for a key of ours.
-fn signed_again(query: &str, fields: &Fields, account: &AccountName) -> Option<(String, AccountKeys)> {
+fn signed_again(
+    query: &str,
+    fields: &Fields,
+    account: &AccountName,
+) -> Option<(String, AccountKeys)> {
     let signature = AccountKey::parse(SCRATCH_KEY).ok()?.sign(&fields.string_to_sign(account));
     let encoded = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
     let others: Vec<&str> = query.split('&').filter(|pair| signature_in(pair).is_none()).collect();

@@ -1,4 +1,5 @@
-//! Asking a server: whether it is there, what time it has, and what it says to a credential. Only reads are ever sent.
+//! Asking a server: whether it is there, what time it has, and what it says to a credential. Only
+//! reads are ever sent.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
@@ -32,7 +33,11 @@ pub(super) struct Reached {
 }
 
 /// Looks whether somebody is there, and what time it is there.
-pub(super) async fn reach(endpoint: &Endpoint, client: &HttpClient, report: &mut Report) -> Option<Reached> {
+pub(super) async fn reach(
+    endpoint: &Endpoint,
+    client: &HttpClient,
+    report: &mut Report,
+) -> Option<Reached> {
     let scheme = if endpoint.is_https() { "https" } else { "http" };
     let at = format!("{scheme}://{}:{}", endpoint.host(), endpoint.port());
     match get(client, &format!("{at}/-/ready")).await {
@@ -46,10 +51,14 @@ pub(super) async fn reach(endpoint: &Endpoint, client: &HttpClient, report: &mut
                     report.ok("server", format!("a Tavola at {at} is ready"));
                     warn(warning, report);
                 }
-                Readiness::NotReady(reason) => {
-                    report.fail("server", format!("a Tavola at {at} is not ready: {reason}"), "look at its log")
+                Readiness::NotReady(reason) => report.fail(
+                    "server",
+                    format!("a Tavola at {at} is not ready: {reason}"),
+                    "look at its log",
+                ),
+                Readiness::Other(status) => {
+                    report.ok("server", format!("{at} answers with {status}"))
                 }
-                Readiness::Other(status) => report.ok("server", format!("{at} answers with {status}")),
             }
             let clock = check_clock(&response, report);
             Some(Reached { clock })
@@ -70,7 +79,9 @@ pub(super) fn readiness(response: &Response<Bytes>) -> Readiness {
     let body = String::from_utf8_lossy(response.body());
     match body.strip_prefix("not ready: ") {
         _ if response.status() == StatusCode::OK && body.starts_with("ready\n") => {
-            Readiness::Ready(body.lines().find_map(|line| line.strip_prefix("warning: ")).map(str::to_owned))
+            Readiness::Ready(
+                body.lines().find_map(|line| line.strip_prefix("warning: ")).map(str::to_owned),
+            )
         }
         Some(reason) => Readiness::NotReady(reason.trim().to_owned()),
         None => Readiness::Other(response.status()),
@@ -86,24 +97,33 @@ pub(super) fn warn(warning: Option<String>, report: &mut Report) {
 
 /// A `GET` without credentials.
 pub(super) async fn get(client: &HttpClient, url: &str) -> Result<Response<Bytes>, HttpError> {
-    let request = Request::get(url).body(Bytes::new()).map_err(|_| HttpError::Url("it is not one"))?;
+    let request =
+        Request::get(url).body(Bytes::new()).map_err(|_| HttpError::Url("it is not one"))?;
     client.send(request).await
 }
 
 /// Compares the server's clock with ours, and returns it.
 pub(super) fn check_clock(response: &Response<Bytes>, report: &mut Report) -> Option<DateTime> {
     let date = response.headers().get(DATE)?.to_str().ok()?;
-    let (theirs, ours) = (human_time::date_time(httpdate::parse_http_date(date).ok()?), human_time::now());
+    let (theirs, ours) =
+        (human_time::date_time(httpdate::parse_http_date(date).ok()?), human_time::now());
     let difference = human_time::between(theirs, ours);
     let words = || {
         let side = if theirs < ours { "behind" } else { "ahead of" };
-        format!("the server's clock is {} {side} ours; there it is {theirs}", human_time::words(difference))
+        format!(
+            "the server's clock is {} {side} ours; there it is {theirs}",
+            human_time::words(difference)
+        )
     };
     let advice = "set both clocks by the network (NTP)";
     match difference.as_secs() {
         0..SKEW_SECONDS_NOTICED => report.ok("clock", "the same here and on the server"),
         SKEW_SECONDS_NOTICED..=SKEW_SECONDS_MAX => report.warn("clock", words(), advice),
-        _ => report.fail("clock", format!("{}: requests signed with a key are refused", words()), advice),
+        _ => report.fail(
+            "clock",
+            format!("{}: requests signed with a key are refused", words()),
+            advice,
+        ),
     }
     Some(theirs)
 }
@@ -112,8 +132,12 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
     match error {
         HttpError::Refused(_) => "start it with `tavola serve`, or look at host and port again",
         HttpError::NoSuchHost(_) | HttpError::Url(_) => "look at the host's name again",
-        HttpError::TimedOut(_) | HttpError::Unreachable(..) => "is there a firewall in between, or another port meant?",
-        HttpError::NotTls(_) => "write http:// instead of https://, or give the server a certificate",
+        HttpError::TimedOut(_) | HttpError::Unreachable(..) => {
+            "is there a firewall in between, or another port meant?"
+        }
+        HttpError::NotTls(_) => {
+            "write http:// instead of https://, or give the server a certificate"
+        }
         HttpError::IsTls(_) => "write https:// instead of http://",
         HttpError::Certificate(..) => {
             "look at it with `tavola doctor --cert`; trust an issuer of your own with --ca-file"
@@ -121,7 +145,9 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
         HttpError::ClientCertificateNeeded(_) => {
             "this command has none to show; ask the admin port for health, and test with a client that has a certificate"
         }
-        HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => "is this the port of a Table service?",
+        HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => {
+            "is this the port of a Table service?"
+        }
         HttpError::Roots(_) => "",
     }
 }
@@ -130,7 +156,8 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
 pub(super) fn own_address(endpoint: &Endpoint) -> IpAddr {
     use std::net::ToSocketAddrs as _;
     let host = endpoint.host().trim_start_matches('[').trim_end_matches(']');
-    let address = (host, endpoint.port()).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    let address =
+        (host, endpoint.port()).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     let own = address.and_then(|address| {
         let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         // Nothing is sent: the system only chooses the way.
@@ -171,8 +198,9 @@ pub(super) async fn ask_with_signature(
     let mut http = encoded(request, endpoint)?;
     let separator = if http.uri().query().is_some() { '&' } else { '?' };
     let url = format!("{}{separator}{query}", http.uri());
-    *http.uri_mut() =
-        url.parse::<Uri>().map_err(|_| HttpError::Url("it has characters that must be percent-encoded"))?;
+    *http.uri_mut() = url
+        .parse::<Uri>()
+        .map_err(|_| HttpError::Url("it has characters that must be percent-encoded"))?;
     Ok(decode_reply(request, &client.send(http).await?))
 }
 

@@ -1,4 +1,5 @@
-//! A shared access signature: what it opens, whether it holds, whether it is enough, and what the server says to it.
+//! A shared access signature: what it opens, whether it holds, whether it is enough, and what the
+//! server says to it.
 
 mod answer;
 mod enough;
@@ -45,13 +46,15 @@ pub(super) async fn examine(
         (Some(_), Some(keys)) => look_up_policies(target, &fields, keys, client, report).await,
         _ => cannot_look_up_policies(&fields, report),
     };
-    let caller = Caller { ip: server::own_address(&target.endpoint), https: target.endpoint.is_https() };
+    let caller =
+        Caller { ip: server::own_address(&target.endpoint), https: target.endpoint.is_https() };
     let at = Circumstances { now, caller, policies: policies.as_deref() };
     let verdict = rules::examine(&target.query, &fields, &target.account, at);
     for finding in &verdict.findings {
         report_finding(finding, &fields, policies.as_deref(), now, report);
     }
-    let is_timely = |finding: &Finding| !matches!(finding, Finding::Expired(_) | Finding::NotYet(_));
+    let is_timely =
+        |finding: &Finding| !matches!(finding, Finding::Expired(_) | Finding::NotYet(_));
     if let Some(expiry) = verdict.expiry.filter(|_| verdict.findings.iter().all(is_timely)) {
         report.ok("time", format!("valid until {expiry}, {}", human_time::relative(expiry, now)));
     }
@@ -69,14 +72,20 @@ fn description(fields: &Fields, target: &Target) -> String {
     let Target { account, endpoint, .. } = target;
     let what = match fields {
         Fields::Table(sas) if sas.permissions.is_empty() => {
-            format!("for entities of the table {}, to do what its policy says", or_unnamed(&sas.table))
+            format!(
+                "for entities of the table {}, to do what its policy says",
+                or_unnamed(&sas.table)
+            )
         }
         Fields::Table(sas) => {
             let can = TABLE_PERMISSIONS.words(&sas.permissions);
             format!("for entities of the table {}, to {can}", or_unnamed(&sas.table))
         }
         Fields::Account(sas) => {
-            let (can, kinds) = (ACCOUNT_PERMISSIONS.words(&sas.permissions), RESOURCE_TYPES.words(&sas.resource_types));
+            let (can, kinds) = (
+                ACCOUNT_PERMISSIONS.words(&sas.permissions),
+                RESOURCE_TYPES.words(&sas.resource_types),
+            );
             format!("for the whole account ({kinds}), to {can}")
         }
     };
@@ -99,12 +108,14 @@ fn check_signature(
     let (query, account) = (target.query.as_str(), &target.account);
     if let Some(mistake) = Mistake::visible_in(query) {
         let (words, advice) = match mistake {
-            Mistake::EncodedTwice => {
-                ("the signature is percent-encoded twice", "somebody encoded a URL that was encoded: %25 must be %")
-            }
-            Mistake::PlusNotEncoded => {
-                ("the signature has a plus that is not percent-encoded", "write %2B instead of + behind sig=")
-            }
+            Mistake::EncodedTwice => (
+                "the signature is percent-encoded twice",
+                "somebody encoded a URL that was encoded: %25 must be %",
+            ),
+            Mistake::PlusNotEncoded => (
+                "the signature has a plus that is not percent-encoded",
+                "write %2B instead of + behind sig=",
+            ),
         };
         let repaired = mistake.repaired(query);
         let is_all = keys.is_some_and(|keys| rules::holds(&repaired, account, &keys.keys));
@@ -124,11 +135,15 @@ fn check_signature(
         return;
     }
     let others = home.all_keys().into_iter().filter(|(other, _)| other != account);
-    let signer = others
-        .into_iter()
-        .find(|(other, keys)| rules::holds(query, other, &keys.keys) || rules::holds(query, account, &keys.keys));
+    let signer = others.into_iter().find(|(other, keys)| {
+        rules::holds(query, other, &keys.keys) || rules::holds(query, account, &keys.keys)
+    });
     if let Some((other, _)) = signer {
-        report.fail("signature", format!("it does not match: it was made with a key of the account {other}"), "");
+        report.fail(
+            "signature",
+            format!("it does not match: it was made with a key of the account {other}"),
+            "",
+        );
         return;
     }
     report.fail(
@@ -168,7 +183,11 @@ async fn look_up_policies(
 fn cannot_look_up_policies(fields: &Fields, report: &mut Report) -> Option<Vec<AccessPolicy>> {
     if let Some(id) = fields.policy() {
         let advice = "that takes a running server, and a key in the configuration (--config)";
-        report.warn("policy", format!("whether the policy {id:?} exists was not looked up"), advice);
+        report.warn(
+            "policy",
+            format!("whether the policy {id:?} exists was not looked up"),
+            advice,
+        );
     }
     None
 }
@@ -187,28 +206,60 @@ fn report_finding(
             report.fail("time", words, "make a new one with `tavola sas`");
         }
         Finding::NotYet(at) => {
-            let words = format!("it is not valid yet: it begins {}, at {at}", human_time::relative(*at, now));
+            let words = format!(
+                "it is not valid yet: it begins {}, at {at}",
+                human_time::relative(*at, now)
+            );
             report.fail("time", words, "wait, or make one with an earlier --start or none");
         }
         Finding::HttpsOnly => {
-            let advice = "use the server's https endpoint, or make a signature without --https-only";
-            report.fail("protocol", "it is good over https only (spr=https), and the URL is http", advice);
+            let advice =
+                "use the server's https endpoint, or make a signature without --https-only";
+            report.fail(
+                "protocol",
+                "it is good over https only (spr=https), and the URL is http",
+                advice,
+            );
         }
         Finding::Address(ip) => report_address(*ip, fields.ip(), report),
         Finding::OtherService => {
-            report.fail("service", "it does not open tables: ss has no t", "make one with `tavola sas account`");
+            report.fail(
+                "service",
+                "it does not open tables: ss has no t",
+                "make one with `tavola sas account`",
+            );
         }
         Finding::PolicyUnknown => {
-            let ids: Vec<String> =
-                policies.unwrap_or_default().iter().map(|policy| format!("{:?}", policy.id)).collect();
-            let there = if ids.is_empty() { "it has none".to_owned() } else { format!("it has {}", ids.join(", ")) };
-            let words = format!("the table has no policy {:?}; {there}", fields.policy().unwrap_or_default());
-            report.fail("policy", words, "the signature was revoked, or the policy was never set (Set Table ACL)");
+            let ids: Vec<String> = policies
+                .unwrap_or_default()
+                .iter()
+                .map(|policy| format!("{:?}", policy.id))
+                .collect();
+            let there = if ids.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("it has {}", ids.join(", "))
+            };
+            let words = format!(
+                "the table has no policy {:?}; {there}",
+                fields.policy().unwrap_or_default()
+            );
+            report.fail(
+                "policy",
+                words,
+                "the signature was revoked, or the policy was never set (Set Table ACL)",
+            );
         }
         Finding::InPolicyToo(names) => {
-            let words =
-                format!("{} stand in the signature and in its policy; only one of them may say it", names.join(", "));
-            report.fail("policy", words, "make the signature without them, or take them out of the policy");
+            let words = format!(
+                "{} stand in the signature and in its policy; only one of them may say it",
+                names.join(", ")
+            );
+            report.fail(
+                "policy",
+                words,
+                "make the signature without them, or take them out of the policy",
+            );
         }
         Finding::Malformed(words) => report.fail("fields", words.clone(), advice_on_fields(words)),
     }

@@ -23,7 +23,10 @@ pub(super) struct Target {
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").field("endpoint", &self.endpoint).field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("endpoint", &self.endpoint)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,7 +57,9 @@ impl TargetError {
                 "in a shell put the URL into quotes, because & ends a command; `tavola sas` makes a good one"
             }
             Self::HtmlEscaped => "replace every &amp; by &",
-            Self::NotAUrl | Self::NoAccount => "it looks like http://127.0.0.1:10002/ACCOUNT/TABLE?sv=…&sig=…",
+            Self::NotAUrl | Self::NoAccount => {
+                "it looks like http://127.0.0.1:10002/ACCOUNT/TABLE?sv=…&sig=…"
+            }
         }
     }
 }
@@ -78,7 +83,8 @@ impl Target {
             _ => return Err(TargetError::NotAUrl),
         };
         let guess = guess_account(&uri, query);
-        let request = Request::get(uri.path()).header(HOST, uri.authority().map_or("", |authority| authority.as_str()));
+        let request = Request::get(uri.path())
+            .header(HOST, uri.authority().map_or("", |authority| authority.as_str()));
         let (parts, ()) = request.body(()).map_err(|_| TargetError::NotAUrl)?.into_parts();
         let rules = AddressRules { path_style_only: false, scheme };
         let is_account = |name: &str| is_account(name) || guess.as_deref() == Some(name);
@@ -101,7 +107,8 @@ fn guess_account(uri: &Uri, query: &str) -> Option<String> {
     let (label, rest) = host.split_once('.').unwrap_or((host, ""));
     let path_style = bare.parse::<IpAddr>().is_ok() || rest.is_empty();
     let of_signature = TableSas::read(query).map(|sas| sas.table).unwrap_or_default();
-    let first_is_table = first.is_none_or(|first| table_name(first).eq_ignore_ascii_case(&of_signature));
+    let first_is_table =
+        first.is_none_or(|first| table_name(first).eq_ignore_ascii_case(&of_signature));
     let name = match first {
         Some(first) if path_style => first,
         None if path_style => return None,
@@ -136,20 +143,33 @@ mod tests {
             ("http://127.0.0.1:10002/shop", "shop http://127.0.0.1:10002/shop -"),
             ("http://127.0.0.1:10002/shop/", "shop http://127.0.0.1:10002/shop -"),
             ("http://[::1]:1/shop/other()", "shop http://[::1]:1/shop other"),
-            ("http://localhost/shop/staff(PartitionKey='a',RowKey='b')", "shop http://localhost/shop staff"),
-            ("https://shop.table.core.windows.net/staff", "shop https://shop.table.core.windows.net staff"),
+            (
+                "http://localhost/shop/staff(PartitionKey='a',RowKey='b')",
+                "shop http://localhost/shop staff",
+            ),
+            (
+                "https://shop.table.core.windows.net/staff",
+                "shop https://shop.table.core.windows.net staff",
+            ),
             ("https://shop.table.core.windows.net/", "shop https://shop.table.core.windows.net -"),
             ("https://shop.example/STAFF", "shop https://shop.example STAFF"),
             ("https://tables.example/shop/staff", "shop https://tables.example/shop staff"),
             ("https://tables.example/shop", "shop https://tables.example/shop -"),
             ("https://known.example/staff", "known https://known.example staff"),
             ("https://tables.example/known/staff", "known https://tables.example/known staff"),
-            ("http://127.0.0.1:10002/known-secondary/staff", "known http://127.0.0.1:10002/known-secondary staff"),
+            (
+                "http://127.0.0.1:10002/known-secondary/staff",
+                "known http://127.0.0.1:10002/known-secondary staff",
+            ),
             ("http://127.0.0.1:10002/shop/Tables", "shop http://127.0.0.1:10002/shop -"),
         ] {
             let target = Target::parse(&format!("{base}{sas}"), |name| name == "known").unwrap();
             let table = target.table.as_deref().unwrap_or("-");
-            assert_eq!(format!("{} {} {table}", target.account, target.endpoint), expected, "{base}");
+            assert_eq!(
+                format!("{} {} {table}", target.account, target.endpoint),
+                expected,
+                "{base}"
+            );
             assert_eq!(*target.query, sas[1..]);
             assert!(!format!("{target:?}").contains("sig"));
         }

@@ -11,7 +11,8 @@ use crate::account_access::AccountAccess;
 use crate::exit::Failure;
 
 pub(super) fn flags() -> Vec<Arg> {
-    let flag = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let flag =
+        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     vec![
         flag("permissions", "LETTERS").default_value("rl").help(
             "Of rwdlacu: read, write, delete, list, add, create, update; tables are made with c or w and dropped with d",
@@ -23,12 +24,18 @@ pub(super) fn flags() -> Vec<Arg> {
     ]
 }
 
-pub(super) fn make(matches: &ArgMatches, access: &AccountAccess, now: DateTime) -> Result<Made, Failure> {
+pub(super) fn make(
+    matches: &ArgMatches,
+    access: &AccountAccess,
+    now: DateTime,
+) -> Result<Made, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let permissions = ACCOUNT_PERMISSIONS.parse("--permissions", text("permissions"))?;
     let services = SERVICES.parse("--services", text("services"))?;
     if !services.contains('t') {
-        return Err(Failure::Usage("--services: without t the signature opens no tables".to_owned()));
+        return Err(Failure::Usage(
+            "--services: without t the signature opens no tables".to_owned(),
+        ));
     }
     let resource_types = RESOURCE_TYPES.parse("--resource-types", text("resource-types"))?;
     let terms = Terms::of(matches, now, false)?;
@@ -45,7 +52,8 @@ pub(super) fn make(matches: &ArgMatches, access: &AccountAccess, now: DateTime) 
     };
     let signed = sas.signed(&access.account, &access.signing_key()?);
     check(&signed, access, &terms, now)?;
-    let (can, kinds) = (ACCOUNT_PERMISSIONS.words(&permissions), RESOURCE_TYPES.words(&resource_types));
+    let (can, kinds) =
+        (ACCOUNT_PERMISSIONS.words(&permissions), RESOURCE_TYPES.words(&resource_types));
     let mut opens = vec![format!("{can}: {kinds}; account {}", access.account)];
     opens.extend(terms.words(now));
     Made::new(signed, access, "", terms.expiry, opens)

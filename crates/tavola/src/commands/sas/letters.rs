@@ -36,8 +36,10 @@ pub(crate) const ACCOUNT_PERMISSIONS: Alphabet = Alphabet {
 };
 
 /// `ss`.
-pub(crate) const SERVICES: Alphabet =
-    Alphabet { noun: "service", letters: &[('b', "blobs"), ('q', "queues"), ('t', "tables"), ('f', "files")] };
+pub(crate) const SERVICES: Alphabet = Alphabet {
+    noun: "service",
+    letters: &[('b', "blobs"), ('q', "queues"), ('t', "tables"), ('f', "files")],
+};
 
 /// `srt`.
 pub(crate) const RESOURCE_TYPES: Alphabet = Alphabet {
@@ -50,7 +52,11 @@ impl Alphabet {
     pub(crate) fn parse(&self, flag: &str, text: &str) -> Result<String, Failure> {
         let known = |letter: char| self.letters.iter().any(|(known, _)| *known == letter);
         if let Some(letter) = text.chars().find(|letter| !known(*letter)) {
-            return Err(Failure::Usage(format!("{flag}: '{letter}' is no {}; there are: {}", self.noun, self.all())));
+            return Err(Failure::Usage(format!(
+                "{flag}: '{letter}' is no {}; there are: {}",
+                self.noun,
+                self.all()
+            )));
         }
         if let Some(letter) = text.chars().find(|letter| text.matches(*letter).count() > 1) {
             return Err(Failure::Usage(format!("{flag}: '{letter}' stands more than once")));
@@ -58,16 +64,29 @@ impl Alphabet {
         if text.is_empty() {
             return Err(Failure::Usage(format!("{flag} is empty; choose from: {}", self.all())));
         }
-        Ok(self.letters.iter().map(|(letter, _)| letter).filter(|letter| text.contains(**letter)).collect())
+        Ok(self
+            .letters
+            .iter()
+            .map(|(letter, _)| letter)
+            .filter(|letter| text.contains(**letter))
+            .collect())
     }
 
     fn all(&self) -> String {
-        self.letters.iter().map(|(letter, word)| format!("{letter} ({word})")).collect::<Vec<_>>().join(", ")
+        self.letters
+            .iter()
+            .map(|(letter, word)| format!("{letter} ({word})"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// `read, add`: what letters stand for.
     pub(crate) fn words(&self, letters: &str) -> String {
-        let words = self.letters.iter().filter(|(letter, _)| letters.contains(*letter)).map(|(_, word)| *word);
+        let words = self
+            .letters
+            .iter()
+            .filter(|(letter, _)| letters.contains(*letter))
+            .map(|(_, word)| *word);
         words.collect::<Vec<_>>().join(", ")
     }
 }
@@ -102,7 +121,9 @@ mod tests {
     /// The core reads exactly the letters that are explained here.
     #[test]
     fn nothing_is_missing() {
-        let all = |alphabet: &Alphabet| alphabet.letters.iter().map(|(letter, _)| *letter).collect::<String>();
+        let all = |alphabet: &Alphabet| {
+            alphabet.letters.iter().map(|(letter, _)| *letter).collect::<String>()
+        };
         assert_eq!(all(&TABLE_PERMISSIONS), Permissions::TABLE);
         assert_eq!(all(&ACCOUNT_PERMISSIONS), Permissions::ACCOUNT);
         assert!(ResourceTypes::parse(&all(&RESOURCE_TYPES)).is_some());

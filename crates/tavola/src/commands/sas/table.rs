@@ -14,7 +14,8 @@ use crate::exit::Failure;
 const DEFAULT_PERMISSIONS: &str = "r";
 
 pub(super) fn flags() -> Vec<Arg> {
-    let flag = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let flag =
+        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let opened = [
         Arg::new("table").value_name("NAME").required(true).help("The table; it need not exist yet"),
         flag("permissions", "LETTERS")
@@ -30,13 +31,18 @@ pub(super) fn flags() -> Vec<Arg> {
     opened.into_iter().chain(range.map(|flag| flag.help_heading("Which entities"))).collect()
 }
 
-pub(super) fn make(matches: &ArgMatches, access: &AccountAccess, now: DateTime) -> Result<Made, Failure> {
+pub(super) fn make(
+    matches: &ArgMatches,
+    access: &AccountAccess,
+    now: DateTime,
+) -> Result<Made, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let table = parse_table(text("table").unwrap_or_default())?;
     let policy = text("policy");
     check_policy(policy)?;
     let letters = text("permissions").or_else(|| policy.is_none().then_some(DEFAULT_PERMISSIONS));
-    let letters = letters.map(|letters| TABLE_PERMISSIONS.parse("--permissions", letters)).transpose()?;
+    let letters =
+        letters.map(|letters| TABLE_PERMISSIONS.parse("--permissions", letters)).transpose()?;
     let terms = Terms::of(matches, now, policy.is_some())?;
     let (from, to) = (Bound::of(matches, "from")?, Bound::of(matches, "to")?);
     check_range(&from, &to)?;
@@ -62,15 +68,17 @@ pub(super) fn make(matches: &ArgMatches, access: &AccountAccess, now: DateTime) 
 
 fn parse_table(name: &str) -> Result<TableName, Failure> {
     let rule = "a table's name begins with a letter and has 3 to 63 letters and digits";
-    TableName::parse(name).map_err(|_| Failure::Usage(format!("\"{name}\" cannot be a table: {rule}")))
+    TableName::parse(name)
+        .map_err(|_| Failure::Usage(format!("\"{name}\" cannot be a table: {rule}")))
 }
 
 fn check_policy(policy: Option<&str>) -> Result<(), Failure> {
     let Some(id) = policy else { return Ok(()) };
     let length = id.chars().count();
     if length == 0 || length > POLICY_ID_CHARS_MAX || id.chars().any(char::is_control) {
-        let rule =
-            format!("the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control characters");
+        let rule = format!(
+            "the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control characters"
+        );
         return Err(Failure::Usage(format!("--policy: {rule}")));
     }
     Ok(())
@@ -83,7 +91,9 @@ impl Bound {
     /// `side` is `from` or `to`.
     fn of(matches: &ArgMatches, side: &str) -> Result<Self, Failure> {
         let names = (format!("{side}-partition"), format!("{side}-row"));
-        let key = |name: &str| matches.get_one::<String>(name).map(|text| not_empty(name, text)).transpose();
+        let key = |name: &str| {
+            matches.get_one::<String>(name).map(|text| not_empty(name, text)).transpose()
+        };
         let wrong = |name: &str, error| Failure::Usage(format!("--{name}: {error}"));
         match (key(&names.0)?, key(&names.1)?) {
             (None, None) => Ok(Self(None)),
@@ -92,8 +102,10 @@ impl Bound {
                 names.1, names.0
             ))),
             (Some(partition), row) => {
-                let partition = PartitionKey::new(partition).map_err(|error| wrong(&names.0, error))?;
-                let row = row.map(RowKey::new).transpose().map_err(|error| wrong(&names.1, error))?;
+                let partition =
+                    PartitionKey::new(partition).map_err(|error| wrong(&names.0, error))?;
+                let row =
+                    row.map(RowKey::new).transpose().map_err(|error| wrong(&names.1, error))?;
                 Ok(Self(Some((partition, row))))
             }
         }
@@ -112,22 +124,30 @@ impl Bound {
         match &self.0 {
             None => whole.to_owned(),
             Some((partition, None)) => format!("partition {:?}", partition.as_str()),
-            Some((partition, Some(row))) => format!("partition {:?}, row {:?}", partition.as_str(), row.as_str()),
+            Some((partition, Some(row))) => {
+                format!("partition {:?}, row {:?}", partition.as_str(), row.as_str())
+            }
         }
     }
 }
 
-/// An empty key is legal, but signed it says the same as none: the range would be wider than it looks.
+/// An empty key is legal, but signed it says the same as none: the range would be wider than it
+/// looks.
 fn not_empty<'a>(name: &str, text: &'a str) -> Result<&'a str, Failure> {
     if text.is_empty() {
-        return Err(Failure::Usage(format!("--{name} is empty, which a signature cannot say; leave it out")));
+        return Err(Failure::Usage(format!(
+            "--{name} is empty, which a signature cannot say; leave it out"
+        )));
     }
     Ok(text)
 }
 
 fn check_range(from: &Bound, to: &Bound) -> Result<(), Failure> {
-    let (Some((first, first_row)), Some((last, last_row))) = (&from.0, &to.0) else { return Ok(()) };
-    let rows_cross = first == last && first_row.as_ref().zip(last_row.as_ref()).is_some_and(|(one, other)| one > other);
+    let (Some((first, first_row)), Some((last, last_row))) = (&from.0, &to.0) else {
+        return Ok(());
+    };
+    let rows_cross = first == last
+        && first_row.as_ref().zip(last_row.as_ref()).is_some_and(|(one, other)| one > other);
     if first > last || rows_cross {
         let (from, to) = (from.words(""), to.words(""));
         return Err(Failure::Usage(format!(
@@ -149,13 +169,17 @@ fn words(
         Some(letters) => TABLE_PERMISSIONS.words(letters),
         None => "what its policy says".to_owned(),
     };
-    let mut lines = vec![format!("{what}: entities of the table {table}, account {}", access.account)];
+    let mut lines =
+        vec![format!("{what}: entities of the table {table}, account {}", access.account)];
     if range.0.0.is_some() || range.1.0.is_some() {
-        let (from, to) = (range.0.words("the table's first entity"), range.1.words("the table's last entity"));
+        let (from, to) =
+            (range.0.words("the table's first entity"), range.1.words("the table's last entity"));
         lines.push(format!("from {from} to {to}, both included"));
     }
     if let Some(policy) = policy {
-        lines.push(format!("as long as the table has the policy {policy:?}; what is not said here stands there"));
+        lines.push(format!(
+            "as long as the table has the policy {policy:?}; what is not said here stands there"
+        ));
     }
     lines.extend(terms);
     lines

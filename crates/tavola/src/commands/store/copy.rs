@@ -14,7 +14,8 @@ use crate::exit::Failure;
 use crate::flags;
 use crate::progress_bar::Shown;
 
-const ABOUT: &str = "Copy everything from one store into another; ETags and timestamps stay as they are";
+const ABOUT: &str =
+    "Copy everything from one store into another; ETags and timestamps stay as they are";
 const EXAMPLES: &str = "\
 Examples:
   tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
@@ -37,7 +38,12 @@ Exit codes: 0 everything was copied and is the same, 1 a store failed (repeat it
 
 pub(crate) fn command() -> Command {
     let place = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(Place::parse).help(help)
+        Arg::new(name)
+            .long(name)
+            .value_name("STORE")
+            .required(true)
+            .value_parser(Place::parse)
+            .help(help)
     };
     let rewrite = Arg::new("rewrite-versions").long("rewrite-versions").action(ArgAction::SetTrue).help(
         "Entities whose Timestamp is in the future get the present one: the way back after a clock that was ahead",
@@ -82,7 +88,8 @@ async fn copy(
 ) -> Result<Moved, Failure> {
     let mut progress = Shown::new();
     let (from, to, source) = (from.entities(), to.entities(), source.to_string());
-    let moved = moving::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
+    let moved =
+        moving::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
     progress.end();
     moved.map_err(cannot_copy)
 }
@@ -93,15 +100,19 @@ fn cannot_copy(error: MoveError) -> Failure {
         MoveError::Service(tavola_service::ServiceError::Store(StoreError::Corrupt(_))) => {
             Failure::Data(error.to_string())
         }
-        MoveError::Service(_) => Failure::System(format!("{error}. Repeat the command: it goes on where it ended")),
+        MoveError::Service(_) => {
+            Failure::System(format!("{error}. Repeat the command: it goes on where it ended"))
+        }
         _ => Failure::Data(error.to_string()),
     }
 }
 
 fn print(moved: &Moved) {
     let heading = ["account", "table", "rows", "hash", "copy"].map(str::to_owned);
-    let lines: Vec<[String; 5]> = std::iter::once(heading).chain(moved.tables.iter().map(line)).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or_default();
+    let lines: Vec<[String; 5]> =
+        std::iter::once(heading).chain(moved.tables.iter().map(line)).collect();
+    let width =
+        |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or_default();
     let widths: [usize; 5] = std::array::from_fn(width);
     for [account, table, rows, hash, copy] in &lines {
         let [first, second, third, fourth, _] = widths;

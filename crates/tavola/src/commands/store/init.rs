@@ -13,7 +13,8 @@ use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
 
-const ABOUT: &str = "Make the keyspace and its tables in a Cassandra cluster; harmless when they are there";
+const ABOUT: &str =
+    "Make the keyspace and its tables in a Cassandra cluster; harmless when they are there";
 const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2
@@ -35,7 +36,9 @@ pub(crate) fn command() -> Command {
         .value_name("COUNT")
         .value_parser(value_parser!(u16).range(1..=SLOTS_MAX))
         .help("Parts of each table's directory of partitions; more for tables of many millions [default: 16]");
-    flags::with_cluster_settings(command, "The cluster").arg(slots).arg(output_flag(&["text", "json"]))
+    flags::with_cluster_settings(command, "The cluster")
+        .arg(slots)
+        .arg(output_flag(&["text", "json"]))
 }
 
 /// Every page of a scan asks each slot.
@@ -48,7 +51,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     options.slots = slots.unwrap_or(options.slots);
     let (made, report) = runtime()?.block_on(init(&options))?;
     let note = slots.filter(|wanted| *wanted != made.slots).map(|wanted| {
-        format!("its directory keeps its {} slots: --slots {wanted} counts for a new keyspace only", made.slots)
+        format!(
+            "its directory keeps its {} slots: --slots {wanted} counts for a new keyspace only",
+            made.slots
+        )
     });
     if matches.get_one::<String>("output").is_some_and(|format| format == "json") {
         let made = json!({ "keyspace": options.keyspace, "keyspace_made": made.keyspace, "tables_made": made.tables,
@@ -77,9 +83,13 @@ fn words(options: &Options, made: &Made) -> String {
     match (made.keyspace, made.tables.is_empty()) {
         (true, _) => {
             let copies = options.replication;
-            format!("made the keyspace {keyspace} (copies in each data centre: {copies}) with the tables {tables}")
+            format!(
+                "made the keyspace {keyspace} (copies in each data centre: {copies}) with the tables {tables}"
+            )
         }
         (false, false) => format!("the keyspace {keyspace} was there; made the tables {tables}"),
-        (false, true) => format!("the keyspace {keyspace} and its tables were there: nothing to do"),
+        (false, true) => {
+            format!("the keyspace {keyspace} and its tables were there: nothing to do")
+        }
     }
 }

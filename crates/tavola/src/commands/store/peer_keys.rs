@@ -1,4 +1,5 @@
-//! `tavola store peer-keys`: what the nodes of a cluster prove to each other which nodes they are with.
+//! `tavola store peer-keys`: what the nodes of a cluster prove to each other which nodes they are
+//! with.
 
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
@@ -14,13 +15,15 @@ use crate::commands::described;
 use crate::exit::Failure;
 use crate::new_file::NewFile;
 
-/// The authority's key and certificate; while it is rotated, also those by which its predecessor still counts.
+/// The authority's key and certificate; while it is rotated, also those by which its predecessor
+/// still counts.
 const AUTHORITY_FILE: &str = "authority.pem";
 /// An authority outlives many certificates of nodes.
 const AUTHORITY_DAYS: u32 = 3650;
 const NODE_DAYS: &str = "825";
 
-const ABOUT: &str = "Make the keys by which the nodes of a cluster know each other (store.peer_keys)";
+const ABOUT: &str =
+    "Make the keys by which the nodes of a cluster know each other (store.peer_keys)";
 const EXAMPLES: &str = "\
 Examples:
   tavola store peer-keys init 10.0.1.7:10010 10.0.1.8:10010
@@ -110,7 +113,10 @@ fn init(matches: &ArgMatches) -> Result<(), Failure> {
             file.display()
         )));
     }
-    let keys = ClusterKeys { authority: Authority::create(AUTHORITY_DAYS).map_err(failed)?, rotation: None };
+    let keys = ClusterKeys {
+        authority: Authority::create(AUTHORITY_DAYS).map_err(failed)?,
+        rotation: None,
+    };
     folder.write_authority(&keys)?;
     let nodes = nodes_of(matches);
     folder.write_nodes(&keys, &nodes)?;
@@ -148,7 +154,9 @@ fn begin_rotation(matches: &ArgMatches) -> Result<(), Failure> {
         "Nodes with the old keys and with the new ones know each other meanwhile. When all have the new ones, run"
     );
     println!("  tavola store peer-keys rotate --finish --folder {}", folder.path.display());
-    println!("and copy the folders once more; from then on the old keys, also stolen ones, open nothing.");
+    println!(
+        "and copy the folders once more; from then on the old keys, also stolen ones, open nothing."
+    );
     Ok(())
 }
 
@@ -156,7 +164,9 @@ fn finish_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     let folder = Folder::of(matches);
     let ClusterKeys { authority, rotation } = folder.read_authority()?;
     if rotation.is_none() {
-        return Err(Failure::Usage("no rotation is under way: `tavola store peer-keys rotate` begins one".to_owned()));
+        return Err(Failure::Usage(
+            "no rotation is under way: `tavola store peer-keys rotate` begins one".to_owned(),
+        ));
     }
     let keys = ClusterKeys { authority, rotation: None };
     let nodes = folder.nodes()?;
@@ -168,7 +178,8 @@ fn finish_rotation(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 fn nodes_of(matches: &ArgMatches) -> Vec<SocketAddr> {
-    let mut nodes: Vec<SocketAddr> = matches.get_many("node").into_iter().flatten().copied().collect();
+    let mut nodes: Vec<SocketAddr> =
+        matches.get_many("node").into_iter().flatten().copied().collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes
@@ -208,7 +219,8 @@ impl ClusterKeys {
         let (authority, rotation) = match blocks[..] {
             [key, certificate] => (Authority::read(certificate, key), None),
             [key, certificate, bridge, previous] => {
-                let rotation = Rotation { bridge: bridge.to_owned(), previous: previous.to_owned() };
+                let rotation =
+                    Rotation { bridge: bridge.to_owned(), previous: previous.to_owned() };
                 (Authority::read(certificate, key), Some(rotation))
             }
             _ => return Err("it does not hold a key and its certificate".to_owned()),
@@ -272,20 +284,28 @@ impl<'a> Folder<'a> {
     fn write_authority(&self, keys: &ClusterKeys) -> Result<(), Failure> {
         make_folder(self.path)?;
         write(NewFile::secret(self.authority_file(), keys.encode()))?;
-        println!("wrote {}: whoever has it can be any node, so keep it off the nodes", self.authority_file().display());
+        println!(
+            "wrote {}: whoever has it can be any node, so keep it off the nodes",
+            self.authority_file().display()
+        );
         Ok(())
     }
 
     /// The nodes that have a folder here.
     fn nodes(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let entries = std::fs::read_dir(self.path).map_err(|error| cannot("read", self.path, &error))?;
-        let folders = entries.filter_map(Result::ok).map(|entry| entry.path().join(CERTIFICATE_FILE));
+        let entries =
+            std::fs::read_dir(self.path).map_err(|error| cannot("read", self.path, &error))?;
+        let folders =
+            entries.filter_map(Result::ok).map(|entry| entry.path().join(CERTIFICATE_FILE));
         let certificates = folders.filter_map(|file| std::fs::read_to_string(file).ok());
         let mut nodes: Vec<_> = certificates.filter_map(|pem| certified_node(&pem)).collect();
         nodes.sort_unstable();
         nodes.dedup();
         if nodes.is_empty() {
-            return Err(Failure::Usage(format!("{} holds no folder of a node", self.path.display())));
+            return Err(Failure::Usage(format!(
+                "{} holds no folder of a node",
+                self.path.display()
+            )));
         }
         Ok(nodes)
     }
@@ -295,11 +315,19 @@ impl<'a> Folder<'a> {
             let issued = keys.authority.issue(*node, self.days).map_err(failed)?;
             let folder = self.node_folder(*node);
             make_folder(&folder)?;
-            // The key last: a node that watches this very folder uses nothing that does not fit together.
+            // The key last: a node that watches this very folder uses nothing that does not fit
+            // together.
             write(NewFile::secret(folder.join(TRUST_FILE), Zeroizing::new(keys.trust())))?;
-            write(NewFile::secret(folder.join(CERTIFICATE_FILE), Zeroizing::new(keys.chain(issued.certificate))))?;
+            write(NewFile::secret(
+                folder.join(CERTIFICATE_FILE),
+                Zeroizing::new(keys.chain(issued.certificate)),
+            ))?;
             write(NewFile::secret(folder.join(KEY_FILE), issued.key))?;
-            println!("wrote {} for the node at {node}, good for {} days", folder.display(), self.days);
+            println!(
+                "wrote {} for the node at {node}, good for {} days",
+                folder.display(),
+                self.days
+            );
         }
         Ok(())
     }
@@ -308,18 +336,30 @@ impl<'a> Folder<'a> {
         println!();
         println!("Copy each node's folder over the one that it has, for example:");
         for node in nodes {
-            println!("  scp {}/* {}:/etc/tavola/peer-keys/", self.node_folder(*node).display(), node.ip());
+            println!(
+                "  scp {}/* {}:/etc/tavola/peer-keys/",
+                self.node_folder(*node).display(),
+                node.ip()
+            );
         }
         println!("A running node takes the new files within seconds, without a restart.");
     }
 
     fn print_next_steps(&self, nodes: &[SocketAddr]) {
         println!();
-        println!("Copy each folder to its node, readable for the server's user alone, for example:");
+        println!(
+            "Copy each folder to its node, readable for the server's user alone, for example:"
+        );
         for node in nodes {
-            println!("  scp -rp {} {}:/etc/tavola/peer-keys", self.node_folder(*node).display(), node.ip());
+            println!(
+                "  scp -rp {} {}:/etc/tavola/peer-keys",
+                self.node_folder(*node).display(),
+                node.ip()
+            );
         }
-        println!("Then set in each node's tavola.toml, and restart it (one that has keys takes new ones by itself):");
+        println!(
+            "Then set in each node's tavola.toml, and restart it (one that has keys takes new ones by itself):"
+        );
         println!("  [store]");
         println!("  peers = \"IP:PORT\"                        # its own, as above");
         println!("  peer_keys = \"/etc/tavola/peer-keys\"");

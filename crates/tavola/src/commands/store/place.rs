@@ -24,10 +24,15 @@ impl Place {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let forms = "write embedded:FOLDER or cassandra:HOST[:PORT][,HOST[:PORT]]/KEYSPACE";
         match text.split_once(':') {
-            Some(("embedded", folder)) if !folder.is_empty() => Ok(Self::Embedded(PathBuf::from(folder))),
+            Some(("embedded", folder)) if !folder.is_empty() => {
+                Ok(Self::Embedded(PathBuf::from(folder)))
+            }
             Some(("cassandra", rest)) => match rest.rsplit_once('/') {
                 Some((hosts, keyspace)) if !hosts.is_empty() && !keyspace.is_empty() => {
-                    Ok(Self::Cassandra { contact_points: hosts.to_owned(), keyspace: keyspace.to_owned() })
+                    Ok(Self::Cassandra {
+                        contact_points: hosts.to_owned(),
+                        keyspace: keyspace.to_owned(),
+                    })
                 }
                 _ => Err(format!("a cluster needs nodes and a keyspace; {forms}")),
             },
@@ -39,7 +44,10 @@ impl Place {
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Embedded(one), Self::Embedded(other)) => {
-                one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+                one == other
+                    || one
+                        .canonicalize()
+                        .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
             }
             _ => self == other,
         }
@@ -81,7 +89,9 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded(folder) => write!(f, "embedded:{}", folder.display()),
-            Self::Cassandra { contact_points, keyspace } => write!(f, "cassandra:{contact_points}/{keyspace}"),
+            Self::Cassandra { contact_points, keyspace } => {
+                write!(f, "cassandra:{contact_points}/{keyspace}")
+            }
         }
     }
 }
@@ -103,7 +113,9 @@ impl OpenPlace {
     /// What was copied is on disk already; this saves the next start from replaying the log.
     pub(super) fn close(&self) -> Result<(), Failure> {
         match self {
-            Self::Embedded(store) => store.close().map_err(|error| Failure::System(error.to_string())),
+            Self::Embedded(store) => {
+                store.close().map_err(|error| Failure::System(error.to_string()))
+            }
             Self::Cassandra(_) => Ok(()),
         }
     }
@@ -115,12 +127,28 @@ mod tests {
 
     #[test]
     fn places_are_read_and_shown() {
-        for text in ["embedded:/var/lib/tavola", "embedded:data", "cassandra:a:9042,b/tavola", "cassandra:a/t"] {
+        for text in [
+            "embedded:/var/lib/tavola",
+            "embedded:data",
+            "cassandra:a:9042,b/tavola",
+            "cassandra:a/t",
+        ] {
             assert_eq!(Place::parse(text).map(|place| place.to_string()), Ok(text.to_owned()));
         }
-        for text in ["", "data", "embedded:", "cassandra:", "cassandra:a", "cassandra:/t", "cassandra:a/", "rocks:a"] {
+        for text in [
+            "",
+            "data",
+            "embedded:",
+            "cassandra:",
+            "cassandra:a",
+            "cassandra:/t",
+            "cassandra:a/",
+            "rocks:a",
+        ] {
             assert!(Place::parse(text).is_err(), "{text}");
         }
-        assert!(Place::parse("embedded:.").unwrap().is_same(&Place::parse("embedded:./.").unwrap()));
+        assert!(
+            Place::parse("embedded:.").unwrap().is_same(&Place::parse("embedded:./.").unwrap())
+        );
     }
 }

@@ -12,19 +12,27 @@ use tavola_core::{DateTime, EdmValue, Entity, EntityKey, Guid, PartitionKey, Row
 
 use super::{Links, MetadataLevel, write_entity, write_entity_set};
 
-const LINKS: Links<'_> = Links { base: "https://acct.table.core.windows.net", account: "acct", table: "mytable" };
+const LINKS: Links<'_> =
+    Links { base: "https://acct.table.core.windows.net", account: "acct", table: "mytable" };
 
 fn date(text: &str) -> DateTime {
     DateTime::parse(text).unwrap()
 }
 
 fn properties(list: &[(&str, EdmValue)]) -> Properties {
-    let named = |(name, value): &(&str, EdmValue)| (PropertyName::new(*name).unwrap(), value.clone());
+    let named =
+        |(name, value): &(&str, EdmValue)| (PropertyName::new(*name).unwrap(), value.clone());
     Properties::new(list.iter().map(named).collect()).unwrap()
 }
 
-fn entity(partition_key: &str, row_key: &str, timestamp: &str, list: &[(&str, EdmValue)]) -> Entity {
-    let key = EntityKey::new(PartitionKey::new(partition_key).unwrap(), RowKey::new(row_key).unwrap());
+fn entity(
+    partition_key: &str,
+    row_key: &str,
+    timestamp: &str,
+    list: &[(&str, EdmValue)],
+) -> Entity {
+    let key =
+        EntityKey::new(PartitionKey::new(partition_key).unwrap(), RowKey::new(row_key).unwrap());
     Entity { key, timestamp: Timestamp::new(date(timestamp)), properties: properties(list) }
 }
 
@@ -47,7 +55,8 @@ fn written(entity: &Entity, level: MetadataLevel, select: &Select) -> String {
 }
 
 fn written_set(entities: Vec<Entity>, level: MetadataLevel, select: &Select) -> String {
-    let boxed: Vec<BoxedEntity> = entities.into_iter().map(|entity| Box::new(entity) as BoxedEntity).collect();
+    let boxed: Vec<BoxedEntity> =
+        entities.into_iter().map(|entity| Box::new(entity) as BoxedEntity).collect();
     let mut out = Vec::new();
     write_entity_set(&mut out, &boxed, level, select, &LINKS);
     String::from_utf8(out).unwrap()

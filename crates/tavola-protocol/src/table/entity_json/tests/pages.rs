@@ -7,7 +7,8 @@ use tavola_core::{DateTime, EdmRef, EdmValue, EntityView, Guid, Text, Timestamp}
 use super::{LINKS, names};
 use crate::table::entity_json::{MetadataLevel, write_entity_set};
 
-/// Few, so that they meet at the same places; the last ones are no names of properties, as only damage can leave them.
+/// Few, so that they meet at the same places; the last ones are no names of properties, as only
+/// damage can leave them.
 const NAMES: [&str; 8] = ["A", "B", "Count", "CountX", "Größe", "a\"", "a\\\"", "\\\""];
 
 /// An entity of any shape.
@@ -45,7 +46,8 @@ fn any_value() -> impl Strategy<Value = EdmValue> {
         any::<i64>().prop_map(EdmValue::Int64),
         any::<bool>().prop_map(EdmValue::Boolean),
         any::<f64>().prop_map(EdmValue::double),
-        (0..3_u64).prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks * 5_000_000).unwrap())),
+        (0..3_u64)
+            .prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks * 5_000_000).unwrap())),
         any::<[u8; 16]>().prop_map(|bytes| EdmValue::Guid(Guid::from_bytes(bytes))),
         "[a-z\"\\\\é]{0,40}".prop_map(EdmValue::String),
         proptest::collection::vec(any::<u8>(), 0..9).prop_map(EdmValue::Binary),
@@ -54,8 +56,10 @@ fn any_value() -> impl Strategy<Value = EdmValue> {
 
 fn any_shape() -> impl Strategy<Value = Shape> {
     let property = (proptest::sample::select(&NAMES[..]), any_value());
-    let ticks = (0..3_u64, 0..10_000_000_u64).prop_map(|(second, fraction)| second * 10_000_000 + fraction);
-    (ticks, proptest::collection::vec(property, 0..6)).prop_map(|(ticks, properties)| Shape { ticks, properties })
+    let ticks =
+        (0..3_u64, 0..10_000_000_u64).prop_map(|(second, fraction)| second * 10_000_000 + fraction);
+    (ticks, proptest::collection::vec(property, 0..6))
+        .prop_map(|(ticks, properties)| Shape { ticks, properties })
 }
 
 /// The entities of a page, without what stands around them.

@@ -4,7 +4,9 @@ use tavola_core::limits::PROPERTIES_MAX;
 use tavola_core::{ETag, EdmValue};
 
 use super::{names, properties, sample, written};
-use crate::table::entity_json::{BodyError, EntityBody, MetadataLevel, decode_entity, decode_entity_set, read_entity};
+use crate::table::entity_json::{
+    BodyError, EntityBody, MetadataLevel, decode_entity, decode_entity_set, read_entity,
+};
 
 /// A body's meaning on one line.
 fn shown(read: Result<EntityBody, BodyError>) -> String {
@@ -15,7 +17,8 @@ fn shown(read: Result<EntityBody, BodyError>) -> String {
         Ok(body) => {
             let partition_key = body.partition_key.map(|key| format!("PartitionKey={key:?}"));
             let row_key = body.row_key.map(|key| format!("RowKey={key:?}"));
-            let properties = body.properties.iter().map(|(name, value)| format!("{name}={value:?}"));
+            let properties =
+                body.properties.iter().map(|(name, value)| format!("{name}={value:?}"));
             partition_key.into_iter().chain(row_key).chain(properties).collect::<Vec<_>>().join(" ")
         }
     }
@@ -180,9 +183,14 @@ null => malformed
 "#,
     );
     let deep = "[".repeat(100_000);
-    for body in
-        ["", "\u{feff}{}", "{\"a\":\"\n\"}", &deep, &format!(r#"{{"a":{deep}"#), &format!(r#"{{"odata.x":{deep}"#)]
-    {
+    for body in [
+        "",
+        "\u{feff}{}",
+        "{\"a\":\"\n\"}",
+        &deep,
+        &format!(r#"{{"a":{deep}"#),
+        &format!(r#"{{"odata.x":{deep}"#),
+    ] {
         assert_eq!(shown(read_entity(body.as_bytes())), "malformed");
     }
     for body in [&b"{\"a\":\"\xff\"}"[..], b"{\"\xc3\":1}", b"\xff", b"{\"odata.x\":\"\xff\"}"] {
@@ -197,12 +205,20 @@ fn limits() {
     let key = |units: usize| read(format!(r#"{{"RowKey":"{}"}}"#, "é".repeat(units)));
     assert!(key(512).starts_with("RowKey="));
     assert_eq!(key(513), "KeyTooLarge");
-    assert_eq!(read(format!(r#"{{"RowKey":"/{}"}}"#, "x".repeat(512))), "KeyTooLarge", "and not the endless key again");
+    assert_eq!(
+        read(format!(r#"{{"RowKey":"/{}"}}"#, "x".repeat(512))),
+        "KeyTooLarge",
+        "and not the endless key again"
+    );
 
     assert_eq!(read(format!(r#"{{"{}":1}}"#, "n".repeat(256))), "PropertyNameTooLong");
-    assert_eq!(read(format!(r#"{{"a":"{}"}}"#, "é".repeat(32 * 1024 + 1))), "PropertyValueTooLarge");
-    let binary =
-        |bytes: usize| read(serde_json::json!({ "a": base64(bytes), "a@odata.type": "Edm.Binary" }).to_string());
+    assert_eq!(
+        read(format!(r#"{{"a":"{}"}}"#, "é".repeat(32 * 1024 + 1))),
+        "PropertyValueTooLarge"
+    );
+    let binary = |bytes: usize| {
+        read(serde_json::json!({ "a": base64(bytes), "a@odata.type": "Edm.Binary" }).to_string())
+    };
     assert!(binary(65_536).starts_with("a=Binary"));
     assert_eq!(binary(65_537), "PropertyValueTooLarge");
 
@@ -229,10 +245,22 @@ fn a_client_reads_what_select_left() {
     assert_eq!(decoded.properties, properties(&[("other", EdmValue::Int32(20))]));
     assert_eq!((decoded.partition_key.clone(), decoded.timestamp), (None, None));
     assert_eq!(decoded.into_entity(), None);
-    for bad in [r#"{"Timestamp":5}"#, r#"{"Timestamp":"x"}"#, r#"{"odata.etag":"x"}"#, r#"{"odata.etag":{}}"#] {
+    for bad in [
+        r#"{"Timestamp":5}"#,
+        r#"{"Timestamp":"x"}"#,
+        r#"{"odata.etag":"x"}"#,
+        r#"{"odata.etag":{}}"#,
+    ] {
         assert!(decode_entity(bad.as_bytes()).is_err(), "{bad}");
     }
-    for bad in ["{}", "[]", r#"{"value":{}}"#, r#"{"value":[1]}"#, r#"{"value":[[]]}"#, r#"{"value":[]} x"#] {
+    for bad in [
+        "{}",
+        "[]",
+        r#"{"value":{}}"#,
+        r#"{"value":[1]}"#,
+        r#"{"value":[[]]}"#,
+        r#"{"value":[]} x"#,
+    ] {
         assert!(matches!(decode_entity_set(bad.as_bytes()), Err(BodyError::Malformed(_))), "{bad}");
     }
 }

@@ -3,11 +3,14 @@
 use proptest::prelude::*;
 use tavola_core::entity::{EntityView as _, Properties, PropertyName};
 use tavola_core::request::Select;
-use tavola_core::{DateTime, ETag, EdmValue, Entity, EntityKey, Guid, PartitionKey, RowKey, Timestamp};
+use tavola_core::{
+    DateTime, ETag, EdmValue, Entity, EntityKey, Guid, PartitionKey, RowKey, Timestamp,
+};
 
 use super::{written, written_set};
 use crate::table::entity_json::{
-    DecodedEntity, EntityBody, MetadataLevel, decode_entity, decode_entity_set, encode_entity_body, read_entity,
+    DecodedEntity, EntityBody, MetadataLevel, decode_entity, decode_entity_set, encode_entity_body,
+    read_entity,
 };
 
 fn any_value() -> impl Strategy<Value = EdmValue> {
@@ -29,7 +32,8 @@ fn any_value() -> impl Strategy<Value = EdmValue> {
         ])
         .prop_map(EdmValue::double),
         any::<bool>().prop_map(EdmValue::Boolean),
-        (0..=DateTime::MAX.ticks()).prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks).unwrap())),
+        (0..=DateTime::MAX.ticks())
+            .prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks).unwrap())),
         any::<[u8; 16]>().prop_map(|bytes| EdmValue::Guid(Guid::from_bytes(bytes))),
         prop::collection::vec(any::<u8>(), 0..40).prop_map(EdmValue::Binary),
     ]

@@ -8,7 +8,8 @@ use crate::table::entity_json::{MetadataLevel, entity_url_path};
 
 #[test]
 fn one_entity_without_metadata() {
-    let short = &[("age", EdmValue::Int64(39)), ("ratio", EdmValue::Double(3.1)), ("clsid", clsid())];
+    let short =
+        &[("age", EdmValue::Int64(39)), ("ratio", EdmValue::Double(3.1)), ("clsid", clsid())];
     let entity = entity("pk", "rk", "2020-07-24T14:34:24.0550534Z", short);
     assert_eq!(
         written(&entity, MetadataLevel::None, &Select::All),
@@ -35,7 +36,8 @@ fn one_entity_with_full_metadata() {
 
 #[test]
 fn a_set() {
-    let one = entity("contToken", "0", "2022-03-01T20:40:24.4317535Z", &[("Value", EdmValue::Int32(1))]);
+    let one =
+        entity("contToken", "0", "2022-03-01T20:40:24.4317535Z", &[("Value", EdmValue::Int32(1))]);
     assert_eq!(
         written_set(vec![one.clone()], MetadataLevel::Minimal, &Select::All),
         r#"{"odata.metadata":"https://acct.table.core.windows.net/$metadata#mytable","value":[{"odata.etag":"W/\"datetime'2022-03-01T20%3A40%3A24.4317535Z'\"","PartitionKey":"contToken","RowKey":"0","Timestamp":"2022-03-01T20:40:24.4317535Z","Value":1}]}"#
@@ -82,9 +84,14 @@ fn select_shows_what_it_names_and_null_for_what_is_not_there() {
     ] {
         assert_eq!(written(&sample(), MetadataLevel::Minimal, &select), minimal);
     }
-    assert_eq!(written(&sample(), MetadataLevel::None, &names(&["nothing"])), r#"{"nothing":null}"#);
+    assert_eq!(
+        written(&sample(), MetadataLevel::None, &names(&["nothing"])),
+        r#"{"nothing":null}"#
+    );
     let full = written(&sample(), MetadataLevel::Full, &names(&["Timestamp"]));
-    assert!(full.ends_with(r#""Timestamp@odata.type":"Edm.DateTime","Timestamp":"2020-07-24T14:34:24.0550534Z"}"#));
+    assert!(full.ends_with(
+        r#""Timestamp@odata.type":"Edm.DateTime","Timestamp":"2020-07-24T14:34:24.0550534Z"}"#
+    ));
     assert!(!full.contains(r#""PartitionKey":"#));
 }
 
@@ -92,8 +99,16 @@ fn select_shows_what_it_names_and_null_for_what_is_not_there() {
 fn values_at_their_edges() {
     for (value, none, minimal) in [
         (EdmValue::Double(f64::NAN), r#""p":"NaN""#, r#""p@odata.type":"Edm.Double","p":"NaN""#),
-        (EdmValue::Double(f64::INFINITY), r#""p":"Infinity""#, r#""p@odata.type":"Edm.Double","p":"Infinity""#),
-        (EdmValue::Double(f64::NEG_INFINITY), r#""p":"-Infinity""#, r#""p@odata.type":"Edm.Double","p":"-Infinity""#),
+        (
+            EdmValue::Double(f64::INFINITY),
+            r#""p":"Infinity""#,
+            r#""p@odata.type":"Edm.Double","p":"Infinity""#,
+        ),
+        (
+            EdmValue::Double(f64::NEG_INFINITY),
+            r#""p":"-Infinity""#,
+            r#""p@odata.type":"Edm.Double","p":"-Infinity""#,
+        ),
         (EdmValue::Double(1e30), r#""p":1e30"#, r#""p":1e30"#),
         (EdmValue::Double(0.0), r#""p":0.0"#, r#""p":0.0"#),
         (EdmValue::Int32(i32::MIN), r#""p":-2147483648"#, r#""p":-2147483648"#),
@@ -107,8 +122,14 @@ fn values_at_their_edges() {
     ] {
         let entity = entity("", "", "1601-01-01", &[("p", value)]);
         let head = r#""PartitionKey":"","RowKey":"","Timestamp":"1601-01-01T00:00:00Z","#;
-        assert_eq!(written(&entity, MetadataLevel::None, &Select::All), format!("{{{head}{none}}}"));
-        assert!(written(&entity, MetadataLevel::Minimal, &Select::All).ends_with(&format!("{head}{minimal}}}")));
+        assert_eq!(
+            written(&entity, MetadataLevel::None, &Select::All),
+            format!("{{{head}{none}}}")
+        );
+        assert!(
+            written(&entity, MetadataLevel::Minimal, &Select::All)
+                .ends_with(&format!("{head}{minimal}}}"))
+        );
     }
 }
 

@@ -39,10 +39,15 @@ fn verdict(query: &str, policies: Option<&[AccessPolicy]>) -> Verdict {
 fn check(sas: &TableSas, policies: Option<&[AccessPolicy]>, expected: &[Finding]) {
     let verdict = verdict(&sas.signed(&account(), &key()), policies);
     assert_eq!(verdict.findings, expected, "{sas:?}");
-    let stops =
-        |finding: &Finding| matches!(finding, Finding::Malformed(_) | Finding::PolicyUnknown | Finding::InPolicyToo(_));
+    let stops = |finding: &Finding| {
+        matches!(finding, Finding::Malformed(_) | Finding::PolicyUnknown | Finding::InPolicyToo(_))
+    };
     let policies_missing = !sas.policy.is_empty() && policies.is_none();
-    assert_eq!(verdict.grant.is_some(), !expected.iter().any(stops) && !policies_missing, "{sas:?}");
+    assert_eq!(
+        verdict.grant.is_some(),
+        !expected.iter().any(stops) && !policies_missing,
+        "{sas:?}"
+    );
 }
 
 #[test]
@@ -57,7 +62,8 @@ fn every_reason_is_found_not_only_the_first() {
     let address = Finding::Address([127, 0, 0, 1].into());
     check(&sas(), None, &[]);
     check(&everything, None, &[expired.clone(), address.clone(), Finding::HttpsOnly]);
-    let letters = Finding::Malformed("sp has a letter that a table's signature cannot have".to_owned());
+    let letters =
+        Finding::Malformed("sp has a letter that a table's signature cannot have".to_owned());
     let worse = TableSas { permissions: "rx".to_owned(), ..everything };
     check(&worse, None, &[expired, address, Finding::HttpsOnly, letters]);
     let early = TableSas { start: "2026-01-01T03:00:00.5Z".to_owned(), ..sas() };
@@ -76,15 +82,28 @@ fn policies() {
         expiry: expiry.map(time),
         permission: permission.map(str::to_owned),
     };
-    let named = TableSas { policy: "readers".to_owned(), expiry: String::new(), permissions: String::new(), ..sas() };
+    let named = TableSas {
+        policy: "readers".to_owned(),
+        expiry: String::new(),
+        permissions: String::new(),
+        ..sas()
+    };
     check(&named, None, &[]);
     check(&named, Some(&[]), &[Finding::PolicyUnknown]);
     check(&named, Some(&[policy(Some("2030-01-01"), Some("r"))]), &[]);
-    check(&named, Some(&[policy(Some("2025-01-01"), Some("r"))]), &[Finding::Expired(time("2025-01-01"))]);
+    check(
+        &named,
+        Some(&[policy(Some("2025-01-01"), Some("r"))]),
+        &[Finding::Expired(time("2025-01-01"))],
+    );
     let missing = Finding::Malformed("sp is mandatory. Cannot be empty".to_owned());
     check(&named, Some(&[policy(Some("2030-01-01"), None)]), &[missing]);
     let both = TableSas { policy: "readers".to_owned(), ..sas() };
-    check(&both, Some(&[policy(Some("2030-01-01"), Some("r"))]), &[Finding::InPolicyToo(vec!["se", "sp"])]);
+    check(
+        &both,
+        Some(&[policy(Some("2030-01-01"), Some("r"))]),
+        &[Finding::InPolicyToo(vec!["se", "sp"])],
+    );
 }
 
 #[test]
@@ -106,12 +125,14 @@ fn mistakes_are_seen_and_repaired() {
     let keys = AccountKeys::parse(KEY, None).unwrap();
     // One whose signature has a plus and a slash.
     let good = (0..).map(|row| TableSas { start_partition_key: format!("p {row}"), ..sas() });
-    let good = good.map(|sas| sas.signed(&account(), &key())).find(|query| query.contains("%2B")).unwrap();
+    let good =
+        good.map(|sas| sas.signed(&account(), &key())).find(|query| query.contains("%2B")).unwrap();
     assert!(holds(&good, &account(), &keys));
     assert_eq!(Mistake::visible_in(&good), None);
-    for (broken, mistake) in
-        [(good.replace('%', "%25"), Mistake::EncodedTwice), (good.replace("%2B", "+"), Mistake::PlusNotEncoded)]
-    {
+    for (broken, mistake) in [
+        (good.replace('%', "%25"), Mistake::EncodedTwice),
+        (good.replace("%2B", "+"), Mistake::PlusNotEncoded),
+    ] {
         assert!(!holds(&broken, &account(), &keys), "{broken}");
         assert_eq!(Mistake::visible_in(&broken), Some(mistake));
         assert!(holds(&mistake.repaired(&broken), &account(), &keys), "{broken}");

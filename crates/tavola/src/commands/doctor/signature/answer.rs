@@ -21,9 +21,16 @@ struct Probe {
     is_wanted: bool,
 }
 
-pub(super) async fn ask(target: &Target, fields: &Fields, wanted: &Wanted, client: &HttpClient, report: &mut Report) {
+pub(super) async fn ask(
+    target: &Target,
+    fields: &Fields,
+    wanted: &Wanted,
+    client: &HttpClient,
+    report: &mut Report,
+) {
     let Some(probe) = Probe::of(fields, wanted) else { return };
-    match server::ask_with_signature(&probe.request, &target.endpoint, &target.query, client).await {
+    match server::ask_with_signature(&probe.request, &target.endpoint, &target.query, client).await
+    {
         Err(error) => report.fail("server's answer", error.to_string(), server::advice_on(&error)),
         Ok(Ok(_)) => {
             report.taken();
@@ -35,13 +42,17 @@ pub(super) async fn ask(target: &Target, fields: &Fields, wanted: &Wanted, clien
         }
         Ok(Err(DecodeError::Service(error))) => probe.explain(&error, target, fields, report),
         Ok(Err(_)) => {
-            report.fail("server's answer", "it is not one of a Table service", "is this the right port?");
+            report.fail(
+                "server's answer",
+                "it is not one of a Table service",
+                "is this the right port?",
+            );
         }
     }
 }
 
-/// Whether the server has the account: the code for a missing entity is that for a missing account, but a query knows no
-/// missing entities.
+/// Whether the server has the account: the code for a missing entity is that for a missing account,
+/// but a query knows no missing entities.
 async fn has_account(probe: &Probe, target: &Target, client: &HttpClient) -> Option<bool> {
     let TableRequest::GetEntity(table, _) = &probe.request else { return None };
     let query = Probe::query(table, None).request;
@@ -57,15 +68,29 @@ impl Probe {
         error.code == "ResourceNotFound" && matches!(self.request, TableRequest::GetEntity(..))
     }
 
-    fn explain_missing(&self, has_account: Option<bool>, error: &ServiceError, target: &Target, report: &mut Report) {
+    fn explain_missing(
+        &self,
+        has_account: Option<bool>,
+        error: &ServiceError,
+        target: &Target,
+        report: &mut Report,
+    ) {
         let (subject, short) = ("server's answer", server::short(error));
         match has_account {
             Some(true) => {
                 report.taken();
-                report.warn(subject, format!("it takes the signature, but there is no such entity ({short})"), "");
+                report.warn(
+                    subject,
+                    format!("it takes the signature, but there is no such entity ({short})"),
+                    "",
+                );
             }
             Some(false) => no_account(error, target, report),
-            None => report.warn(subject, format!("no such entity, or no such account there ({short})"), ""),
+            None => report.warn(
+                subject,
+                format!("no such entity, or no such account there ({short})"),
+                "",
+            ),
         }
     }
 
@@ -96,12 +121,20 @@ impl Probe {
     fn query(table: &TableName, operation: Option<Operation>) -> Self {
         let query = EntityQuery { top: Some(1), ..EntityQuery::default() };
         let is_wanted = operation.is_some_and(Operation::is_read);
-        Self { request: TableRequest::QueryEntities(table.clone(), query), what: format!("query {table}"), is_wanted }
+        Self {
+            request: TableRequest::QueryEntities(table.clone(), query),
+            what: format!("query {table}"),
+            is_wanted,
+        }
     }
 
     fn list(is_wanted: bool) -> Self {
         let query = TablesQuery { top: Some(1), ..TablesQuery::default() };
-        Self { request: TableRequest::QueryTables(query), what: "list tables".to_owned(), is_wanted }
+        Self {
+            request: TableRequest::QueryTables(query),
+            what: "list tables".to_owned(),
+            is_wanted,
+        }
     }
 
     fn explain(&self, error: &ServiceError, target: &Target, fields: &Fields, report: &mut Report) {
@@ -111,26 +144,37 @@ impl Probe {
         match error.code.as_str() {
             "AuthenticationFailed" if detail.is_empty() => {
                 let signed = fields.string_to_sign(&target.account);
-                let words = refused("the signature does not match, is not valid now, or its policy does not exist");
+                let words = refused(
+                    "the signature does not match, is not valid now, or its policy does not exist",
+                );
                 report.fail(subject, words, format!("what both sides must sign is {signed:?}"));
             }
             "AuthenticationFailed" => report.fail(subject, refused(&detail), ""),
-            "AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch" if !self.is_wanted => {
-                let words =
-                    format!("it takes the signature, but not to {what}; more cannot be asked without changing data");
+            "AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch"
+                if !self.is_wanted =>
+            {
+                let words = format!(
+                    "it takes the signature, but not to {what}; more cannot be asked without changing data"
+                );
                 report.taken();
                 report.ok(subject, words);
             }
-            "AuthorizationPermissionMismatch" => report.fail(subject, refused("a permission is missing (sp)"), ""),
+            "AuthorizationPermissionMismatch" => {
+                report.fail(subject, refused("a permission is missing (sp)"), "")
+            }
             "AuthorizationResourceTypeMismatch" => {
                 report.fail(subject, refused("a resource type is missing (srt)"), "");
             }
-            "AuthorizationProtocolMismatch" => report.fail(subject, refused("it is good over https only"), ""),
+            "AuthorizationProtocolMismatch" => {
+                report.fail(subject, refused("it is good over https only"), "")
+            }
             "AuthorizationSourceIPMismatch" => {
                 let seen = error.message.lines().next().unwrap_or_default();
                 report.fail(subject, refused(seen), "make one with another --ip");
             }
-            "AuthorizationServiceMismatch" => report.fail(subject, refused("it does not open tables"), ""),
+            "AuthorizationServiceMismatch" => {
+                report.fail(subject, refused("it does not open tables"), "")
+            }
             "AuthorizationFailure" => {
                 let advice = "another table, an entity outside the range, or not one of the account's allowed_ips";
                 report.fail(subject, refused("the signature does not reach there"), advice);
@@ -144,8 +188,14 @@ impl Probe {
                 );
             }
             "ResourceNotFound" => no_account(error, target, report),
-            "ServerBusy" => report.warn(subject, format!("it is busy, or over a budget ({short})"), "try again later"),
-            _ => report.fail(subject, format!("it answers with {short}"), "look at the server's log"),
+            "ServerBusy" => report.warn(
+                subject,
+                format!("it is busy, or over a budget ({short})"),
+                "try again later",
+            ),
+            _ => {
+                report.fail(subject, format!("it answers with {short}"), "look at the server's log")
+            }
         }
     }
 }

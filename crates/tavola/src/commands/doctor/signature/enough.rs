@@ -1,7 +1,8 @@
 //! Whether a signature is enough for what somebody wants to do: table, letters, range.
 
 use tavola_core::{
-    AccessPolicy, AccountName, Cut, Denial, EntityKey, Grant, PartitionKey, Refusal, RowKey, TableName, TableRequest,
+    AccessPolicy, AccountName, Cut, Denial, EntityKey, Grant, PartitionKey, Refusal, RowKey,
+    TableName, TableRequest,
 };
 use tavola_protocol::auth::TableSas;
 
@@ -36,13 +37,17 @@ impl Wanted {
     pub(super) fn check_table(&self, report: &mut Report) {
         let (Some(signed), Some(asked)) = (&self.signed_table, &self.table) else { return };
         if signed != asked {
-            let words = format!("the signature is for the table {signed}, and {asked} is asked for");
+            let words =
+                format!("the signature is for the table {signed}, and {asked} is asked for");
             report.fail("table", words, format!("make one with `tavola sas table {asked}`"));
         }
     }
 
     fn is_other_table(&self) -> bool {
-        self.signed_table.as_ref().zip(self.table.as_ref()).is_some_and(|(signed, asked)| signed != asked)
+        self.signed_table
+            .as_ref()
+            .zip(self.table.as_ref())
+            .is_some_and(|(signed, asked)| signed != asked)
     }
 
     /// Asks the service's rule about the operation, and finds words for its answer.
@@ -58,23 +63,40 @@ impl Wanted {
         let Some(operation) = self.operation else { return };
         // A signature for an account needs no table's name to be judged.
         let table = self.table.clone().or_else(|| TableName::parse("any").ok());
-        let Some(request) = table.and_then(|table| operation.request(table, self.key_in(grant)).ok()) else { return };
+        let Some(request) =
+            table.and_then(|table| operation.request(table, self.key_in(grant)).ok())
+        else {
+            return;
+        };
         match grant.permits(&request) {
             Ok(()) => report.ok("operation", format!("{} is permitted", operation.name())),
             Err(Denial::Request(Refusal::ResourceTypeMismatch)) => {
                 let needed = resource_types_needed(&request, account).join(" or ");
-                let words = format!("{} takes the resource type {needed} (srt), which is missing", operation.name());
-                report.fail("operation", words, format!("make one with `--resource-types` that has {needed}"));
+                let words = format!(
+                    "{} takes the resource type {needed} (srt), which is missing",
+                    operation.name()
+                );
+                report.fail(
+                    "operation",
+                    words,
+                    format!("make one with `--resource-types` that has {needed}"),
+                );
             }
             Err(Denial::Request(Refusal::PermissionMismatch)) => {
                 self.report_letters(&request, operation, fields, account, policies, report);
             }
             Err(_) if !operation.is_on_entities() => {
                 let words = format!("{} is beyond any signature for one table", operation.name());
-                report.fail("operation", words, "use a signature for the account: `tavola sas account`");
+                report.fail(
+                    "operation",
+                    words,
+                    "use a signature for the account: `tavola sas account`",
+                );
             }
             // The table or the range, of which a line of its own tells.
-            Err(_) => report.fail("operation", format!("{} is not permitted there", operation.name()), ""),
+            Err(_) => {
+                report.fail("operation", format!("{} is not permitted there", operation.name()), "")
+            }
         }
     }
 
@@ -89,7 +111,9 @@ impl Wanted {
     ) {
         let needed = letters_needed(request, self.signed_table.as_ref(), account);
         let given = letters_given(fields, policies);
-        let missing = |letters: &String| letters.chars().filter(|letter| !given.contains(*letter)).collect::<String>();
+        let missing = |letters: &String| {
+            letters.chars().filter(|letter| !given.contains(*letter)).collect::<String>()
+        };
         let missing: Vec<String> = needed.iter().map(missing).collect();
         let words = format!(
             "{} takes the permission {}; {} is missing from sp={given}",
@@ -100,7 +124,10 @@ impl Wanted {
         report.fail(
             "operation",
             words,
-            format!("make one with `--permissions {given}{}`", missing.first().map_or("", String::as_str)),
+            format!(
+                "make one with `--permissions {given}{}`",
+                missing.first().map_or("", String::as_str)
+            ),
         );
     }
 
@@ -110,11 +137,19 @@ impl Wanted {
         match &self.key {
             Some(key) if !grant.key_range().contains(key) => {
                 let (partition, row) = (key.partition_key.as_str(), key.row_key.as_str());
-                let words = format!("partition {partition:?}, row {row:?} lies outside: it opens {range}");
-                report.fail("range", words, "make one with another --from-partition and --to-partition");
+                let words =
+                    format!("partition {partition:?}, row {row:?} lies outside: it opens {range}");
+                report.fail(
+                    "range",
+                    words,
+                    "make one with another --from-partition and --to-partition",
+                );
             }
             Some(_) => report.ok("range", format!("the entity lies inside: it opens {range}")),
-            None => report.ok("range", format!("it opens {range}; queries leave out the rest without a word")),
+            None => report.ok(
+                "range",
+                format!("it opens {range}; queries leave out the rest without a word"),
+            ),
         }
     }
 
