@@ -15,7 +15,9 @@ use serde::Serialize;
 use serde_json::json;
 use tavola_core::AccountName;
 use tavola_protocol::auth::{AccountKey, AccountKeys, AccountSas, Scheme, TableSas, sign_request};
-use tavola_protocol::{Address, AddressRules, Caller, Gate, Precedence, authenticate, locate};
+use tavola_protocol::{
+    Address, AddressRules, AuthContext, Caller, Precedence, authenticate, locate,
+};
 use tavola_server::config::{Layers, Origin, TokenConfig};
 use tavola_server::tokens::TokenAuthority;
 use tavola_testkit::tokens::{SigningKey, key_set};
@@ -128,7 +130,7 @@ impl Bench {
         let (parts, ()) = request.into_parts();
         let rules = AddressRules { path_style_only: false, scheme: "http" };
         let address = locate(&parts, &rules, &|name| name == ACCOUNT)
-            .map_err(|rejection| Failure::new(format!("the address: {rejection:?}")))?;
+            .map_err(|api_error| Failure::new(format!("the address: {api_error:?}")))?;
         let keys = AccountKeys::parse(KEY, Some(OTHER_KEY)).context(|| "the keys".into())?;
         let bench = Self { parts, address, keys };
         if bench.authenticates() {
@@ -141,8 +143,8 @@ impl Bench {
     fn authenticates(&self) -> bool {
         let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
         let (now, precedence) = (SystemTime::now(), Precedence::Header);
-        let gate = Gate { keys: &self.keys, challenge: "", caller, now, precedence };
-        authenticate(black_box(&self.parts), &self.address, &gate).is_ok()
+        let auth = AuthContext { keys: &self.keys, challenge: "", caller, now, precedence };
+        authenticate(black_box(&self.parts), &self.address, &auth).is_ok()
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use http::request::Parts;
 use tavola_core::Grant;
 use tavola_protocol::auth::{
-    AccountKey, AccountKeys, Caller, Credential, Gate, PolicySignature, Precedence,
+    AccountKey, AccountKeys, AuthContext, Caller, Credential, PolicySignature, Precedence,
 };
-use tavola_protocol::{Address, Presentation, Rejection};
+use tavola_protocol::{Address, ApiError, ResponseContext};
 
 use crate::requests::check_refusal;
 
@@ -56,16 +56,16 @@ pub enum Opened {
 ///
 /// # Errors
 /// What the service answers to credentials that do not hold.
-pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, Rejection> {
+pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, ApiError> {
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: true };
-    let gate = Gate {
+    let auth = AuthContext {
         keys: &KEYS,
         challenge: "Bearer",
         caller,
         now: SystemTime::UNIX_EPOCH + NOW,
         precedence: Precedence::Header,
     };
-    tavola_protocol::authenticate(parts, address, &gate).map(|credential| match credential {
+    tavola_protocol::authenticate(parts, address, &auth).map(|credential| match credential {
         Credential::Complete(grant, _) => Some(Opened::Grant(grant)),
         Credential::NeedsPolicies(signature) => Some(Opened::ByPolicy(signature)),
         Credential::Token(_) => None,
@@ -74,19 +74,19 @@ pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, 
 
 /// Checks that a request that nobody signed with the key opens nothing; gives what it gets instead.
 #[track_caller]
-pub fn check_refused(parts: &Parts, address: &Address) -> Option<Rejection> {
+pub fn check_refused(parts: &Parts, address: &Address) -> Option<ApiError> {
     match authenticate(parts, address) {
         Ok(opened) => {
             assert!(opened.is_none(), "granted without the key");
             None
         }
-        Err(rejection) => Some(rejection),
+        Err(api_error) => Some(api_error),
     }
 }
 
 /// The same, and that the answer can be written, which costs more than the check.
 pub fn check_refused_in_words(parts: &Parts, address: &Address) {
-    if let Some(rejection) = check_refused(parts, address) {
-        check_refusal(&rejection, &Presentation::of(parts, Some(address)));
+    if let Some(api_error) = check_refused(parts, address) {
+        check_refusal(&api_error, &ResponseContext::of(parts, Some(address)));
     }
 }

@@ -5,11 +5,11 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tavola_core::request::Select;
 use tavola_core::{DateTime, TableRequest};
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::encode::Style;
 use tavola_protocol::table::entity_json::MetadataLevel;
-use tavola_protocol::table::{encode_request, parse_request, render_rejection};
-use tavola_protocol::{Address, AddressRules, Exchange, Presentation, Rejection, locate};
+use tavola_protocol::table::{encode_request, parse_request, render_error};
+use tavola_protocol::{Address, AddressRules, ApiError, ResponseContext, ResponseHead, locate};
 
 /// The one account that requests can be for.
 pub const ACCOUNT: &str = "devstoreaccount1";
@@ -68,7 +68,7 @@ fn split_line(data: &[u8]) -> (&[u8], &[u8]) {
 ///
 /// # Errors
 /// What the service answers to a request that cannot be led there.
-pub fn led_to_account<B>(mut request: Request<B>) -> Result<(Request<B>, Address), Rejection> {
+pub fn led_to_account<B>(mut request: Request<B>) -> Result<(Request<B>, Address), ApiError> {
     if let Ok(address) = located(&request) {
         return Ok((request, address));
     }
@@ -97,7 +97,7 @@ pub fn request(
 }
 
 /// Where a request goes, if it names the account.
-fn located<B>(request: &Request<B>) -> Result<Address, Rejection> {
+fn located<B>(request: &Request<B>) -> Result<Address, ApiError> {
     let mut head = Request::new(());
     *head.method_mut() = request.method().clone();
     *head.uri_mut() = request.uri().clone();
@@ -112,9 +112,9 @@ fn located<B>(request: &Request<B>) -> Result<Address, Rejection> {
 pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
     let address = located(&request);
     let (parts, body) = request.into_parts();
-    let mut presentation = Presentation::of(&parts, address.as_ref().ok());
+    let mut context = ResponseContext::of(&parts, address.as_ref().ok());
     let parsed = address.and_then(|address| {
-        let understood = parse_request(&parts, &body, &address, &mut presentation)?;
+        let understood = parse_request(&parts, &body, &address, &mut context)?;
         Ok((understood, address.secondary))
     });
     match parsed {
@@ -129,28 +129,29 @@ pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
             }
             Some(understood)
         }
-        Err(rejection) => {
-            check_refusal(&rejection, &presentation);
+        Err(api_error) => {
+            check_refusal(&api_error, &context);
             None
         }
     }
 }
 
-pub(crate) fn check_refusal(rejection: &Rejection, presentation: &Presentation) {
-    let exchange = Exchange { request_id: "fuzz", now: DateTime::MIN, presentation };
-    let status = render_rejection(rejection, &exchange).status();
+pub(crate) fn check_refusal(api_error: &ApiError, context: &ResponseContext) {
+    let response_head = ResponseHead { request_id: "fuzz", now: DateTime::MIN, context };
+    let status = render_error(api_error, &response_head).status();
     let blames_the_client = status.as_u16() < 500 || status.as_u16() == 501;
-    assert!(blames_the_client, "{status} for {rejection:?}");
+    assert!(blames_the_client, "{status} for {api_error:?}");
 }
 
 /// What the server understands when a client asks this; `None` if HTTP cannot say it, being too
 /// long for a URL.
-fn parse_again(understood: &TableRequest, base: &str) -> Option<Result<TableRequest, Rejection>> {
-    let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
-    let style = Style { base, wish: &wish, page: None, boundary_ids: ["b", "c"] };
+fn parse_again(understood: &TableRequest, base: &str) -> Option<Result<TableRequest, ApiError>> {
+    let format =
+        ResponseFormat { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
+    let style = Style { base, format: &format, page: None, boundary_ids: ["b", "c"] };
     let encoded = encode_request(understood, &style).ok()?;
     let address = located(&encoded);
     let (parts, body) = encoded.into_parts();
-    let mut presentation = Presentation::of(&parts, address.as_ref().ok());
-    Some(address.and_then(|address| parse_request(&parts, &body, &address, &mut presentation)))
+    let mut context = ResponseContext::of(&parts, address.as_ref().ok());
+    Some(address.and_then(|address| parse_request(&parts, &body, &address, &mut context)))
 }

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use tavola_core::request::Select;
 use tavola_core::{AccountName, DateTime, TableRequest, Timestamp};
 use tavola_protocol::auth::{Scheme, sign_request};
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::encode::{NextPage, Style};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -101,8 +101,9 @@ impl Server {
         asked: &TableRequest,
         page: Option<&NextPage>,
     ) -> Option<Result<Decoded, DecodeError>> {
-        let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
-        let style = Style { base: PRIMARY, wish: &wish, page, boundary_ids: ["b", "c"] };
+        let format =
+            ResponseFormat { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
+        let style = Style { base: PRIMARY, format: &format, page, boundary_ids: ["b", "c"] };
         let mut request = encode_request(asked, &style).ok()?;
         sign(&mut request);
         Some(decode_reply(asked, &self.answer(request)))

@@ -6,7 +6,7 @@ use crate::counts::ByCase;
 pub(crate) const GROWTH_PERCENT_MAX: u64 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CountChange {
     /// Within the bound.
     Kept,
     Grown,
@@ -23,7 +23,7 @@ pub(crate) struct Line {
     pub(crate) case: String,
     pub(crate) stored: Option<u64>,
     pub(crate) measured: Option<u64>,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CountChange,
 }
 
 impl Line {
@@ -55,17 +55,17 @@ pub(crate) fn compare(
         .collect()
 }
 
-fn judge(stored: Option<u64>, measured: Option<u64>) -> Verdict {
+fn judge(stored: Option<u64>, measured: Option<u64>) -> CountChange {
     match (stored, measured) {
-        (None, _) => Verdict::New,
-        (_, None) => Verdict::Gone,
+        (None, _) => CountChange::New,
+        (_, None) => CountChange::Gone,
         (Some(stored), Some(measured)) if measured * 100 > stored * (100 + GROWTH_PERCENT_MAX) => {
-            Verdict::Grown
+            CountChange::Grown
         }
         (Some(stored), Some(measured)) if measured * 100 < stored * (100 - GROWTH_PERCENT_MAX) => {
-            Verdict::Shrunk
+            CountChange::Shrunk
         }
-        _ => Verdict::Kept,
+        _ => CountChange::Kept,
     }
 }
 
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn five_percent_are_free_in_either_direction() {
         for (stored, measured, verdict) in [
-            (1_000, 1_000, Verdict::Kept),
-            (1_000, 1_050, Verdict::Kept),
-            (1_000, 1_051, Verdict::Grown),
-            (1_000, 950, Verdict::Kept),
-            (1_000, 949, Verdict::Shrunk),
-            (10_000_000_000, 10_500_000_001, Verdict::Grown),
+            (1_000, 1_000, CountChange::Kept),
+            (1_000, 1_050, CountChange::Kept),
+            (1_000, 1_051, CountChange::Grown),
+            (1_000, 950, CountChange::Kept),
+            (1_000, 949, CountChange::Shrunk),
+            (10_000_000_000, 10_500_000_001, CountChange::Grown),
         ] {
             assert_eq!(judge(Some(stored), Some(measured)), verdict, "{stored} to {measured}");
         }
@@ -100,10 +100,10 @@ mod tests {
         assert_eq!(
             judged,
             [
-                ("added", Verdict::New),
-                ("grown", Verdict::Grown),
-                ("same", Verdict::Kept),
-                ("dropped", Verdict::Gone),
+                ("added", CountChange::New),
+                ("grown", CountChange::Grown),
+                ("same", CountChange::Kept),
+                ("dropped", CountChange::Gone),
             ]
         );
         assert!((lines[1].percent().unwrap() - 20.0).abs() < 1e-9);

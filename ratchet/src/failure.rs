@@ -8,5 +8,5 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// A refusal of ours, which is no error by itself: none of the requests here may be refused.
 pub(crate) fn refused(what: &'static str) -> impl Fn(&dyn Debug) -> Failure {
-    move |refusal| format!("{what} was refused: {refusal:?}").into()
+    move |domain_error| format!("{what} was refused: {domain_error:?}").into()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::callgrind::out_file;
 use crate::cases::{EVENTS, WHOLE_GET};
-use crate::compare::{GROWTH_PERCENT_MAX, Line, Verdict};
+use crate::compare::{CountChange, GROWTH_PERCENT_MAX, Line};
 use crate::counts::ByCase;
 use crate::failure::Result;
 
@@ -55,19 +55,19 @@ pub(crate) fn judge(lines: &[Line], elsewhere: &[String], output: &Path) -> Resu
         );
         elsewhere.iter().for_each(|difference| println!("  {difference}"));
     }
-    let with = |verdict: Verdict| lines.iter().filter(move |line| line.verdict == verdict);
-    for line in with(Verdict::Shrunk) {
+    let with = |verdict: CountChange| lines.iter().filter(move |line| line.verdict == verdict);
+    for line in with(CountChange::Shrunk) {
         println!(
             "{} shrank by {:.1} %: please store the better count, so that it stays (cargo xtask ratchet --update).",
             line.case,
             -line.percent().unwrap_or_default()
         );
     }
-    let new = with(Verdict::New).map(|line| format!("{} has no stored count", line.case));
-    let gone = with(Verdict::Gone)
+    let new = with(CountChange::New).map(|line| format!("{} has no stored count", line.case));
+    let gone = with(CountChange::Gone)
         .map(|line| format!("{} is stored, but there is no such case", line.case));
     let grown =
-        with(Verdict::Grown).filter(|_| elsewhere.is_empty()).map(|line| grown(line, output));
+        with(CountChange::Grown).filter(|_| elsewhere.is_empty()).map(|line| grown(line, output));
     let problems: Vec<String> = grown.chain(new).chain(gone).collect();
     if problems.is_empty() {
         return Ok(());

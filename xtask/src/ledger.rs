@@ -17,7 +17,7 @@ pub(crate) struct Statement {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum TestStatus {
     Passed,
     Failed,
     Skipped,
@@ -27,7 +27,7 @@ enum Verdict {
 struct Test {
     name: String,
     statements: Vec<String>,
-    verdict: Verdict,
+    verdict: TestStatus,
     detail: String,
 }
 
@@ -121,8 +121,8 @@ pub(crate) fn join(statements: &[Statement], report: &Value, reasons: &Reasons) 
     Ok(Ledger {
         text,
         problems,
-        tests_passed: count(Verdict::Passed),
-        tests_failed: count(Verdict::Failed),
+        tests_passed: count(TestStatus::Passed),
+        tests_failed: count(TestStatus::Failed),
     })
 }
 
@@ -135,9 +135,9 @@ fn parse_test(test: &Value) -> Result<Test> {
     let text = |field: &str| test[field].as_str().map(str::to_owned);
     let name = text("test").ok_or_else(|| format!("report entry without a test name: {test}"))?;
     let verdict = match test["result"].as_str() {
-        Some("passed") => Verdict::Passed,
-        Some("failed") => Verdict::Failed,
-        Some("skipped") => Verdict::Skipped,
+        Some("passed") => TestStatus::Passed,
+        Some("failed") => TestStatus::Failed,
+        Some("skipped") => TestStatus::Skipped,
         _ => {
             return Err(Failure::new(format!(
                 "test {name} has no known result: {}",
@@ -157,17 +157,17 @@ fn describe(carriers: &[&Test], reason: Option<&String>) -> String {
     if parts.is_empty() { "NO TEST".into() } else { parts.join(", ") }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: TestStatus) -> &'static str {
     match verdict {
-        Verdict::Passed => "passed",
-        Verdict::Failed => "FAILED",
-        Verdict::Skipped => "skipped",
+        TestStatus::Passed => "passed",
+        TestStatus::Failed => "FAILED",
+        TestStatus::Skipped => "skipped",
     }
 }
 
 fn judge(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> Option<String> {
-    let proved = carriers.iter().any(|test| test.verdict == Verdict::Passed);
-    let failed = carriers.iter().any(|test| test.verdict == Verdict::Failed);
+    let proved = carriers.iter().any(|test| test.verdict == TestStatus::Passed);
+    let failed = carriers.iter().any(|test| test.verdict == TestStatus::Failed);
     match (proved, reason) {
         // A failed test is reported by its own name.
         (false, None) if !failed => {
@@ -185,7 +185,7 @@ fn judge(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> 
 }
 
 fn failed_tests(tests: &[Test]) -> impl Iterator<Item = String> {
-    let failed = tests.iter().filter(|test| test.verdict == Verdict::Failed);
+    let failed = tests.iter().filter(|test| test.verdict == TestStatus::Failed);
     failed.map(|test| format!("test {} failed: {}", test.name, test.detail))
 }
 

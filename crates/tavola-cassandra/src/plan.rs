@@ -138,12 +138,13 @@ fn plan_each<'a>(
     mut one: impl FnMut(
         &'a EntityOperation,
         &[u8],
-    ) -> Result<(Condition, Change<'a>, bool), tavola_core::Refusal>,
+    ) -> Result<(Condition, Change<'a>, bool), tavola_core::DomainError>,
 ) -> Result<Vec<Planned>, FailedOperation> {
     let mut planned = Vec::with_capacity(transaction.operations().len());
     for (index, operation) in transaction.operations().iter().enumerate() {
         let row = encode_text(operation.row_key().as_str());
-        let decided = one(operation, &row).map_err(|refusal| FailedOperation { index, refusal })?;
+        let decided =
+            one(operation, &row).map_err(|domain_error| FailedOperation { index, domain_error })?;
         let (condition, change, rests_on_read) = decided;
         let document = match &change {
             Change::Put { properties, .. } => Some(encode_value(properties, version)),
@@ -191,7 +192,7 @@ pub(crate) fn judge(
     let next = version_of(standing.unwrap_or_default().saturating_add(1))?;
     let operation = &transaction.operations()[index];
     match decide(partition_key, operation, current.as_ref().map(|row| row as _), next) {
-        Err(refusal) => Ok(Afterwards::Refused(FailedOperation { index, refusal })),
+        Err(domain_error) => Ok(Afterwards::Refused(FailedOperation { index, domain_error })),
         Ok(_) => Ok(Afterwards::Again),
     }
 }

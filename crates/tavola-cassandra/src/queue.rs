@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{EntityGroupTransaction, RowKey, Timestamp};
-use tavola_store::{StoreError, Verdict};
+use tavola_store::{CommitResult, StoreError};
 use tokio::sync::oneshot;
 
 use crate::cluster::Partition;
@@ -23,7 +23,7 @@ pub(crate) struct Waiting {
     pub(crate) transaction: EntityGroupTransaction,
     pub(crate) now: Timestamp,
     pub(crate) arrived: Instant,
-    pub(crate) reply: oneshot::Sender<Result<Verdict, StoreError>>,
+    pub(crate) reply: oneshot::Sender<Result<CommitResult, StoreError>>,
 }
 
 impl Waiting {
@@ -32,7 +32,7 @@ impl Waiting {
     }
 
     /// The service answered in time, or whoever asked has gone; neither changes anything.
-    pub(crate) fn answer(self, answer: Result<Verdict, StoreError>) {
+    pub(crate) fn answer(self, answer: Result<CommitResult, StoreError>) {
         let _gone = self.reply.send(answer);
     }
 }

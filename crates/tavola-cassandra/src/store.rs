@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use tavola_store::{Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
@@ -192,7 +192,7 @@ impl Store for CassandraStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         let partition_key = transaction.partition_key();
         let partition = Partition::new(table, partition_key);
         let (reply, answer) = oneshot::channel();

@@ -18,7 +18,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use tavola_core::{EntityView, PartitionKey, Timestamp};
 use tavola_store::keys::{decode_text, encode_text};
-use tavola_store::{Row, StoreError, Verdict};
+use tavola_store::{CommitResult, Row, StoreError};
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -232,7 +232,7 @@ impl Writer {
         (members, left)
     }
 
-    fn refuse(&self, waiting: Waiting, verdict: Verdict) {
+    fn refuse(&self, waiting: Waiting, verdict: CommitResult) {
         count(&self.cluster.counters.refusals, 1);
         waiting.answer(Ok(verdict));
     }

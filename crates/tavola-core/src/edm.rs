@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::domain_error::DomainError;
 use crate::key::{bytes_in_utf16_order, bytes_in_utf16_units, utf16_units};
 use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX};
-use crate::refusal::Refusal;
 use crate::text::Text;
 use crate::time::{DateTime, DateTimeError};
 
@@ -220,8 +220,8 @@ impl EdmValue {
     /// Checks the limits of one value.
     ///
     /// # Errors
-    /// [`Refusal::PropertyValueTooLarge`] if it is a text or binary beyond 64 KiB.
-    pub fn check_size(&self) -> Result<(), Refusal> {
+    /// [`DomainError::PropertyValueTooLarge`] if it is a text or binary beyond 64 KiB.
+    pub fn check_size(&self) -> Result<(), DomainError> {
         let fits = match self {
             Self::String(text) => {
                 text.len() <= STRING_UTF16_UNITS_MAX || utf16_units(text) <= STRING_UTF16_UNITS_MAX
@@ -229,7 +229,7 @@ impl EdmValue {
             Self::Binary(bytes) => bytes.len() <= BINARY_BYTES_MAX,
             _ => true,
         };
-        if fits { Ok(()) } else { Err(Refusal::PropertyValueTooLarge) }
+        if fits { Ok(()) } else { Err(DomainError::PropertyValueTooLarge) }
     }
 }
 
@@ -341,8 +341,8 @@ pub fn parse_double(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::{EdmRef, EdmTextError, EdmType, EdmValue, Guid, parse_double};
+    use crate::domain_error::DomainError;
     use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX};
-    use crate::refusal::Refusal;
 
     #[test]
     fn texts_of_each_type() {
@@ -392,13 +392,13 @@ mod tests {
     fn sizes() {
         let string = |units| EdmValue::String("é".repeat(units)).check_size();
         assert_eq!(string(STRING_UTF16_UNITS_MAX), Ok(()));
-        assert_eq!(string(STRING_UTF16_UNITS_MAX + 1), Err(Refusal::PropertyValueTooLarge));
+        assert_eq!(string(STRING_UTF16_UNITS_MAX + 1), Err(DomainError::PropertyValueTooLarge));
         let emoji = |count| EdmValue::String("😀".repeat(count)).check_size();
         assert_eq!(emoji(STRING_UTF16_UNITS_MAX / 2), Ok(()));
-        assert_eq!(emoji(STRING_UTF16_UNITS_MAX / 2 + 1), Err(Refusal::PropertyValueTooLarge));
+        assert_eq!(emoji(STRING_UTF16_UNITS_MAX / 2 + 1), Err(DomainError::PropertyValueTooLarge));
         let binary = |bytes| EdmValue::Binary(vec![0; bytes]).check_size();
         assert_eq!(binary(BINARY_BYTES_MAX), Ok(()));
-        assert_eq!(binary(BINARY_BYTES_MAX + 1), Err(Refusal::PropertyValueTooLarge));
+        assert_eq!(binary(BINARY_BYTES_MAX + 1), Err(DomainError::PropertyValueTooLarge));
         assert_eq!(EdmRef::String("a😀".into()).size_bytes(), 10);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
+use crate::domain_error::DomainError;
 use crate::edm::{EdmRef, EdmValue};
 use crate::etag::Timestamp;
 use crate::key::{EntityKey, utf16_units};
 use crate::limits::{ENTITY_BYTES_MAX, PROPERTIES_MAX, PROPERTY_NAME_UTF16_UNITS_MAX};
-use crate::refusal::Refusal;
 use crate::text::Text;
 
 /// So few names are compared each with each, which most often ends at their lengths; more of them
@@ -39,15 +39,15 @@ impl PropertyName {
     ///
     /// # Errors
     /// The refusal that the service answers with.
-    pub fn new(name: impl Into<String>) -> Result<Self, Refusal> {
+    pub fn new(name: impl Into<String>) -> Result<Self, DomainError> {
         let name = name.into();
         if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX
             && utf16_units(&name) > PROPERTY_NAME_UTF16_UNITS_MAX
         {
-            return Err(Refusal::PropertyNameTooLong);
+            return Err(DomainError::PropertyNameTooLong);
         }
         if !is_identifier(&name) {
-            return Err(Refusal::PropertyNameInvalid);
+            return Err(DomainError::PropertyNameInvalid);
         }
         Ok(Self(name))
     }
@@ -96,15 +96,15 @@ impl Properties {
     ///
     /// # Errors
     /// The refusal of the first broken rule.
-    pub fn new(properties: Vec<(PropertyName, EdmValue)>) -> Result<Self, Refusal> {
+    pub fn new(properties: Vec<(PropertyName, EdmValue)>) -> Result<Self, DomainError> {
         if properties.len() > PROPERTIES_MAX {
-            return Err(Refusal::TooManyProperties);
+            return Err(DomainError::TooManyProperties);
         }
         if repeats(&properties) {
-            return Err(Refusal::DuplicateProperty);
+            return Err(DomainError::DuplicateProperty);
         }
         if properties.iter().any(|(name, _)| is_system_property(name.as_str())) {
-            return Err(Refusal::PropertyNameInvalid);
+            return Err(DomainError::PropertyNameInvalid);
         }
         properties.iter().try_for_each(|(_, value)| value.check_size())?;
         Ok(Self(properties))
@@ -138,7 +138,7 @@ impl Properties {
     ///
     /// # Errors
     /// If the result has too many properties.
-    pub fn merged(current: &dyn EntityView, newer: &Self) -> Result<Self, Refusal> {
+    pub fn merged(current: &dyn EntityView, newer: &Self) -> Result<Self, DomainError> {
         let mut result = Vec::with_capacity(newer.len());
         current.visit(&mut |name, value| {
             let name = name.as_str();
@@ -148,7 +148,7 @@ impl Properties {
         let added = newer.0.iter().filter(|(name, _)| current.property(name.as_str()).is_none());
         result.extend(added.cloned());
         if result.len() > PROPERTIES_MAX {
-            return Err(Refusal::TooManyProperties);
+            return Err(DomainError::TooManyProperties);
         }
         Ok(Self(result))
     }
@@ -179,10 +179,10 @@ pub fn entity_bytes(key: &EntityKey, properties: &Properties) -> usize {
 /// Refuses an entity beyond 1 MiB.
 ///
 /// # Errors
-/// [`Refusal::EntityTooLarge`].
-pub fn check_entity_bytes(key: &EntityKey, properties: &Properties) -> Result<(), Refusal> {
+/// [`DomainError::EntityTooLarge`].
+pub fn check_entity_bytes(key: &EntityKey, properties: &Properties) -> Result<(), DomainError> {
     if entity_bytes(key, properties) > ENTITY_BYTES_MAX {
-        Err(Refusal::EntityTooLarge)
+        Err(DomainError::EntityTooLarge)
     } else {
         Ok(())
     }
@@ -204,8 +204,8 @@ impl Entity {
     ///
     /// # Errors
     /// If it breaks a rule of the domain, which a damaged or foreign row may.
-    pub fn from_view(view: &dyn EntityView) -> Result<Self, Refusal> {
-        let key = |_| Refusal::KeyTooLarge;
+    pub fn from_view(view: &dyn EntityView) -> Result<Self, DomainError> {
+        let key = |_| DomainError::KeyTooLarge;
         let partition_key =
             crate::key::PartitionKey::new(view.partition_key().as_str()).map_err(key)?;
         let row_key = crate::key::RowKey::new(view.row_key().as_str()).map_err(key)?;
@@ -249,11 +249,11 @@ impl EntityView for Entity {
 #[cfg(test)]
 mod tests {
     use super::{Entity, Properties, PropertyName, check_entity_bytes, entity_bytes};
+    use crate::domain_error::DomainError;
     use crate::edm::EdmValue;
     use crate::etag::Timestamp;
     use crate::key::{EntityKey, PartitionKey, RowKey};
     use crate::limits::ENTITY_BYTES_MAX;
-    use crate::refusal::Refusal;
 
     fn properties(names: &[(&str, i32)]) -> Properties {
         let checked = |(name, value): &(&str, i32)| {
@@ -272,10 +272,10 @@ mod tests {
             assert!(PropertyName::new(good).is_ok(), "{good}");
         }
         for bad in ["", "1a", "a-b", "a b", "a.b", "a@b", "-"] {
-            assert_eq!(PropertyName::new(bad), Err(Refusal::PropertyNameInvalid), "{bad}");
+            assert_eq!(PropertyName::new(bad), Err(DomainError::PropertyNameInvalid), "{bad}");
         }
         assert!(PropertyName::new("a".repeat(255)).is_ok());
-        assert_eq!(PropertyName::new("a".repeat(256)), Err(Refusal::PropertyNameTooLong));
+        assert_eq!(PropertyName::new("a".repeat(256)), Err(DomainError::PropertyNameTooLong));
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
             Properties::new((0..count).map(one).collect()).map(|set| set.len())
         };
         assert_eq!(many(252), Ok(252));
-        assert_eq!(many(253), Err(Refusal::TooManyProperties));
+        assert_eq!(many(253), Err(DomainError::TooManyProperties));
         let many_and_one_twice = |count: usize| {
             let names = (0..count).map(|n| format!("p{n}")).chain(["p1".to_owned()]);
             Properties::new(
@@ -294,11 +294,11 @@ mod tests {
             )
         };
         for count in [2, 15, 16, 17, 40] {
-            assert_eq!(many_and_one_twice(count), Err(Refusal::DuplicateProperty), "{count}");
+            assert_eq!(many_and_one_twice(count), Err(DomainError::DuplicateProperty), "{count}");
         }
         let twice =
             ["a", "b", "a"].map(|name| (PropertyName::new(name).unwrap(), EdmValue::Int32(1)));
-        assert_eq!(Properties::new(twice.to_vec()), Err(Refusal::DuplicateProperty));
+        assert_eq!(Properties::new(twice.to_vec()), Err(DomainError::DuplicateProperty));
         assert_eq!(properties(&[("a", 1), ("A", 2)]).len(), 2);
     }
 
@@ -327,6 +327,6 @@ mod tests {
         // 16 properties of (8 + 2·4 + 4) and 8 for the keys are what remains beside the bytes.
         let room = ENTITY_BYTES_MAX - 8 - 16 * 20;
         assert_eq!(check_entity_bytes(&key(), &binary(room)), Ok(()));
-        assert_eq!(check_entity_bytes(&key(), &binary(room + 1)), Err(Refusal::EntityTooLarge));
+        assert_eq!(check_entity_bytes(&key(), &binary(room + 1)), Err(DomainError::EntityTooLarge));
     }
 }

@@ -1,10 +1,10 @@
 //! The six operations on one entity, as four: an upsert is a replace or merge without a
 //! precondition.
 
+use crate::domain_error::DomainError;
 use crate::entity::{Properties, check_entity_bytes};
 use crate::etag::{ETag, Timestamp};
 use crate::key::{EntityKey, PartitionKey, RowKey};
-use crate::refusal::Refusal;
 
 /// What `If-Match` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,13 @@ impl Precondition {
     /// Checks the current version; `None` if the entity does not exist.
     ///
     /// # Errors
-    /// [`Refusal::EntityNotFound`] or [`Refusal::ConditionNotMet`].
-    pub fn check(&self, current: Option<Timestamp>) -> Result<(), Refusal> {
+    /// [`DomainError::EntityNotFound`] or [`DomainError::ConditionNotMet`].
+    pub fn check(&self, current: Option<Timestamp>) -> Result<(), DomainError> {
         match (self, current) {
             (Self::None, _) | (Self::Exists, Some(_)) => Ok(()),
-            (Self::Exists | Self::Version(_), None) => Err(Refusal::EntityNotFound),
+            (Self::Exists | Self::Version(_), None) => Err(DomainError::EntityNotFound),
             (Self::Version(wanted), Some(version)) if wanted.names(version) => Ok(()),
-            (Self::Version(_), Some(_)) => Err(Refusal::ConditionNotMet),
+            (Self::Version(_), Some(_)) => Err(DomainError::ConditionNotMet),
         }
     }
 }
@@ -43,8 +43,11 @@ impl NewEntity {
     /// Checks the entity's size with the partition it is for.
     ///
     /// # Errors
-    /// [`Refusal::EntityTooLarge`].
-    pub fn new(key: EntityKey, properties: Properties) -> Result<(PartitionKey, Self), Refusal> {
+    /// [`DomainError::EntityTooLarge`].
+    pub fn new(
+        key: EntityKey,
+        properties: Properties,
+    ) -> Result<(PartitionKey, Self), DomainError> {
         check_entity_bytes(&key, &properties)?;
         Ok((key.partition_key, Self { row_key: key.row_key, properties }))
     }

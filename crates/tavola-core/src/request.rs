@@ -1,12 +1,12 @@
 //! What a client can ask of the Table service, once its bytes are understood.
 
+use crate::domain_error::DomainError;
 use crate::entity::is_system_property;
 use crate::filter::Filter;
 use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::operation::EntityOperation;
 use crate::policy::AccessPolicy;
 use crate::properties::ServicePropertiesChange;
-use crate::refusal::Refusal;
 use crate::table::TableName;
 use crate::transaction::EntityGroupTransaction;
 
@@ -60,10 +60,10 @@ pub enum Misaddressed {
 impl Misaddressed {
     /// Why it cannot be done, if there is such a table.
     #[must_use]
-    pub const fn refusal(self) -> Refusal {
+    pub const fn domain_error(self) -> DomainError {
         match self {
-            Self::CreateTable => Refusal::PropertiesNeedValue,
-            Self::DeleteTable => Refusal::KeyCount,
+            Self::CreateTable => DomainError::PropertiesNeedValue,
+            Self::DeleteTable => DomainError::KeyCount,
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::domain_error::DomainError;
 use crate::key::EntityKey;
 use crate::limits::{TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN};
-use crate::refusal::Refusal;
 
 /// A table's name in the case in which it was created. Names compare without case.
 #[derive(Debug, Clone)]
@@ -15,17 +15,17 @@ impl TableName {
     ///
     /// # Errors
     /// The refusal that the service answers with.
-    pub fn parse(name: &str) -> Result<Self, Refusal> {
+    pub fn parse(name: &str) -> Result<Self, DomainError> {
         let length = name.chars().count();
         if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&length) {
-            return Err(Refusal::TableNameLength);
+            return Err(DomainError::TableNameLength);
         }
         let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
         if !starts_with_letter || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(Refusal::TableNameCharacters);
+            return Err(DomainError::TableNameCharacters);
         }
         if name.eq_ignore_ascii_case("tables") {
-            return Err(Refusal::TableNameReserved);
+            return Err(DomainError::TableNameReserved);
         }
         Ok(Self(name.to_owned()))
     }
@@ -105,19 +105,19 @@ pub struct EntityAddress {
 #[cfg(test)]
 mod tests {
     use super::TableName;
-    use crate::refusal::Refusal;
+    use crate::domain_error::DomainError;
 
     #[test]
     fn names() {
         let check = |name: &str| TableName::parse(name).map(|table| table.folded());
         assert_eq!(check("MyTable1"), Ok("mytable1".to_owned()));
-        assert_eq!(check("ab"), Err(Refusal::TableNameLength));
+        assert_eq!(check("ab"), Err(DomainError::TableNameLength));
         assert_eq!(check(&"a".repeat(63)), Ok("a".repeat(63)));
-        assert_eq!(check(&"a".repeat(64)), Err(Refusal::TableNameLength));
+        assert_eq!(check(&"a".repeat(64)), Err(DomainError::TableNameLength));
         for bad in ["a_b", "a-b", "1abc", "abé", "$MetricsX", "a b"] {
-            assert_eq!(check(bad), Err(Refusal::TableNameCharacters), "{bad}");
+            assert_eq!(check(bad), Err(DomainError::TableNameCharacters), "{bad}");
         }
-        assert_eq!(check("tAbles"), Err(Refusal::TableNameReserved));
+        assert_eq!(check("tAbles"), Err(DomainError::TableNameReserved));
         assert_eq!(TableName::parse("abc"), TableName::parse("ABC"));
     }
 }

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::domain_error::DomainError;
 use crate::entity::{EntityView, Properties, check_entity_bytes};
 use crate::etag::Timestamp;
 use crate::key::{EntityKey, PartitionKey};
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::operation::EntityOperation;
-use crate::refusal::Refusal;
 
 /// Up to 100 operations on different entities of one partition, all or nothing. Every write of the
 /// service is one; a single insert is a group of one.
@@ -27,7 +27,7 @@ pub struct FailedOperation {
     /// Counted from zero.
     pub index: usize,
     /// Why.
-    pub refusal: Refusal,
+    pub domain_error: DomainError,
 }
 
 impl EntityGroupTransaction {
@@ -44,18 +44,21 @@ impl EntityGroupTransaction {
     pub fn new(operations: Vec<(PartitionKey, EntityOperation)>) -> Result<Self, FailedOperation> {
         if operations.len() > TRANSACTION_OPERATIONS_MAX {
             let index = TRANSACTION_OPERATIONS_MAX - 1;
-            return Err(FailedOperation { index, refusal: Refusal::TooManyOperations });
+            return Err(FailedOperation { index, domain_error: DomainError::TooManyOperations });
         }
         let mut rest = operations.into_iter();
         let Some((partition_key, first)) = rest.next() else {
-            return Err(FailedOperation { index: 0, refusal: Refusal::EmptyTransaction });
+            return Err(FailedOperation { index: 0, domain_error: DomainError::EmptyTransaction });
         };
         let mut group = Vec::with_capacity(rest.len() + 1);
         group.push(first);
         for (index, (next_partition_key, operation)) in rest.enumerate() {
             let index = index + 1;
             if next_partition_key != partition_key {
-                return Err(FailedOperation { index, refusal: Refusal::DifferentPartitions });
+                return Err(FailedOperation {
+                    index,
+                    domain_error: DomainError::DifferentPartitions,
+                });
             }
             group.push(operation);
         }
@@ -71,7 +74,7 @@ impl EntityGroupTransaction {
             .iter()
             .position(|operation| !seen.insert(operation.row_key().as_str()))
         {
-            Some(index) => Err(FailedOperation { index, refusal: Refusal::DuplicateRow }),
+            Some(index) => Err(FailedOperation { index, domain_error: DomainError::DuplicateRow }),
             None => Ok(()),
         }
     }
@@ -140,7 +143,7 @@ pub fn decide<'a>(
     operation: &'a EntityOperation,
     current: Option<&dyn EntityView>,
     version: Timestamp,
-) -> Result<Change<'a>, Refusal> {
+) -> Result<Change<'a>, DomainError> {
     let standing = current.map(EntityView::timestamp);
     assert!(
         standing.is_none_or(|standing| standing < version),
@@ -148,7 +151,7 @@ pub fn decide<'a>(
     );
     let put = |properties| Ok(Change::Put { properties, timestamp: version });
     match operation {
-        EntityOperation::Insert(_) if current.is_some() => Err(Refusal::EntityAlreadyExists),
+        EntityOperation::Insert(_) if current.is_some() => Err(DomainError::EntityAlreadyExists),
         EntityOperation::Insert(new) => put(Cow::Borrowed(new.properties())),
         EntityOperation::Replace(new, wanted) => {
             wanted.check(standing)?;
@@ -169,7 +172,7 @@ pub fn decide<'a>(
         EntityOperation::Delete(_, wanted) => {
             // A delete always needs the entity, whatever the wire asked.
             if standing.is_none() {
-                return Err(Refusal::EntityNotFound);
+                return Err(DomainError::EntityNotFound);
             }
             wanted.check(standing)?;
             Ok(Change::Delete)
@@ -180,12 +183,12 @@ pub fn decide<'a>(
 #[cfg(test)]
 mod tests {
     use super::{Change, EntityGroupTransaction, decide};
+    use crate::domain_error::DomainError;
     use crate::edm::EdmValue;
     use crate::entity::{Entity, EntityView, Properties, PropertyName};
     use crate::etag::{ETag, Timestamp};
     use crate::key::{EntityKey, PartitionKey, RowKey};
     use crate::operation::{EntityOperation, NewEntity, Precondition};
-    use crate::refusal::Refusal;
 
     fn partition(key: &str) -> PartitionKey {
         PartitionKey::new(key).unwrap()
@@ -234,7 +237,7 @@ mod tests {
                 format!("put:{}", names.join("+"))
             }
             Ok(Change::Delete) => "delete".to_owned(),
-            Err(refusal) => format!("{refusal:?}"),
+            Err(domain_error) => format!("{domain_error:?}"),
         };
         assert_eq!(result, expected, "{line}");
     }
@@ -271,17 +274,19 @@ mod tests {
         let insert =
             |pk: &str, row: &str| (partition(pk), EntityOperation::Insert(new_entity(row, "a")));
         let failed = |operations| {
-            EntityGroupTransaction::new(operations).map_err(|f| (f.index, f.refusal)).map(|_| ())
+            EntityGroupTransaction::new(operations)
+                .map_err(|f| (f.index, f.domain_error))
+                .map(|_| ())
         };
         let rows =
             |count: usize| (0..count).map(|n| insert("p", &n.to_string())).collect::<Vec<_>>();
         assert_eq!(failed(rows(100)), Ok(()));
-        assert_eq!(failed(rows(101)), Err((99, Refusal::TooManyOperations)));
-        assert_eq!(failed(vec![]), Err((0, Refusal::EmptyTransaction)));
+        assert_eq!(failed(rows(101)), Err((99, DomainError::TooManyOperations)));
+        assert_eq!(failed(vec![]), Err((0, DomainError::EmptyTransaction)));
         let mixed = vec![insert("p", "1"), insert("p", "2"), insert("q", "3")];
-        assert_eq!(failed(mixed), Err((2, Refusal::DifferentPartitions)));
+        assert_eq!(failed(mixed), Err((2, DomainError::DifferentPartitions)));
         let twice = vec![insert("p", "1"), insert("p", "2"), insert("p", "1")];
-        assert_eq!(failed(twice), Err((2, Refusal::DuplicateRow)));
+        assert_eq!(failed(twice), Err((2, DomainError::DuplicateRow)));
     }
 
     #[test]
@@ -296,7 +301,7 @@ mod tests {
         let merge = EntityOperation::Merge(new, Precondition::None);
         assert_eq!(
             decide(&partition("p"), &merge, Some(&stored), version(2)),
-            Err(Refusal::TooManyProperties)
+            Err(DomainError::TooManyProperties)
         );
     }
 }

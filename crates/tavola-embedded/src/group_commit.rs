@@ -34,7 +34,7 @@ use draft::{Draft, look_for_inserts};
 use rocksdb::WriteBatch;
 use tavola_core::{EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::keys::encode_key;
-use tavola_store::{ImportError, Row, StoreError, Verdict};
+use tavola_store::{CommitResult, ImportError, Row, StoreError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
@@ -120,7 +120,7 @@ struct Commit {
     is_absent: Vec<bool>,
     now: Timestamp,
     bytes: usize,
-    answer: Answer<Verdict>,
+    answer: Answer<CommitResult>,
 }
 
 enum Job {
@@ -283,7 +283,7 @@ impl<J: Journal> GroupCommit<J> {
         table: TableId,
         transaction: EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.refuse_if_broken()?;
         let (answer, verdict) = oneshot::channel();
         let bytes = transaction_bytes(&transaction);
@@ -544,7 +544,7 @@ struct Decided {
 }
 
 enum Reply {
-    Commit(Answer<Verdict>, Result<Verdict, StoreError>),
+    Commit(Answer<CommitResult>, Result<CommitResult, StoreError>),
     Erase(Answer<()>, Result<(), StoreError>),
     Import(oneshot::Sender<Result<(), ImportError>>, Result<(), ImportError>),
     /// Nobody waits for it.

@@ -14,7 +14,7 @@ use tavola_core::{EntityAddress, EntityGroupTransaction, EntityOperation, TableI
 use tavola_store::keys::{encode_address, encode_cut, encode_key};
 use tavola_store::page::PageBuilder;
 use tavola_store::waiting::this_thread_may_wait;
-use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
 
 use crate::engine::{Engine, ReadError};
 use crate::error::OpenError;
@@ -193,7 +193,7 @@ impl Store for EmbeddedStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.warm(table, transaction).await?;
         #[cfg(feature = "mutants")]
         if mutants::is(Mutant::EtagOutsideCommit) {

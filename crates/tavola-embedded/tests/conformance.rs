@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
 use tempfile::TempDir;
 
 /// A store whose folder goes with it.
@@ -35,7 +35,7 @@ impl Store for Temporary {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.store.commit(table, transaction, now).await
     }
 

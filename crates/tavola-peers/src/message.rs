@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 use tavola_core::{
-    ETag, Entity, EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, NewEntity,
-    Outcome, PartitionKey, Precondition, Refusal, RowKey, TableId, Timestamp,
+    DomainError, ETag, Entity, EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation,
+    NewEntity, Outcome, PartitionKey, Precondition, RowKey, TableId, Timestamp,
 };
 use tavola_store::encoding::{FORMAT_VERSION, encode_value};
-use tavola_store::{RowRef, StoreError, Verdict};
+use tavola_store::{CommitResult, RowRef, StoreError};
 
 use crate::proof::{Nonce, Proof};
 
@@ -86,7 +86,7 @@ enum Condition<'a> {
 pub(crate) enum Answer<'a> {
     /// The version of each operation's row; none if it was deleted.
     Done(Vec<Option<u64>>),
-    Refused(u64, Objection),
+    Refused(u64, StoreRefusal),
     Contended,
     Full(&'a str),
     Corrupt(&'a str),
@@ -97,7 +97,7 @@ pub(crate) enum Answer<'a> {
 
 /// The refusals of a store. Others come from checking a request, which was done before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Objection {
+pub(crate) enum StoreRefusal {
     EntityAlreadyExists,
     EntityNotFound,
     ConditionNotMet,
@@ -105,20 +105,23 @@ pub(crate) enum Objection {
     TooManyProperties,
 }
 
-impl Objection {
-    const ALL: [(Self, Refusal); 5] = [
-        (Self::EntityAlreadyExists, Refusal::EntityAlreadyExists),
-        (Self::EntityNotFound, Refusal::EntityNotFound),
-        (Self::ConditionNotMet, Refusal::ConditionNotMet),
-        (Self::EntityTooLarge, Refusal::EntityTooLarge),
-        (Self::TooManyProperties, Refusal::TooManyProperties),
+impl StoreRefusal {
+    const ALL: [(Self, DomainError); 5] = [
+        (Self::EntityAlreadyExists, DomainError::EntityAlreadyExists),
+        (Self::EntityNotFound, DomainError::EntityNotFound),
+        (Self::ConditionNotMet, DomainError::ConditionNotMet),
+        (Self::EntityTooLarge, DomainError::EntityTooLarge),
+        (Self::TooManyProperties, DomainError::TooManyProperties),
     ];
 
-    fn of(refusal: &Refusal) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| known == refusal).map(|(objection, _)| *objection)
+    fn of(domain_error: &DomainError) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find(|(_, known)| known == domain_error)
+            .map(|(store_refusal, _)| *store_refusal)
     }
 
-    fn refusal(self) -> Refusal {
+    fn domain_error(self) -> DomainError {
         Self::ALL[self as usize].1.clone()
     }
 }
@@ -241,11 +244,13 @@ impl Operation<'_> {
 }
 
 /// What a store said, as bytes.
-pub(crate) fn encode_answer(verdict: &Result<Verdict, StoreError>) -> Result<Vec<u8>, Unreadable> {
+pub(crate) fn encode_answer(
+    verdict: &Result<CommitResult, StoreError>,
+) -> Result<Vec<u8>, Unreadable> {
     match verdict {
         Ok(Ok(outcomes)) => encode(&Answer::Done(outcomes.iter().map(version_of).collect())),
-        Ok(Err(failed)) => match Objection::of(&failed.refusal) {
-            Some(objection) => encode(&Answer::Refused(failed.index as u64, objection)),
+        Ok(Err(failed)) => match StoreRefusal::of(&failed.domain_error) {
+            Some(store_refusal) => encode(&Answer::Refused(failed.index as u64, store_refusal)),
             None => decline("a refusal that has no words here"),
         },
         Err(StoreError::Contended) => encode(&Answer::Contended),
@@ -272,7 +277,7 @@ fn version_of(outcome: &Outcome) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) enum ForwardOutcome {
     /// It was carried out, or refused, or failed.
-    Answered(Result<Verdict, StoreError>),
+    Answered(Result<CommitResult, StoreError>),
     /// It was not begun.
     Declined(String),
 }
@@ -282,8 +287,11 @@ impl Answer<'_> {
     pub(crate) fn outcome(self, operations: usize) -> ForwardOutcome {
         let answered = match self {
             Self::Done(versions) if versions.len() == operations => outcomes(versions).map(Ok),
-            Self::Refused(index, objection) if index < operations as u64 => {
-                Ok(Err(FailedOperation { index: index as usize, refusal: objection.refusal() }))
+            Self::Refused(index, store_refusal) if index < operations as u64 => {
+                Ok(Err(FailedOperation {
+                    index: index as usize,
+                    domain_error: store_refusal.domain_error(),
+                }))
             }
             Self::Contended => Err(StoreError::Contended),
             Self::Full(reason) => Err(StoreError::Full { reason: reason.to_owned() }),
@@ -364,16 +372,17 @@ mod tests {
 
     #[test]
     fn every_objection_is_its_own_refusal() {
-        for (objection, refusal) in Objection::ALL {
-            assert_eq!(Objection::of(&refusal), Some(objection));
-            assert_eq!(objection.refusal(), refusal);
+        for (store_refusal, domain_error) in StoreRefusal::ALL {
+            assert_eq!(StoreRefusal::of(&domain_error), Some(store_refusal));
+            assert_eq!(store_refusal.domain_error(), domain_error);
         }
     }
 
     #[test]
     fn answers_arrive_as_they_were_given() {
-        let done: Verdict = Ok(vec![Outcome::Written(time(3)), Outcome::Deleted]);
-        let refused: Verdict = Err(FailedOperation { index: 1, refusal: Refusal::ConditionNotMet });
+        let done: CommitResult = Ok(vec![Outcome::Written(time(3)), Outcome::Deleted]);
+        let refused: CommitResult =
+            Err(FailedOperation { index: 1, domain_error: DomainError::ConditionNotMet });
         for verdict in [done, refused] {
             let bytes = encode_answer(&Ok(verdict.clone())).unwrap();
             let ForwardOutcome::Answered(Ok(outcome)) =

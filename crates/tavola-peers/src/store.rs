@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_store::{
-    CommitFuture, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict,
+    CommitFuture, CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
@@ -199,7 +199,7 @@ impl ForwardingStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         let partition_key = transaction.partition_key();
         let is_contended = || self.store.is_contended(table, partition_key);
         // Tables are made and dropped so rarely that they can conflict; so no node has to take such
@@ -257,7 +257,7 @@ impl Store for ForwardingStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.commit_for(NO_TENANT, table, transaction, now).await
     }
 

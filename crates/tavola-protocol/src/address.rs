@@ -7,7 +7,7 @@ use http::header::HOST;
 use http::request::Parts;
 use tavola_core::AccountName;
 
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
 
 /// What follows an account's name when its read-only secondary is addressed.
 pub(crate) const SECONDARY: &str = "-secondary";
@@ -44,7 +44,7 @@ pub fn locate(
     parts: &Parts,
     rules: &AddressRules,
     is_account: &dyn Fn(&str) -> bool,
-) -> Result<Address, Rejection> {
+) -> Result<Address, ApiError> {
     let host = host(parts)?;
     let path = parts.uri.path();
     if !rules.path_style_only
@@ -55,7 +55,7 @@ pub fn locate(
     }
     let (segment, rest) = first_segment(path);
     let (account, secondary) =
-        account_named(segment, is_account).ok_or(Rejection::AccountNotFound)?;
+        account_named(segment, is_account).ok_or(ApiError::AccountNotFound)?;
     let base = [rules.scheme, "://", host, "/", segment].concat();
     let rest =
         if secondary { without_repeated_account(rest, &account, parts.uri.query()) } else { rest };
@@ -64,9 +64,9 @@ pub fn locate(
 
 /// The host as the client wrote it, with its port. It returns to the client in URLs, so it must be
 /// one.
-fn host(parts: &Parts) -> Result<&str, Rejection> {
+fn host(parts: &Parts) -> Result<&str, ApiError> {
     let invalid =
-        |host: &str| Rejection::InvalidHeaderValue { name: "Host", value: host.to_owned() };
+        |host: &str| ApiError::InvalidHeaderValue { name: "Host", value: host.to_owned() };
     let mut headers =
         parts.headers.get_all(HOST).iter().map(|value| value.to_str().unwrap_or_default().trim());
     let (header, second) = (headers.next(), headers.next());
@@ -83,7 +83,7 @@ fn host(parts: &Parts) -> Result<&str, Rejection> {
     }
     let host = authority.or(header).unwrap_or_default();
     if host.is_empty() {
-        return Err(Rejection::HostMissing);
+        return Err(ApiError::HostMissing);
     }
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     if !host.bytes().all(legal) {
@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{AddressRules, locate, resource_path_in_batch};
-    use crate::rejection::Rejection;
+    use crate::api_error::ApiError;
 
     const RULES: AddressRules = AddressRules { path_style_only: false, scheme: "http" };
 
@@ -166,7 +166,7 @@ mod tests {
         matches!(name, "acct" | "devstoreaccount1" | "x-secondary")
     }
 
-    fn found(rules: AddressRules, target: &str, host: Option<&str>) -> Result<String, Rejection> {
+    fn found(rules: AddressRules, target: &str, host: Option<&str>) -> Result<String, ApiError> {
         let mut request = Request::builder().uri(target);
         if let Some(host) = host {
             request = request.header("Host", host);
@@ -235,22 +235,22 @@ mod tests {
             found(rules, "/acct/T", host).as_deref(),
             Ok("acct http://acct.table.localhost/acct /T")
         );
-        assert_eq!(found(rules, "/T", host), Err(Rejection::AccountNotFound));
+        assert_eq!(found(rules, "/T", host), Err(ApiError::AccountNotFound));
     }
 
     #[test]
     fn refusals() {
-        assert_eq!(found(RULES, "/acct/T", None), Err(Rejection::HostMissing));
-        assert_eq!(found(RULES, "/acct/T", Some("")), Err(Rejection::HostMissing));
-        assert_eq!(found(RULES, "/", Some("localhost")), Err(Rejection::AccountNotFound));
-        assert_eq!(found(RULES, "/nobody/T", Some("localhost")), Err(Rejection::AccountNotFound));
+        assert_eq!(found(RULES, "/acct/T", None), Err(ApiError::HostMissing));
+        assert_eq!(found(RULES, "/acct/T", Some("")), Err(ApiError::HostMissing));
+        assert_eq!(found(RULES, "/", Some("localhost")), Err(ApiError::AccountNotFound));
+        assert_eq!(found(RULES, "/nobody/T", Some("localhost")), Err(ApiError::AccountNotFound));
         assert_eq!(
             found(RULES, "/nobody-secondary/T", Some("localhost")),
-            Err(Rejection::AccountNotFound)
+            Err(ApiError::AccountNotFound)
         );
         assert!(matches!(
             found(RULES, "/acct/T", Some("a\"b")),
-            Err(Rejection::InvalidHeaderValue { .. })
+            Err(ApiError::InvalidHeaderValue { .. })
         ));
     }
 
@@ -263,7 +263,7 @@ mod tests {
         };
         let base = || Ok("http://localhost/acct".to_owned());
         let refused =
-            |answer| matches!(answer, Err(Rejection::InvalidHeaderValue { name: "Host", .. }));
+            |answer| matches!(answer, Err(ApiError::InvalidHeaderValue { name: "Host", .. }));
         let http2 =
             || Request::builder().version(http::Version::HTTP_2).uri("http://localhost/acct/T");
         assert!(refused(located(

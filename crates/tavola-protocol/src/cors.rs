@@ -10,8 +10,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tavola_core::cors::{CorsRule, rule_for};
 
-use crate::headers::{Exchange, text_value};
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
+use crate::headers::{ResponseHead, text_value};
 
 /// Answers a preflight. It is never authenticated, and the resource need not exist.
 ///
@@ -20,21 +20,21 @@ use crate::rejection::Rejection;
 pub fn preflight(
     parts: &Parts,
     rules: &[CorsRule],
-    exchange: &Exchange<'_>,
-) -> Result<Response<Bytes>, Rejection> {
+    response_head: &ResponseHead<'_>,
+) -> Result<Response<Bytes>, ApiError> {
     let headers = preflight_headers(&parts.headers, rules)?;
-    Ok(exchange.respond(StatusCode::OK, headers, Bytes::new()))
+    Ok(response_head.respond(StatusCode::OK, headers, Bytes::new()))
 }
 
-fn preflight_headers(asked: &HeaderMap, rules: &[CorsRule]) -> Result<HeaderMap, Rejection> {
+fn preflight_headers(asked: &HeaderMap, rules: &[CorsRule]) -> Result<HeaderMap, ApiError> {
     let text = |name: HeaderName| asked.get(name).and_then(|value| value.to_str().ok());
-    let origin = text(ORIGIN).ok_or(Rejection::CorsHeaderMissing)?;
-    let method = text(ACCESS_CONTROL_REQUEST_METHOD).ok_or(Rejection::CorsHeaderMissing)?;
+    let origin = text(ORIGIN).ok_or(ApiError::CorsHeaderMissing)?;
+    let method = text(ACCESS_CONTROL_REQUEST_METHOD).ok_or(ApiError::CorsHeaderMissing)?;
     let wanted = text(ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
-    let rule = rule_for(rules, origin, method).ok_or(Rejection::CorsNoRule)?;
+    let rule = rule_for(rules, origin, method).ok_or(ApiError::CorsNoRule)?;
     let mut names = wanted.split(',').map(str::trim).filter(|name| !name.is_empty());
     if !names.all(|name| rule.allows_header(name)) {
-        return Err(Rejection::CorsNoRule);
+        return Err(ApiError::CorsNoRule);
     }
     let mut headers = HeaderMap::new();
     allow_origin(&mut headers, rule, origin);
@@ -108,8 +108,8 @@ mod tests {
     use tavola_core::cors::CorsRule;
 
     use super::{add_cors_headers, preflight};
-    use crate::headers::{Exchange, Presentation};
-    use crate::table::render_rejection;
+    use crate::headers::{ResponseContext, ResponseHead};
+    use crate::table::render_error;
 
     fn rule(origin: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
         let list = |text: &str| {
@@ -134,11 +134,11 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        let presentation = Presentation::of(&parts, None);
-        let exchange =
-            Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
-        preflight(&parts, rules, &exchange)
-            .unwrap_or_else(|rejection| render_rejection(&rejection, &exchange))
+        let context = ResponseContext::of(&parts, None);
+        let response_head =
+            ResponseHead { request_id: "id", now: DateTime::MIN, context: &context };
+        preflight(&parts, rules, &response_head)
+            .unwrap_or_else(|api_error| render_error(&api_error, &response_head))
     }
 
     /// Statements 246 and 247.

@@ -3,9 +3,9 @@
 //! The client is told what the service tells it, which is often one code for many causes. An
 //! operator must be able to tell a client whose clock is wrong from one who guesses keys.
 
-use tavola_core::Refusal;
+use tavola_core::DomainError;
 
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
 
 /// The cause of a refusal. Never holds anything of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,31 +120,31 @@ impl DenyReason {
 
     /// Why a request was refused; `None` if it was let in and failed otherwise.
     #[must_use]
-    pub fn of(rejection: &Rejection) -> Option<Self> {
-        match rejection.innermost() {
-            Rejection::AccountNotFound => Some(Self::UnknownAccount),
-            Rejection::AuthenticationFailed { reason, .. }
-            | Rejection::CredentialsMissing { reason, .. }
-            | Rejection::Denied(reason) => Some(*reason),
-            Rejection::InvalidAuthenticationInfo => Some(Self::Malformed),
-            Rejection::ServiceMismatch => Some(Self::Service),
-            Rejection::ProtocolMismatch => Some(Self::Protocol),
-            Rejection::SourceIpMismatch(_) => Some(Self::Address),
-            Rejection::CorsNoRule
-            | Rejection::PublicKeyHost { .. }
-            | Rejection::PublicKeyOrigin => Some(Self::Origin),
-            Rejection::Refused(refusal) => Self::of_refusal(refusal),
+    pub fn of(api_error: &ApiError) -> Option<Self> {
+        match api_error.innermost() {
+            ApiError::AccountNotFound => Some(Self::UnknownAccount),
+            ApiError::AuthenticationFailed { reason, .. }
+            | ApiError::CredentialsMissing { reason, .. }
+            | ApiError::Denied(reason) => Some(*reason),
+            ApiError::InvalidAuthenticationInfo => Some(Self::Malformed),
+            ApiError::ServiceMismatch => Some(Self::Service),
+            ApiError::ProtocolMismatch => Some(Self::Protocol),
+            ApiError::SourceIpMismatch(_) => Some(Self::Address),
+            ApiError::CorsNoRule | ApiError::PublicKeyHost { .. } | ApiError::PublicKeyOrigin => {
+                Some(Self::Origin)
+            }
+            ApiError::Refused(domain_error) => Self::of_domain_error(domain_error),
             _ => None,
         }
     }
 
-    fn of_refusal(refusal: &Refusal) -> Option<Self> {
-        match refusal {
-            Refusal::WritesNotAllowed => Some(Self::ReadOnly),
-            Refusal::NotAuthorized => Some(Self::Resource),
-            Refusal::KeyNotAuthorized => Some(Self::Range),
-            Refusal::PermissionMismatch => Some(Self::Permission),
-            Refusal::ResourceTypeMismatch => Some(Self::ResourceType),
+    fn of_domain_error(domain_error: &DomainError) -> Option<Self> {
+        match domain_error {
+            DomainError::WritesNotAllowed => Some(Self::ReadOnly),
+            DomainError::NotAuthorized => Some(Self::Resource),
+            DomainError::KeyNotAuthorized => Some(Self::Range),
+            DomainError::PermissionMismatch => Some(Self::Permission),
+            DomainError::ResourceTypeMismatch => Some(Self::ResourceType),
             _ => None,
         }
     }
@@ -152,10 +152,10 @@ impl DenyReason {
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::Refusal;
+    use tavola_core::DomainError;
 
     use super::DenyReason;
-    use crate::rejection::Rejection;
+    use crate::api_error::ApiError;
 
     #[test]
     fn names_are_distinct_words() {
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_missing_account_is_no_missing_entity() {
-        assert_eq!(DenyReason::of(&Rejection::AccountNotFound), Some(DenyReason::UnknownAccount));
-        assert_eq!(DenyReason::of(&Refusal::EntityNotFound.into()), None);
-        let in_batch = Rejection::from(Refusal::KeyNotAuthorized).in_operation(3);
+        assert_eq!(DenyReason::of(&ApiError::AccountNotFound), Some(DenyReason::UnknownAccount));
+        assert_eq!(DenyReason::of(&DomainError::EntityNotFound.into()), None);
+        let in_batch = ApiError::from(DomainError::KeyNotAuthorized).in_operation(3);
         assert_eq!(DenyReason::of(&in_batch), Some(DenyReason::Range));
     }
 }

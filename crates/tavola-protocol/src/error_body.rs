@@ -6,7 +6,7 @@ use quick_xml::events::Event;
 use serde::{Deserialize, Serialize};
 use tavola_core::DateTime;
 
-use crate::rejection::{ErrorParts, Rejection};
+use crate::api_error::{ApiError, ErrorParts};
 
 /// The namespace of the XML form. It is that of OData, not the shape of blobs and queues.
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
@@ -17,8 +17,8 @@ const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/datas
 /// A detail stands inside the value, between text and request id: clients parse the members
 /// strictly and show the value to people.
 #[must_use]
-pub fn json(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: DateTime) -> Vec<u8> {
-    let detail = detail(rejection).map(|detail| format!("\n{detail}")).unwrap_or_default();
+pub fn json(error: &ErrorParts, api_error: &ApiError, request_id: &str, now: DateTime) -> Vec<u8> {
+    let detail = detail(api_error).map(|detail| format!("\n{detail}")).unwrap_or_default();
     let value = format!("{}{detail}{}", error.text, tail(request_id, now));
     let (code, lang) = (error.code.into(), "en-US".into());
     let body = Body { error: Error { code, message: Message { lang, value } } };
@@ -46,7 +46,7 @@ struct Message {
 
 /// The XML form, with the details that only it has room for.
 #[must_use]
-pub fn xml(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: DateTime) -> Vec<u8> {
+pub fn xml(error: &ErrorParts, api_error: &ApiError, request_id: &str, now: DateTime) -> Vec<u8> {
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{}</m:code>\
          <m:message xml:lang=\"en-US\">{}{}</m:message>",
@@ -54,7 +54,7 @@ pub fn xml(error: &ErrorParts, rejection: &Rejection, request_id: &str, now: Dat
         escape(&error.text),
         tail(request_id, now)
     );
-    for (name, value) in details(rejection) {
+    for (name, value) in details(api_error) {
         text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
     }
     text.push_str("</m:error>");
@@ -65,27 +65,27 @@ fn tail(request_id: &str, now: DateTime) -> String {
     format!("\nRequestId:{request_id}\nTime:{}", now.to_text_full())
 }
 
-fn detail(rejection: &Rejection) -> Option<&str> {
-    match rejection.innermost() {
-        Rejection::AuthenticationFailed { detail, .. } => detail.as_deref(),
-        Rejection::MalformedBody { detail } | Rejection::InvalidKey { detail } => Some(detail),
+fn detail(api_error: &ApiError) -> Option<&str> {
+    match api_error.innermost() {
+        ApiError::AuthenticationFailed { detail, .. } => detail.as_deref(),
+        ApiError::MalformedBody { detail } | ApiError::InvalidKey { detail } => Some(detail),
         _ => None,
     }
 }
 
-fn details(rejection: &Rejection) -> Vec<(&'static str, &str)> {
-    match rejection.innermost() {
-        Rejection::AuthenticationFailed { detail: Some(detail), .. } => {
+fn details(api_error: &ApiError) -> Vec<(&'static str, &str)> {
+    match api_error.innermost() {
+        ApiError::AuthenticationFailed { detail: Some(detail), .. } => {
             vec![("AuthenticationErrorDetail", detail)]
         }
-        Rejection::InvalidHeaderValue { name, value } => {
+        ApiError::InvalidHeaderValue { name, value } => {
             vec![("HeaderName", name), ("HeaderValue", value)]
         }
-        Rejection::MissingRequiredHeader(name) => vec![("HeaderName", name)],
-        Rejection::InvalidQueryParameter { name, value } => {
+        ApiError::MissingRequiredHeader(name) => vec![("HeaderName", name)],
+        ApiError::InvalidQueryParameter { name, value } => {
             vec![("QueryParameterName", name), ("QueryParameterValue", value)]
         }
-        Rejection::MissingQueryParameter(name) => vec![("QueryParameterName", name)],
+        ApiError::MissingQueryParameter(name) => vec![("QueryParameterName", name)],
         _ => Vec::new(),
     }
 }
@@ -143,11 +143,11 @@ fn read_xml(text: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::{DateTime, Refusal};
+    use tavola_core::{DateTime, DomainError};
 
     use super::{json, read, xml};
+    use crate::api_error::{ApiError, status_code_text};
     use crate::deny_reason::DenyReason;
-    use crate::rejection::{Rejection, status_code_text};
 
     const ID: &str = "aceccc68-b002-006e-7110-617748000000";
 
@@ -155,19 +155,19 @@ mod tests {
         DateTime::parse("2020-07-23T16:43:14.3010508Z").unwrap()
     }
 
-    fn json_of(rejection: &Rejection) -> String {
-        String::from_utf8(json(&status_code_text(rejection), rejection, ID, now())).unwrap()
+    fn json_of(api_error: &ApiError) -> String {
+        String::from_utf8(json(&status_code_text(api_error), api_error, ID, now())).unwrap()
     }
 
-    fn xml_of(rejection: &Rejection) -> String {
-        String::from_utf8(xml(&status_code_text(rejection), rejection, ID, now())).unwrap()
+    fn xml_of(api_error: &ApiError) -> String {
+        String::from_utf8(xml(&status_code_text(api_error), api_error, ID, now())).unwrap()
     }
 
     /// Statements 34 to 36, byte by byte as recorded.
     #[test]
     fn the_json_form() {
         assert_eq!(
-            json_of(&Refusal::TableAlreadyExists.into()),
+            json_of(&DomainError::TableAlreadyExists.into()),
             r#"{"odata.error":{"code":"TableAlreadyExists","message":{"lang":"en-US","value":"The table specified already exists.\nRequestId:aceccc68-b002-006e-7110-617748000000\nTime:2020-07-23T16:43:14.3010508Z"}}}"#
         );
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn the_xml_form() {
         assert_eq!(
-            xml_of(&Rejection::InvalidXmlDocument),
+            xml_of(&ApiError::InvalidXmlDocument),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidXmlDocument</m:code><m:message xml:lang=\"en-US\">XML specified is not syntactically valid.\nRequestId:aceccc68-b002-006e-7110-617748000000\nTime:2020-07-23T16:43:14.3010508Z</m:message></m:error>"
         );
     }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn details() {
         let detail = Some("string to sign: 'GET\n<\u{1}>'".to_owned());
-        let failed = Rejection::AuthenticationFailed { detail, reason: DenyReason::Signature };
+        let failed = ApiError::AuthenticationFailed { detail, reason: DenyReason::Signature };
         assert!(
             json_of(&failed).contains(
                 "including the signature.\\nstring to sign: 'GET\\n<\\u0001>'\\nRequestId:"
@@ -193,8 +193,7 @@ mod tests {
         assert!(xml_of(&failed).ends_with(
             "</m:message><AuthenticationErrorDetail>string to sign: 'GET\n&lt;?&gt;'</AuthenticationErrorDetail></m:error>"
         ));
-        let header =
-            Rejection::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
+        let header = ApiError::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
         assert!(
             xml_of(&header).contains(
                 "<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"
@@ -207,33 +206,33 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_body() {
         let detail = || "The property 'a' is an array or an object.".to_owned();
-        for (rejection, expected) in [
+        for (api_error, expected) in [
             (
-                Rejection::MalformedBody { detail: detail() },
+                ApiError::MalformedBody { detail: detail() },
                 "\"value\":\"An error occurred while processing this request.",
             ),
             (
-                Rejection::InvalidKey { detail: detail() },
+                ApiError::InvalidKey { detail: detail() },
                 "\"value\":\"One of the request inputs is not valid.",
             ),
             (
-                Rejection::InvalidKey { detail: detail() }.in_operation(3),
+                ApiError::InvalidKey { detail: detail() }.in_operation(3),
                 "\"value\":\"3:One of the request inputs is not valid.",
             ),
         ] {
             let expected = format!("{expected}\\n{}\\nRequestId:{ID}", detail());
-            assert!(json_of(&rejection).contains(&expected), "{}", json_of(&rejection));
+            assert!(json_of(&api_error).contains(&expected), "{}", json_of(&api_error));
         }
     }
 
     #[test]
     fn a_client_reads_both_forms() {
-        let rejection = Rejection::InvalidETag("<&>\"\n".to_owned());
-        let error = status_code_text(&rejection);
+        let api_error = ApiError::InvalidETag("<&>\"\n".to_owned());
+        let error = status_code_text(&api_error);
         let message = format!("{}\nRequestId:{ID}\nTime:2020-07-23T16:43:14.3010508Z", error.text);
         let expected = Some((error.code.to_owned(), message));
-        assert_eq!(read(json_of(&rejection).as_bytes()), expected);
-        assert_eq!(read(xml_of(&rejection).as_bytes()), expected);
+        assert_eq!(read(json_of(&api_error).as_bytes()), expected);
+        assert_eq!(read(xml_of(&api_error).as_bytes()), expected);
         let blobs = "\u{feff}<?xml version=\"1.0\"?><Error>\n<Code>ServerBusy</Code><Message>&#65;</Message></Error>";
         assert_eq!(read(blobs.as_bytes()), Some(("ServerBusy".to_owned(), "A".to_owned())));
         for other in ["", "{", "{}", "<html>", "<a/>", "nothing", "<Code>&nonsense;</Code>"] {

@@ -11,7 +11,7 @@ use tavola_core::DateTime;
 use tavola_core::request::Select;
 
 use crate::address::Address;
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
 use crate::table::batch::Field;
 use crate::table::entity_json::MetadataLevel;
 use crate::table::query::{Parameter, Query};
@@ -92,7 +92,7 @@ impl Prefer {
 
 /// How one operation, alone or in a batch, wants its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ResponseFormat {
     /// How much metadata.
     pub level: MetadataLevel,
     /// Echo the entity or not.
@@ -101,10 +101,10 @@ pub struct Wish {
     pub select: Select,
 }
 
-impl Wish {
+impl ResponseFormat {
     /// What can be read of it, with the usual where it cannot; and why it cannot: only formats are
     /// wanted that we do not write, or `$select` is too long.
-    pub(crate) fn read(fields: Fields<'_>, query: &Query<'_>) -> (Self, Option<Rejection>) {
+    pub(crate) fn read(fields: Fields<'_>, query: &Query<'_>) -> (Self, Option<ApiError>) {
         let (level, select) = (negotiate(fields, query.get(Parameter::Format)), query.select());
         let refused = level.as_ref().err().or(select.as_ref().err()).cloned();
         let level = level.unwrap_or(MetadataLevel::Minimal);
@@ -117,44 +117,44 @@ impl Wish {
 pub enum Envelope {
     /// Nothing: one operation, one answer.
     Plain,
-    /// A changeset in a batch, with the wish of each of its operations that was understood.
-    Changeset(Vec<Wish>),
+    /// A changeset in a batch, with the format for each of its operations that was understood.
+    Changeset(Vec<ResponseFormat>),
     /// A batch that holds one query.
     BatchedQuery,
 }
 
 /// How to answer a request, apart from what to answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Presentation {
+pub struct ResponseContext {
     version: Version,
     client_request_id: Option<HeaderValue>,
     pub(crate) base: String,
     pub(crate) account: String,
     /// Bodies are XML, errors too, and none of the headers of OData are sent.
     pub(crate) is_xml: bool,
-    pub(crate) wish: Wish,
-    /// Why the wish cannot be granted.
-    refused_wish: Option<Rejection>,
+    pub(crate) format: ResponseFormat,
+    /// Why an answer in the requested format is impossible.
+    format_error: Option<ApiError>,
     pub(crate) envelope: Envelope,
     pub(crate) timeout: Option<Duration>,
 }
 
-impl Presentation {
+impl ResponseContext {
     /// What can be known of a request before it is understood. Never fails: the answer to a bad
     /// request needs it too.
     #[must_use]
     pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
         let query = Query::parse(parts.uri.query());
-        let (wish, refused_wish) = Wish::read(Fields::Whole(&parts.headers), &query);
-        let only_xml_is_wanted = refused_wish == Some(Rejection::AtomFormatNotSupported);
+        let (format, format_error) = ResponseFormat::read(Fields::Whole(&parts.headers), &query);
+        let only_xml_is_wanted = format_error == Some(ApiError::AtomFormatNotSupported);
         Self {
             version: Version::of(parts).unwrap_or(Version::NEWEST),
             client_request_id: client_request_id(&parts.headers),
             base: address.map(|address| address.base.clone()).unwrap_or_default(),
             account: address.map(|address| address.account.to_string()).unwrap_or_default(),
             is_xml: query.is_xml_operation() || only_xml_is_wanted,
-            wish,
-            refused_wish,
+            format,
+            format_error,
             envelope: Envelope::Plain,
             timeout: None,
         }
@@ -162,8 +162,8 @@ impl Presentation {
 
     /// # Errors
     /// If the answer cannot be as the request wants it.
-    pub(crate) fn check_wish(&self) -> Result<(), Rejection> {
-        self.refused_wish.clone().map_or(Ok(()), Err)
+    pub(crate) fn check_format(&self) -> Result<(), ApiError> {
+        self.format_error.clone().map_or(Ok(()), Err)
     }
 
     /// How long the client is willing to wait, once the request is parsed; at most 30 s.
@@ -197,16 +197,16 @@ fn client_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// One request on its way to an answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange<'a> {
+pub struct ResponseHead<'a> {
     /// A GUID's text.
     pub request_id: &'a str,
     /// When the request came.
     pub now: DateTime,
     /// How to answer.
-    pub presentation: &'a Presentation,
+    pub context: &'a ResponseContext,
 }
 
-impl Exchange<'_> {
+impl ResponseHead<'_> {
     /// An answer with the headers that every answer has.
     pub(crate) fn respond(
         &self,
@@ -222,11 +222,8 @@ impl Exchange<'_> {
         all.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
         all.insert(DATE, date_value(self.now));
         all.insert(name::REQUEST_ID.clone(), text_value(self.request_id.to_owned()));
-        all.insert(
-            name::VERSION.clone(),
-            text_value(self.presentation.version.as_str().to_owned()),
-        );
-        if let Some(id) = &self.presentation.client_request_id {
+        all.insert(name::VERSION.clone(), text_value(self.context.version.as_str().to_owned()));
+        if let Some(id) = &self.context.client_request_id {
             all.insert(name::CLIENT_REQUEST_ID.clone(), id.clone());
         }
         all.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -292,7 +289,7 @@ pub(crate) const fn json_content_type(level: MetadataLevel) -> &'static str {
 pub(crate) fn negotiate(
     fields: Fields<'_>,
     format: Option<&str>,
-) -> Result<MetadataLevel, Rejection> {
+) -> Result<MetadataLevel, ApiError> {
     if let Some(format) = format.filter(|format| !format.trim().is_empty()) {
         return media_type(format).1;
     }
@@ -302,7 +299,7 @@ pub(crate) fn negotiate(
     {
         return Ok(level);
     }
-    let mut best: Option<(f32, Result<MetadataLevel, Rejection>)> = None;
+    let mut best: Option<(f32, Result<MetadataLevel, ApiError>)> = None;
     for choice in fields
         .all(&ACCEPT)
         .flatten()
@@ -337,7 +334,7 @@ fn usual_level(accept: &str) -> Option<MetadataLevel> {
 }
 
 /// The quality and the format of one media type: `application/json; odata=nometadata; q=0.5`.
-fn media_type(text: &str) -> (f32, Result<MetadataLevel, Rejection>) {
+fn media_type(text: &str) -> (f32, Result<MetadataLevel, ApiError>) {
     let mut pieces = text.split(';').map(str::trim);
     let name = pieces.next().unwrap_or_default();
     let (mut quality, mut odata) = (1.0, "");
@@ -350,29 +347,29 @@ fn media_type(text: &str) -> (f32, Result<MetadataLevel, Rejection>) {
     }
     let is_one_of = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     let level = if quality <= 0.0 {
-        Err(Rejection::MediaTypeNotSupported)
+        Err(ApiError::MediaTypeNotSupported)
     } else if is_one_of(&["application/json", "json"]) {
         json_level(odata)
     } else if is_one_of(&["*/*", "application/*"]) {
         Ok(MetadataLevel::Minimal)
     } else if is_one_of(&["application/atom+xml", "application/xml", "text/xml", "atom"]) {
-        Err(Rejection::AtomFormatNotSupported)
+        Err(ApiError::AtomFormatNotSupported)
     } else {
-        Err(Rejection::MediaTypeNotSupported)
+        Err(ApiError::MediaTypeNotSupported)
     };
     (quality, level)
 }
 
-fn json_level(odata: &str) -> Result<MetadataLevel, Rejection> {
+fn json_level(odata: &str) -> Result<MetadataLevel, ApiError> {
     let known = [
         ("", Ok(MetadataLevel::Minimal)),
         ("minimalmetadata", Ok(MetadataLevel::Minimal)),
         ("nometadata", Ok(MetadataLevel::None)),
         ("fullmetadata", Ok(MetadataLevel::Full)),
-        ("verbose", Err(Rejection::JsonVerboseFormatNotSupported)),
+        ("verbose", Err(ApiError::JsonVerboseFormatNotSupported)),
     ];
     let found = known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(odata));
-    found.map_or(Err(Rejection::MediaTypeNotSupported), |(_, level)| level)
+    found.map_or(Err(ApiError::MediaTypeNotSupported), |(_, level)| level)
 }
 
 #[cfg(test)]
@@ -380,14 +377,14 @@ mod tests {
     use http::Request;
     use tavola_core::DateTime;
 
-    use super::{Exchange, Fields, Presentation, media_type, negotiate, usual_level};
-    use crate::rejection::Rejection;
+    use super::{Fields, ResponseContext, ResponseHead, media_type, negotiate, usual_level};
+    use crate::api_error::ApiError;
     use crate::table::entity_json::MetadataLevel::{Full, Minimal, None as Nothing};
 
     /// Statements 150 to 155.
     #[test]
     fn formats() {
-        let atom = || Err(Rejection::AtomFormatNotSupported);
+        let atom = || Err(ApiError::AtomFormatNotSupported);
         for (accept, format, expected) in [
             (None, None, Ok(Minimal)),
             (Some("*/*"), None, Ok(Minimal)),
@@ -418,10 +415,10 @@ mod tests {
             (
                 Some("application/json;odata=verbose"),
                 None,
-                Err(Rejection::JsonVerboseFormatNotSupported),
+                Err(ApiError::JsonVerboseFormatNotSupported),
             ),
-            (Some("image/png"), None, Err(Rejection::MediaTypeNotSupported)),
-            (Some("application/json;q=0"), None, Err(Rejection::MediaTypeNotSupported)),
+            (Some("image/png"), None, Err(ApiError::MediaTypeNotSupported)),
+            (Some("application/json;q=0"), None, Err(ApiError::MediaTypeNotSupported)),
             (Some("application/atom+xml"), Some("application/json;odata=fullmetadata"), Ok(Full)),
             (Some("application/json;odata=nometadata"), Some("json"), Ok(Minimal)),
             (Some("application/json"), Some("atom"), atom()),
@@ -459,10 +456,10 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let presentation = Presentation::of(&request.body(()).unwrap().into_parts().0, None);
+        let context = ResponseContext::of(&request.body(()).unwrap().into_parts().0, None);
         let now = DateTime::parse("2026-11-16T00:05:27.9Z").unwrap();
-        let exchange = Exchange { request_id: "id", now, presentation: &presentation };
-        exchange.respond(
+        let response_head = ResponseHead { request_id: "id", now, context: &context };
+        response_head.respond(
             http::StatusCode::OK,
             http::HeaderMap::new(),
             bytes::Bytes::from_static(b"abc"),

@@ -3,25 +3,27 @@
 //! Deliberately absent: sockets, clocks, randomness, storage. No function here panics on any input.
 //!
 //! The way of a request: [`address::locate`], [`auth::authenticate`], [`table::parse_request`]; the
-//! way of its answer: [`table::render_reply`] or [`table::render_rejection`], then
+//! way of its answer: [`table::render_reply`] or [`table::render_error`], then
 //! [`cors::add_cors_headers`].
 
 pub mod address;
+pub mod api_error;
 pub mod auth;
 pub mod connection_string;
 pub mod cors;
 pub mod deny_reason;
 pub mod error_body;
 pub mod headers;
-pub mod rejection;
 pub mod table;
 pub mod version;
 pub mod xml;
 
 pub use address::{Address, AddressRules, locate};
-pub use auth::{AccountKey, AccountKeys, Caller, Credential, Gate, Precedence, authenticate};
+pub use api_error::ApiError;
+pub use auth::{
+    AccountKey, AccountKeys, AuthContext, Caller, Credential, Precedence, authenticate,
+};
 pub use connection_string::ConnectionString;
 pub use deny_reason::DenyReason;
-pub use headers::{Exchange, Presentation};
-pub use rejection::Rejection;
+pub use headers::{ResponseContext, ResponseHead};
 pub use version::Version;

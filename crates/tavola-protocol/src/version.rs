@@ -4,9 +4,9 @@ use std::fmt;
 
 use http::request::Parts;
 
+use crate::api_error::ApiError;
 use crate::auth::SasFields;
 use crate::headers::name;
-use crate::rejection::Rejection;
 
 /// A version, a date. Versions compare as their texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,12 +47,12 @@ impl Version {
     ///
     /// # Errors
     /// If the header is there and is not a version.
-    pub fn of(parts: &Parts) -> Result<Self, Rejection> {
+    pub fn of(parts: &Parts) -> Result<Self, ApiError> {
         let Some(value) = parts.headers.get(&name::VERSION) else {
             return Ok(SasFields::version(parts.uri.query()).unwrap_or(Self::NEWEST));
         };
         let text = value.to_str().unwrap_or_default();
-        Self::parse(text).ok_or_else(|| Rejection::InvalidHeaderValue {
+        Self::parse(text).ok_or_else(|| ApiError::InvalidHeaderValue {
             name: "x-ms-version",
             value: text.to_owned(),
         })

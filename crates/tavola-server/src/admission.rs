@@ -3,7 +3,7 @@
 //!
 //! A request comes here when it is whole and understood, so that nobody who is slow in sending
 //! holds a place. Point reads cost microseconds; they are only counted. Queries cost milliseconds
-//! each, so few of them run at a time, in a pool of their own (`lane`), and writes queue up for the
+//! each, so few of them run at a time, in a pool of their own (`query_pool`), and writes queue up for the
 //! disk: both wait for a moment. Whoever would have to wait longer is refused: late answers help
 //! nobody, and a queue that is bounded by time empties itself as soon as load ends. Only a body of
 //! which merely the reading takes long waits before it is understood.
@@ -17,7 +17,7 @@ use tavola_core::TableRequest;
 use tavola_core::filter::plan::plan;
 use tavola_core::request::EntityQuery;
 use tavola_fair::{Line, Refused, Share, Turn};
-use tavola_protocol::Rejection;
+use tavola_protocol::ApiError;
 use tavola_store::SHORT_SCAN_ROWS;
 
 use crate::handler::RETRY_AFTER_SECONDS;
@@ -59,7 +59,7 @@ pub(crate) enum Place {
     Here,
     /// By the store, one of so many writes.
     Write(Turn),
-    /// In the lane of queries.
+    /// By the query pool.
     Query(Turn),
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Place {
 pub(crate) async fn admit_body(
     tenant: &Tenant,
     body_bytes: usize,
-) -> Result<Option<Turn>, Rejection> {
+) -> Result<Option<Turn>, ApiError> {
     if body_bytes < LARGE_BODY_BYTES {
         return Ok(None);
     }
@@ -85,7 +85,7 @@ pub(crate) async fn admit(
     tenant: &Tenant,
     work: Work,
     of_body: Option<Turn>,
-) -> Result<Admitted, Rejection> {
+) -> Result<Admitted, ApiError> {
     let request = tenant.requests.try_take(1).ok_or_else(busy)?;
     let place = match work {
         Work::Point => Place::Here,
@@ -98,7 +98,7 @@ pub(crate) async fn admit(
     Ok(Admitted { request, place })
 }
 
-async fn turn(line: &std::sync::Arc<Line>, units: u64, time: Duration) -> Result<Turn, Rejection> {
+async fn turn(line: &std::sync::Arc<Line>, units: u64, time: Duration) -> Result<Turn, ApiError> {
     line.take(units, time).await.map_err(|Refused| busy())
 }
 
@@ -118,8 +118,8 @@ fn is_short(query: &EntityQuery) -> bool {
         && plan(query.filter.as_ref()).reads_what_it_returns()
 }
 
-pub(crate) fn busy() -> Rejection {
-    Rejection::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
+pub(crate) fn busy() -> ApiError {
+    ApiError::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
 }
 
 #[cfg(test)]
@@ -178,10 +178,10 @@ mod tests {
         let refused = loop {
             match admit(&greedy, Work::Point, None).await {
                 Ok(admitted) => held.push(admitted),
-                Err(rejection) => break rejection,
+                Err(api_error) => break api_error,
             }
         };
-        assert!(matches!(refused, Rejection::ServerBusy { retry_after_seconds: 1 }));
+        assert!(matches!(refused, ApiError::ServerBusy { retry_after_seconds: 1 }));
         assert_eq!(held.len(), 9 + 16, "its guarantee, and nearly all that is shared");
         admit(&polite, Work::Point, None).await.unwrap();
         held.pop();
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert!(matches!(
             admit(&greedy, Work::Query, None).await,
-            Err(Rejection::ServerBusy { .. })
+            Err(ApiError::ServerBusy { .. })
         ));
         assert_eq!(start.elapsed(), QUEUE_TIMEOUT);
         assert_eq!(greedy.requests.stats().used, 1, "whoever was refused or is done holds nothing");
@@ -215,7 +215,7 @@ mod tests {
         assert!(held.is_some());
         assert!(matches!(
             admit_body(&tenant, LARGE_BODY_BYTES).await,
-            Err(Rejection::ServerBusy { .. })
+            Err(ApiError::ServerBusy { .. })
         ));
         let work = Work::Write { body_bytes: LARGE_BODY_BYTES as u64 };
         let admitted = admit(&tenant, work, held).await.unwrap();

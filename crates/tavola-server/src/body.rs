@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tavola_core::limits::REQUEST_BODY_BYTES_MAX;
-use tavola_protocol::Rejection;
+use tavola_protocol::ApiError;
 
 use crate::admission::busy;
 use crate::body_memory::{BodyMemory, BodyShare};
@@ -27,7 +27,7 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody for B {}
 #[derive(Debug)]
 pub(crate) enum BodyError {
     /// An answer can be given.
-    Rejected(Rejection),
+    Rejected(ApiError),
     /// The framing is broken or the client is gone: nothing can follow on this connection.
     Broken,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn read<B: RequestBody>(
     }
     match tokio::time::timeout(time, collect(body, memory)).await {
         Ok(result) => result,
-        Err(_elapsed) => Err(BodyError::Rejected(Rejection::BodyTooSlow)),
+        Err(_elapsed) => Err(BodyError::Rejected(ApiError::BodyTooSlow)),
     }
 }
 
@@ -67,7 +67,7 @@ async fn collect<B: RequestBody>(
 ) -> Result<(Bytes, BodyShare), BodyError> {
     let announced = body.size_hint().exact().unwrap_or(0);
     if announced > DRAINED_BYTES_MAX as u64 {
-        return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+        return Err(BodyError::Rejected(ApiError::RequestBodyTooLarge));
     }
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
@@ -78,7 +78,7 @@ async fn collect<B: RequestBody>(
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         bytes += data.len();
         if bytes > DRAINED_BYTES_MAX {
-            return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+            return Err(BodyError::Rejected(ApiError::RequestBodyTooLarge));
         }
         has_room = has_room && bytes <= REQUEST_BODY_BYTES_MAX && memory.grow(&mut share, bytes);
         if !has_room {
@@ -98,7 +98,7 @@ async fn collect<B: RequestBody>(
         }
     }
     if bytes > REQUEST_BODY_BYTES_MAX {
-        return Err(BodyError::Rejected(Rejection::RequestBodyTooLarge));
+        return Err(BodyError::Rejected(ApiError::RequestBodyTooLarge));
     }
     if !has_room {
         return Err(BodyError::Rejected(busy()));

@@ -1,6 +1,6 @@
 //! Budgets: how much an account may ask for in a second.
 
-use tavola_protocol::rejection::Budget;
+use tavola_protocol::api_error::Budget;
 use tavola_service::{Bucket, Rate};
 use tokio::time::Instant;
 
@@ -62,7 +62,7 @@ impl Budgets {
 
 #[cfg(test)]
 mod tests {
-    use tavola_protocol::rejection::Budget;
+    use tavola_protocol::api_error::Budget;
     use tavola_service::Rate;
 
     use super::{Budgets, Rates};

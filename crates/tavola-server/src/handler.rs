@@ -13,12 +13,12 @@ use http::{Method, Request, Response, StatusCode, Version};
 use tavola_core::reply::Cost;
 use tavola_core::{DateTime, Grant, TableRequest};
 use tavola_fair::Turn;
+use tavola_protocol::api_error::Budget;
 use tavola_protocol::auth::without_credentials;
-use tavola_protocol::rejection::Budget;
-use tavola_protocol::table::{parse_request, render_rejection, render_reply};
+use tavola_protocol::table::{parse_request, render_error, render_reply};
 use tavola_protocol::{
-    Address, AddressRules, Caller, Credential, DenyReason, Exchange, Gate, Presentation, Rejection,
-    authenticate, cors, locate,
+    Address, AddressRules, ApiError, AuthContext, Caller, Credential, DenyReason, ResponseContext,
+    ResponseHead, authenticate, cors, locate,
 };
 use tavola_service::{Answer, Rate, ServiceError};
 use tavola_store::{StopToken, StoreError};
@@ -70,25 +70,25 @@ pub async fn handle<B: RequestBody>(
     let accounts = node.accounts();
     let address = locate(&parts, &rules, &|name| accounts.contains(name));
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
-    let mut in_hand =
-        RequestInHand::new(&node, connection, client, parts, address.as_ref().ok(), account);
+    let mut context =
+        RequestContext::new(&node, connection, client, parts, address.as_ref().ok(), account);
     // A defect of ours must not cost the client its connection, nor tell it anything.
     let response =
-        match AssertUnwindSafe(in_hand.answer(address.as_ref(), body)).catch_unwind().await {
+        match AssertUnwindSafe(context.answer(address.as_ref(), body)).catch_unwind().await {
             Ok(response) => response?,
             Err(_panic) => {
                 node.telemetry.record_panic();
                 tracing::error!(
-                    request_id = in_hand.request_id,
+                    request_id = context.request_id,
                     "a request met a defect and was answered with InternalError"
                 );
-                in_hand.reject(&Rejection::InternalError)
+                context.reject(&ApiError::InternalError)
             }
         };
-    in_hand.report(address.as_ref().ok(), &response);
-    let denied = in_hand.subject.deny_reason;
+    context.report(address.as_ref().ok(), &response);
+    let denied = context.subject.deny_reason;
     // Nothing of the request is kept while its answer waits.
-    drop(in_hand);
+    drop(context);
     if let Some(reason) = denied {
         node.auth_failures.wait(client.ip, reason).await;
     }
@@ -96,7 +96,7 @@ pub async fn handle<B: RequestBody>(
 }
 
 /// One request while it is being answered.
-struct RequestInHand<'a> {
+struct RequestContext<'a> {
     node: &'a Arc<Node>,
     connection: Connection,
     client: Client,
@@ -106,7 +106,7 @@ struct RequestInHand<'a> {
     request_id: String,
     arrived: SystemTime,
     started: tokio::time::Instant,
-    presentation: Presentation,
+    context: ResponseContext,
     /// The credentials hold, and open what is asked for.
     permitted: bool,
     /// What telemetry is told, as far as it is known.
@@ -130,7 +130,7 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-impl<'a> RequestInHand<'a> {
+impl<'a> RequestContext<'a> {
     fn new(
         node: &'a Arc<Node>,
         connection: Connection,
@@ -139,7 +139,7 @@ impl<'a> RequestInHand<'a> {
         address: Option<&Address>,
         account: Option<Arc<Account>>,
     ) -> Self {
-        let presentation = Presentation::of(&parts, address);
+        let context = ResponseContext::of(&parts, address);
         Self {
             node,
             connection,
@@ -147,7 +147,7 @@ impl<'a> RequestInHand<'a> {
             request_id: node.next_request_id(),
             arrived: SystemTime::now(),
             started: tokio::time::Instant::now(),
-            presentation,
+            context,
             permitted: false,
             parts,
             account,
@@ -158,14 +158,14 @@ impl<'a> RequestInHand<'a> {
 
     async fn answer<B: RequestBody>(
         &mut self,
-        address: Result<&Address, &Rejection>,
+        address: Result<&Address, &ApiError>,
         mut body: B,
     ) -> Result<Response<Bytes>, ConnectionBroken> {
         let address = match address {
             Ok(address) => address,
-            Err(rejection) => {
+            Err(api_error) => {
                 self.drain(&mut body).await;
-                return Ok(self.reject(rejection));
+                return Ok(self.reject(api_error));
             }
         };
         let admitted = match self.check_source() {
@@ -173,9 +173,9 @@ impl<'a> RequestInHand<'a> {
             refused => refused,
         };
         let result = match admitted {
-            Err(rejection) => {
+            Err(api_error) => {
                 self.drain(&mut body).await;
-                return Ok(self.reject(&rejection));
+                return Ok(self.reject(&api_error));
             }
             Ok(()) if self.parts.method == Method::OPTIONS => {
                 self.drain(&mut body).await;
@@ -186,7 +186,7 @@ impl<'a> RequestInHand<'a> {
         let mut response = match result {
             Ok(response) => response,
             Err(Failure::Broken) => return Err(ConnectionBroken),
-            Err(Failure::Rejected(rejection)) => self.reject(&rejection),
+            Err(Failure::Rejected(api_error)) => self.reject(&api_error),
         };
         self.add_cors_headers(address, &mut response).await;
         Ok(response)
@@ -198,26 +198,26 @@ impl<'a> RequestInHand<'a> {
         address: &Address,
         body: &mut B,
     ) -> Result<Response<Bytes>, Failure> {
-        let account = self.account.clone().ok_or(Rejection::AccountNotFound)?;
+        let account = self.account.clone().ok_or(ApiError::AccountNotFound)?;
         let grant = match self.authorize(address, &account).await {
             Ok(grant) => grant,
-            Err(rejection) => {
+            Err(api_error) => {
                 self.drain(body).await;
-                return Err(rejection.into());
+                return Err(api_error.into());
             }
         };
         let tenant = Arc::clone(account.tenant(&self.node.tenants));
         let memory = BodyMemory::new(Arc::clone(&tenant.bodies), self.connection.bodies.clone());
         let (body, share) = body::read(body, self.node.limits.body_time, &memory).await?;
         self.subject.request_bytes = body.len() as u64;
-        account.budgets.take_request(self.subject.request_bytes).map_err(Rejection::OverBudget)?;
+        account.budgets.take_request(self.subject.request_bytes).map_err(ApiError::OverBudget)?;
         let of_body = admit_body(&tenant, body.len()).await?;
         let request = match of_body {
-            None => parse_request(&self.parts, &body, address, &mut self.presentation)?,
+            None => parse_request(&self.parts, &body, address, &mut self.context)?,
             Some(_) => Box::pin(self.parse_aside(address, &body)).await?,
         };
         self.subject.describe(&request, &self.node.telemetry);
-        grant.permits(&request).map_err(Rejection::from)?;
+        grant.permits(&request).map_err(ApiError::from)?;
         self.permitted = true;
         let Admitted { request: _until_answered, place } =
             admit(&tenant, work(&request, body.len() as u64), of_body).await?;
@@ -229,7 +229,7 @@ impl<'a> RequestInHand<'a> {
         let is_write = request.is_write();
         let answer = self.execute_in_time(&grant, request).await?;
         self.subject.cost = answer.cost;
-        let response = render_reply(&answer.reply, &self.exchange());
+        let response = render_reply(&answer.reply, &self.response_head());
         // The request's own body is not needed any more; its share serves the answer.
         Ok(if is_write { answered(response, &memory, share) } else { held(response, &memory)? })
     }
@@ -239,15 +239,15 @@ impl<'a> RequestInHand<'a> {
         &mut self,
         address: &Address,
         body: &Bytes,
-    ) -> Result<TableRequest, Rejection> {
+    ) -> Result<TableRequest, ApiError> {
         let (parts, body, address) = (self.parts.clone(), body.clone(), address.clone());
-        let mut presentation = self.presentation.clone();
+        let mut context = self.context.clone();
         let parse = move || {
-            let request = parse_request(&parts, &body, &address, &mut presentation);
-            (request, presentation)
+            let request = parse_request(&parts, &body, &address, &mut context);
+            (request, context)
         };
-        let (request, presentation) = self.node.query_lane.run_at_once(parse).await;
-        self.presentation = presentation;
+        let (request, context) = self.node.query_pool.run_at_once(parse).await;
+        self.context = context;
         request
     }
 
@@ -263,32 +263,32 @@ impl<'a> RequestInHand<'a> {
         // Dropped with this future, which hyper drops when the client leaves.
         let (stop, _until_answered) = StopToken::at(Instant::now() + time).guarded();
         let entities = self.partition_entities();
-        let (request_id, presentation, now) =
-            (self.request_id.clone(), self.presentation.clone(), date_time(self.arrived));
+        let (request_id, context, now) =
+            (self.request_id.clone(), self.context.clone(), date_time(self.arrived));
         let page = async move {
             let answer = node.tables.execute_within(&grant, entities, request, &stop).await;
-            let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
-            answer.map(|answer| (answer.cost, render_reply(&answer.reply, &exchange)))
+            let response_head = ResponseHead { request_id: &request_id, now, context: &context };
+            answer.map(|answer| (answer.cost, render_reply(&answer.reply, &response_head)))
         };
         // The query itself says when its time is over, and what it has cost; but not while it waits
         // for something.
         let page =
-            tokio::time::timeout(time + STOP_GRACE, self.node.query_lane.run(turn, page)).await;
-        let page = page.map_err(|_elapsed| Rejection::OperationTimedOut)?;
+            tokio::time::timeout(time + STOP_GRACE, self.node.query_pool.run(turn, page)).await;
+        let page = page.map_err(|_elapsed| ApiError::OperationTimedOut)?;
         if let Err(ServiceError::Stopped { rows_read }) = page {
             self.subject.cost.rows_read = rows_read;
         }
-        let (cost, response) = page.map_err(|error| self.rejection_of(error))?;
+        let (cost, response) = page.map_err(|error| self.api_error_of(error))?;
         self.subject.cost = cost;
         Ok(held(response, &memory)?)
     }
 
     /// Who comes from where the account does not admit anybody is told nothing, not even which
     /// pages it lets in.
-    fn check_source(&self) -> Result<(), Rejection> {
+    fn check_source(&self) -> Result<(), ApiError> {
         match &self.account {
             Some(account) if !account.admits(self.client.ip) => {
-                Err(Rejection::Denied(DenyReason::Address))
+                Err(ApiError::Denied(DenyReason::Address))
             }
             _ => Ok(()),
         }
@@ -296,13 +296,13 @@ impl<'a> RequestInHand<'a> {
 
     /// Every web page knows the development account's key, and must not use it from the browser of
     /// whoever runs a server.
-    async fn check_public_key(&self, address: &Address) -> Result<(), Rejection> {
+    async fn check_public_key(&self, address: &Address) -> Result<(), ApiError> {
         if !self.account.as_ref().is_some_and(|account| account.has_public_key) {
             return Ok(());
         }
         let (own, host) = origin_and_host(&address.base);
         if !self.node.development_hosts.admit(host) {
-            return Err(Rejection::PublicKeyHost { host: host.to_owned() });
+            return Err(ApiError::PublicKeyHost { host: host.to_owned() });
         }
         let mut foreign = public_key::foreign_origins(&self.parts.headers, own).peekable();
         // A preflight is answered by the rules alone.
@@ -310,36 +310,38 @@ impl<'a> RequestInHand<'a> {
             return Ok(());
         }
         let properties = self.node.tables.properties(&address.account).await;
-        let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
+        let properties = properties.map_err(|error| self.api_error_of(error.into()))?;
         let method = self.parts.method.as_str();
         let admitted =
             foreign.all(|origin| public_key::is_admitted(origin, method, &properties.cors));
-        if admitted { Ok(()) } else { Err(Rejection::PublicKeyOrigin) }
+        if admitted { Ok(()) } else { Err(ApiError::PublicKeyOrigin) }
     }
 
     /// From the credentials to what they open.
-    async fn authorize(
-        &mut self,
-        address: &Address,
-        account: &Account,
-    ) -> Result<Grant, Rejection> {
+    async fn authorize(&mut self, address: &Address, account: &Account) -> Result<Grant, ApiError> {
         let caller = Caller { ip: self.client.ip, https: self.client.scheme == Scheme::Https };
         let tokens = self.node.tokens();
         let (now, precedence) = (self.arrived, self.node.credential_precedence);
-        let gate =
-            Gate { keys: &account.keys, challenge: tokens.challenge(), caller, now, precedence };
-        let (grant, principal) = match authenticate(&self.parts, address, &gate)? {
+        let auth = AuthContext {
+            keys: &account.keys,
+            challenge: tokens.challenge(),
+            caller,
+            now,
+            precedence,
+        };
+        let (grant, principal) = match authenticate(&self.parts, address, &auth)? {
             Credential::Complete(grant, signer) => (grant, Principal::Signer(signer)),
             Credential::NeedsPolicies(signature) => {
                 let policies = self.node.tables.policies(&address.account, signature.table()).await;
                 let signer = signature.signer();
                 let grant = signature
-                    .with_policies(&policies.map_err(|error| self.rejection_of(error.into()))?)?;
+                    .with_policies(&policies.map_err(|error| self.api_error_of(error.into()))?)?;
                 (grant, Principal::Signer(signer))
             }
             Credential::Token(token) => {
                 let bearer = tokens.bearer(token, &address.account, self.arrived).await;
-                let bearer = bearer.map_err(|refusal| self.refused_token(&tokens, refusal))?;
+                let bearer =
+                    bearer.map_err(|domain_error| self.refused_token(&tokens, domain_error))?;
                 (
                     Grant::roles(address.account.clone(), bearer.roles),
                     Principal::Token(bearer.subject),
@@ -352,18 +354,19 @@ impl<'a> RequestInHand<'a> {
 
     /// A client with a token that does not hold is told where to get another one, if its version
     /// knows that answer.
-    fn refused_token(&self, tokens: &TokenAuthority, refusal: TokenRefusal) -> Rejection {
-        tracing::debug!(request_id = self.request_id, %refusal, "a token was refused");
-        match refusal {
+    fn refused_token(&self, tokens: &TokenAuthority, domain_error: TokenRefusal) -> ApiError {
+        tracing::debug!(request_id = self.request_id, %domain_error, "a token was refused");
+        match domain_error {
             TokenRefusal::KeysUnavailable => busy(),
             _ => match without_credentials(
-                self.presentation.version(),
+                self.context.version(),
                 tokens.challenge(),
-                refusal.deny_reason(),
+                domain_error.deny_reason(),
             ) {
-                Rejection::AuthenticationFailed { reason, .. } => {
-                    Rejection::AuthenticationFailed { detail: Some(refusal.to_string()), reason }
-                }
+                ApiError::AuthenticationFailed { reason, .. } => ApiError::AuthenticationFailed {
+                    detail: Some(domain_error.to_string()),
+                    reason,
+                },
                 challenge => challenge,
             },
         }
@@ -373,13 +376,13 @@ impl<'a> RequestInHand<'a> {
         &self,
         grant: &Grant,
         request: TableRequest,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<Answer, ApiError> {
         let never = StopToken::default();
         let executed =
             self.node.tables.execute_within(grant, self.partition_entities(), request, &never);
         match tokio::time::timeout(self.time(), executed).await {
-            Ok(result) => result.map_err(|error| self.rejection_of(error)),
-            Err(_elapsed) => Err(Rejection::OperationTimedOut),
+            Ok(result) => result.map_err(|error| self.api_error_of(error)),
+            Err(_elapsed) => Err(ApiError::OperationTimedOut),
         }
     }
 
@@ -393,27 +396,27 @@ impl<'a> RequestInHand<'a> {
     /// What the client gives us, within what we give ourselves.
     fn time(&self) -> Duration {
         let limit = self.node.limits.request_time;
-        self.presentation.timeout().unwrap_or(limit).min(limit)
+        self.context.timeout().unwrap_or(limit).min(limit)
     }
 
-    fn rejection_of(&self, error: ServiceError) -> Rejection {
+    fn api_error_of(&self, error: ServiceError) -> ApiError {
         match error {
-            ServiceError::Refused(refusal) => refusal.into(),
+            ServiceError::Refused(domain_error) => domain_error.into(),
             ServiceError::OperationRefused(failed) => failed.into(),
-            ServiceError::Stopped { .. } => Rejection::OperationTimedOut,
-            ServiceError::PartitionOverBudget => Rejection::OverBudget(Budget::PartitionEntities),
+            ServiceError::Stopped { .. } => ApiError::OperationTimedOut,
+            ServiceError::PartitionOverBudget => ApiError::OverBudget(Budget::PartitionEntities),
             ServiceError::Store(StoreError::Contended) => busy(),
-            ServiceError::Store(StoreError::UnknownOutcome) => Rejection::UnknownOutcome,
+            ServiceError::Store(StoreError::UnknownOutcome) => ApiError::UnknownOutcome,
             // Said once by the store; a line for every refused write would fill what is left of the
             // disk.
-            ServiceError::Store(StoreError::Full { .. }) => Rejection::StoreFull,
+            ServiceError::Store(StoreError::Full { .. }) => ApiError::StoreFull,
             ServiceError::Store(error @ StoreError::Unavailable { .. }) => {
                 tracing::error!(request_id = self.request_id, %error, "the store cannot serve");
-                Rejection::StoreUnavailable
+                ApiError::StoreUnavailable
             }
             other => {
                 tracing::error!(request_id = self.request_id, error = %other, "the store failed");
-                Rejection::InternalError
+                ApiError::InternalError
             }
         }
     }
@@ -421,8 +424,8 @@ impl<'a> RequestInHand<'a> {
     async fn preflight(&mut self, address: &Address) -> Result<Response<Bytes>, Failure> {
         self.subject.operation = "PreflightTableRequest";
         let properties = self.node.tables.properties(&address.account).await;
-        let properties = properties.map_err(|error| self.rejection_of(error.into()))?;
-        Ok(cors::preflight(&self.parts, &properties.cors, &self.exchange())?)
+        let properties = properties.map_err(|error| self.api_error_of(error.into()))?;
+        Ok(cors::preflight(&self.parts, &properties.cors, &self.response_head())?)
     }
 
     /// A store that cannot say the rules costs a browser its answer, not the request.
@@ -450,32 +453,32 @@ impl<'a> RequestInHand<'a> {
         }
     }
 
-    fn exchange(&self) -> Exchange<'_> {
-        Exchange {
+    fn response_head(&self) -> ResponseHead<'_> {
+        ResponseHead {
             request_id: &self.request_id,
             now: date_time(self.arrived),
-            presentation: &self.presentation,
+            context: &self.context,
         }
     }
 
-    fn reject(&mut self, rejection: &Rejection) -> Response<Bytes> {
+    fn reject(&mut self, api_error: &ApiError) -> Response<Bytes> {
         self.subject.error_code =
-            Some(tavola_protocol::rejection::status_code_text(rejection).code);
-        self.subject.deny_reason = DenyReason::of(rejection);
-        self.trace_rejection(rejection);
-        self.subject.throttled_by = Bound::behind(rejection);
+            Some(tavola_protocol::api_error::status_code_text(api_error).code);
+        self.subject.deny_reason = DenyReason::of(api_error);
+        self.trace_error(api_error);
+        self.subject.throttled_by = Bound::behind(api_error);
         self.subject.cost = Cost { rows_returned: 0, ..self.subject.cost };
-        render_rejection(rejection, &self.exchange())
+        render_error(api_error, &self.response_head())
     }
 
     /// What the client is told, for a log that tells everything.
-    fn trace_rejection(&self, rejection: &Rejection) {
+    fn trace_error(&self, api_error: &ApiError) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
-        let parts = tavola_protocol::rejection::status_code_text(rejection);
-        let detail = match rejection.innermost() {
-            Rejection::AuthenticationFailed { detail, .. } => detail.as_deref(),
+        let parts = tavola_protocol::api_error::status_code_text(api_error);
+        let detail = match api_error.innermost() {
+            ApiError::AuthenticationFailed { detail, .. } => detail.as_deref(),
             _ => None,
         };
         let (request_id, code, text) = (&self.request_id, parts.code, &*parts.text);
@@ -495,7 +498,7 @@ impl<'a> RequestInHand<'a> {
             // A name that no account has is whatever a stranger wrote.
             account: address.filter(|_| self.account.is_some()).map(|address| &address.account),
             request_id: &self.request_id,
-            client_request_id: self.presentation.client_request_id(),
+            client_request_id: self.context.client_request_id(),
             status: response.status(),
             response_bytes: response.body().len() as u64,
             duration: self.started.elapsed(),
@@ -505,7 +508,7 @@ impl<'a> RequestInHand<'a> {
 }
 
 /// The same answer, counted in the memory for bodies until it is sent.
-fn held(response: Response<Bytes>, memory: &BodyMemory) -> Result<Response<Bytes>, Rejection> {
+fn held(response: Response<Bytes>, memory: &BodyMemory) -> Result<Response<Bytes>, ApiError> {
     let (parts, body) = response.into_parts();
     let body = memory.hold(body).ok_or_else(busy)?;
     Ok(Response::from_parts(parts, body))
@@ -518,20 +521,20 @@ fn answered(response: Response<Bytes>, memory: &BodyMemory, share: BodyShare) ->
 
 /// Why the line ended early.
 enum Failure {
-    Rejected(Rejection),
+    Rejected(ApiError),
     Broken,
 }
 
-impl From<Rejection> for Failure {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejected(rejection)
+impl From<ApiError> for Failure {
+    fn from(api_error: ApiError) -> Self {
+        Self::Rejected(api_error)
     }
 }
 
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::Rejected(rejection) => Self::Rejected(rejection),
+            BodyError::Rejected(api_error) => Self::Rejected(api_error),
             BodyError::Broken => Self::Broken,
         }
     }
@@ -556,10 +559,10 @@ fn date_time(at: SystemTime) -> DateTime {
 /// An answer that needs no request: the server is over its connections.
 pub(crate) fn busy_answer(node: &Node) -> Response<Bytes> {
     let (parts, ()) = Request::new(()).into_parts();
-    let presentation = Presentation::of(&parts, None);
+    let context = ResponseContext::of(&parts, None);
     let (request_id, now) = (node.next_request_id(), date_time(SystemTime::now()));
-    let exchange = Exchange { request_id: &request_id, now, presentation: &presentation };
-    let mut response = render_rejection(&busy(), &exchange);
+    let response_head = ResponseHead { request_id: &request_id, now, context: &context };
+    let mut response = render_error(&busy(), &response_head);
     response
         .headers_mut()
         .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));

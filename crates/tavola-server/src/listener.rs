@@ -7,9 +7,9 @@ mod addresses;
 mod half_closed;
 mod heads;
 mod http2;
-mod patient;
 mod reply_body;
 mod secure;
+mod slow_peer;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -36,10 +36,10 @@ use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
 use crate::tls::TlsReloader;
 use addresses::Addresses;
-use half_closed::{Answering, Exchange, HalfClosed, arriving};
+use half_closed::{Answering, ExchangeState, HalfClosed, arriving};
 use heads::{FIELDS_MAX, HeadError};
-use patient::Patient;
 use reply_body::ReplyBody;
+use slow_peer::SlowPeerTimeout;
 
 /// After `accept` failed (no file descriptors left) the server tries again after this.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ pub async fn serve_tables(
         match (place, &tls) {
             (Some(permit), None) => {
                 let connection = Connection::new(peer, Scheme::Http);
-                let stream = Patient::new(stream, node.limits.body_time);
+                let stream = SlowPeerTimeout::new(stream, node.limits.body_time);
                 tokio::spawn(holding(
                     permit,
                     serve_http1(stream, connection, node, graceful.watcher()),
@@ -133,7 +133,7 @@ where
     let http = http1_builder(&node.limits);
     let peer = connection.peer;
     let heads = node.heads.member(1);
-    let exchange = Arc::new(Exchange::default());
+    let exchange = Arc::new(ExchangeState::default());
     let stream = HalfClosed::new(stream, Arc::clone(&exchange));
     let service = service_fn(move |request| {
         let request = arriving(request, &exchange);

@@ -11,8 +11,8 @@ use tavola_service::TableService;
 
 use crate::auth_failures::AuthFailures;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Layers, Limits, TokenConfig};
-use crate::lane::QueryLane;
 use crate::public_key::DevelopmentHosts;
+use crate::query_pool::QueryPool;
 use crate::telemetry::Telemetry;
 use crate::tenants::Tenants;
 use crate::tokens::{FreshKeys, TokenAuthority};
@@ -130,7 +130,7 @@ pub struct Node {
     pub(crate) tenants: Tenants,
     /// Memory for the heads of requests, shared out between connections.
     pub(crate) heads: Arc<Pool>,
-    pub(crate) query_lane: QueryLane,
+    pub(crate) query_pool: QueryPool,
     request_ids: RequestIds,
 }
 
@@ -166,7 +166,7 @@ impl Node {
             tenants: Tenants::new(&config.limits),
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
             auth_failures: Arc::new(AuthFailures::new(config.auth_failures)),
-            query_lane: QueryLane::start()
+            query_pool: QueryPool::start()
                 .map_err(|error| ConfigError::new(format!("cannot start threads: {error}")))?,
             request_ids: RequestIds::new(),
         })

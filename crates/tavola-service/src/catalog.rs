@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tavola_core::transaction::Outcome;
 use tavola_core::{
-    AccessPolicy, AccountName, ETag, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
-    EntityOperation, EntityView, Precondition, Refusal, RowKey, TableId, TableName, Timestamp,
+    AccessPolicy, AccountName, DomainError, ETag, EdmValue, EntityAddress, EntityGroupTransaction,
+    EntityKey, EntityOperation, EntityView, Precondition, RowKey, TableId, TableName, Timestamp,
 };
 use tavola_store::{Row, Store, StoreError};
 use tokio::sync::Mutex;
@@ -105,7 +105,7 @@ impl Catalog {
     /// Creates a table.
     ///
     /// # Errors
-    /// [`Refusal::TableAlreadyExists`], or if the store fails.
+    /// [`DomainError::TableAlreadyExists`], or if the store fails.
     pub async fn create(
         &self,
         account: &AccountName,
@@ -115,7 +115,7 @@ impl Catalog {
         let key = EntityKey::new(partition_key(account), table_row_key(name));
         let entity = table_record(name, id, &[]).into_entity(key)?;
         match self.commit(account, vec![EntityOperation::Insert(entity)]).await? {
-            Err(Refusal::EntityAlreadyExists) => Err(Refusal::TableAlreadyExists.into()),
+            Err(DomainError::EntityAlreadyExists) => Err(DomainError::TableAlreadyExists.into()),
             done => Ok(done.map(drop)?),
         }
     }
@@ -123,14 +123,14 @@ impl Catalog {
     /// Drops a table: its name is free at once, its rows are reclaimed later.
     ///
     /// # Errors
-    /// [`Refusal::ResourceNotFound`], or if the store fails.
+    /// [`DomainError::ResourceNotFound`], or if the store fails.
     pub async fn drop_table(
         &self,
         account: &AccountName,
         name: &TableName,
     ) -> Result<TableId, ServiceError> {
         for _ in 0..ATTEMPTS_MAX {
-            let entry = self.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let entry = self.read(account, name).await?.ok_or(DomainError::ResourceNotFound)?;
             let operations = vec![
                 EntityOperation::Delete(
                     table_row_key(name),
@@ -140,15 +140,17 @@ impl Catalog {
             ];
             match self.commit(account, operations).await? {
                 Ok(_) => return Ok(entry.id),
-                Err(Refusal::EntityNotFound) => return Err(Refusal::ResourceNotFound.into()),
-                Err(Refusal::ConditionNotMet) => {}
+                Err(DomainError::EntityNotFound) => {
+                    return Err(DomainError::ResourceNotFound.into());
+                }
+                Err(DomainError::ConditionNotMet) => {}
                 Err(other) => return Err(other.into()),
             }
         }
         Err(StoreError::Contended.into())
     }
 
-    fn dropped(&self, account: &AccountName, id: TableId) -> Result<EntityOperation, Refusal> {
+    fn dropped(&self, account: &AccountName, id: TableId) -> Result<EntityOperation, DomainError> {
         let mut record = Record::default();
         record.set("Id", EdmValue::Int64(id.number() as i64));
         record.set("DroppedAt", EdmValue::DateTime(self.clock.now().date_time()));
@@ -159,7 +161,7 @@ impl Catalog {
     /// Replaces the access policies of a table.
     ///
     /// # Errors
-    /// [`Refusal::ResourceNotFound`], or if the store fails.
+    /// [`DomainError::ResourceNotFound`], or if the store fails.
     pub async fn set_policies(
         &self,
         account: &AccountName,
@@ -167,14 +169,16 @@ impl Catalog {
         policies: &[AccessPolicy],
     ) -> Result<(), ServiceError> {
         for _ in 0..ATTEMPTS_MAX {
-            let entry = self.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+            let entry = self.read(account, name).await?.ok_or(DomainError::ResourceNotFound)?;
             let key = EntityKey::new(partition_key(account), table_row_key(name));
             let entity = table_record(&entry.name, entry.id, policies).into_entity(key)?;
             let unchanged = Precondition::Version(ETag::of(entry.version));
             match self.commit(account, vec![EntityOperation::Replace(entity, unchanged)]).await? {
                 Ok(_) => return Ok(()),
-                Err(Refusal::EntityNotFound) => return Err(Refusal::ResourceNotFound.into()),
-                Err(Refusal::ConditionNotMet) => {}
+                Err(DomainError::EntityNotFound) => {
+                    return Err(DomainError::ResourceNotFound.into());
+                }
+                Err(DomainError::ConditionNotMet) => {}
                 Err(other) => return Err(other.into()),
             }
         }
@@ -197,13 +201,13 @@ impl Catalog {
         }
         match self.commit(account, ids.iter().map(delete).collect()).await? {
             // Another process was faster with one of them: then each on its own.
-            Err(Refusal::EntityNotFound) if ids.len() > 1 => {}
-            Ok(_) | Err(Refusal::EntityNotFound) => return Ok(()),
+            Err(DomainError::EntityNotFound) if ids.len() > 1 => {}
+            Ok(_) | Err(DomainError::EntityNotFound) => return Ok(()),
             Err(other) => return Err(other.into()),
         }
         for id in ids {
             match self.commit(account, vec![delete(id)]).await? {
-                Ok(_) | Err(Refusal::EntityNotFound) => {}
+                Ok(_) | Err(DomainError::EntityNotFound) => {}
                 Err(other) => return Err(other.into()),
             }
         }
@@ -214,7 +218,7 @@ impl Catalog {
         &self,
         account: &AccountName,
         operations: Vec<EntityOperation>,
-    ) -> Result<Result<Vec<Outcome>, Refusal>, StoreError> {
+    ) -> Result<Result<Vec<Outcome>, DomainError>, StoreError> {
         let partition_key = partition_key(account);
         let operations =
             operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
@@ -229,7 +233,7 @@ impl Catalog {
             store.commit(TableId::CATALOG, &transaction, now).await
         });
         let verdict = committed.await.unwrap_or(Err(StoreError::UnknownOutcome))?;
-        Ok(verdict.map_err(|failed| failed.refusal))
+        Ok(verdict.map_err(|failed| failed.domain_error))
     }
 
     async fn next_id(&self) -> Result<TableId, ServiceError> {
@@ -302,7 +306,7 @@ pub(crate) async fn put(
     let transaction = EntityGroupTransaction::single(key.partition_key, operation);
     match store.commit(table, &transaction, now).await? {
         Ok(_) => Ok(()),
-        Err(failed) => Err(failed.refusal.into()),
+        Err(failed) => Err(failed.domain_error.into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why a request was not carried out.
 
-use tavola_core::{FailedOperation, Refusal};
+use tavola_core::{DomainError, FailedOperation};
 use tavola_store::StoreError;
 
 /// A refusal of the domain, or trouble in the store.
@@ -9,9 +9,9 @@ use tavola_store::StoreError;
 pub enum ServiceError {
     /// The domain says no to the request.
     #[error("refused: {0:?}")]
-    Refused(Refusal),
+    Refused(DomainError),
     /// The domain says no to one operation of a transaction, and so to all of it.
-    #[error("operation {} refused: {:?}", .0.index, .0.refusal)]
+    #[error("operation {} refused: {:?}", .0.index, .0.domain_error)]
     OperationRefused(FailedOperation),
     /// More entities of the partition were asked for than its budget has; nothing was read or
     /// written.
@@ -28,8 +28,8 @@ pub enum ServiceError {
     Store(#[from] StoreError),
 }
 
-impl From<Refusal> for ServiceError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<DomainError> for ServiceError {
+    fn from(domain_error: DomainError) -> Self {
+        Self::Refused(domain_error)
     }
 }

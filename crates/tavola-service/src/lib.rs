@@ -9,7 +9,7 @@ pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod error;
-pub mod moving;
+pub mod migration;
 mod partition_budgets;
 mod properties;
 mod query;

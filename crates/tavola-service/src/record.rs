@@ -1,8 +1,8 @@
 //! System entities: reading and writing the rows that the service keeps for itself.
 
 use tavola_core::{
-    EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties, PropertyName,
-    Refusal, RowKey,
+    DomainError, EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties,
+    PropertyName, RowKey,
 };
 use tavola_store::StoreError;
 
@@ -26,7 +26,7 @@ impl Record {
     ///
     /// # Errors
     /// If a client's text (an access policy, a CORS rule) is too large for a property.
-    pub(crate) fn into_entity(self, key: EntityKey) -> Result<NewEntity, Refusal> {
+    pub(crate) fn into_entity(self, key: EntityKey) -> Result<NewEntity, DomainError> {
         let properties = Properties::new(self.0)?;
         NewEntity::new(key, properties).map(|(_, entity)| entity)
     }

@@ -8,8 +8,8 @@ use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccessPolicy, AccountName, Entity, EntityAddress, EntityGroupTransaction, EntityKey,
-    EntityOperation, Grant, Outcome, Refusal, ServiceProperties, TableId, TableName, TableReply,
+    AccessPolicy, AccountName, DomainError, Entity, EntityAddress, EntityGroupTransaction,
+    EntityKey, EntityOperation, Grant, Outcome, ServiceProperties, TableId, TableName, TableReply,
     TableRequest, Timestamp,
 };
 use tavola_store::{StopToken, Store, StoreError};
@@ -194,7 +194,7 @@ impl TableService {
             }
             TableRequest::GetMetadata => self.get_metadata(account, stop).await,
             TableRequest::Misaddressed(table, what) => {
-                self.open(account, &table).await.and_then(|_| Err(what.refusal().into()))
+                self.open(account, &table).await.and_then(|_| Err(what.domain_error().into()))
             }
         }
     }
@@ -240,7 +240,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<Answer, ServiceError> {
-        let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        let entry = self.catalog.read(account, name).await?.ok_or(DomainError::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Table(entry.name)))
     }
 
@@ -263,7 +263,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<Answer, ServiceError> {
-        let entry = self.catalog.read(account, name).await?.ok_or(Refusal::ResourceNotFound)?;
+        let entry = self.catalog.read(account, name).await?.ok_or(DomainError::ResourceNotFound)?;
         Ok(Answer::free(TableReply::Policies(entry.policies)))
     }
 
@@ -282,7 +282,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<Arc<TableEntry>, ServiceError> {
-        Ok(self.catalog.find(account, name).await?.ok_or(Refusal::TableNotFound)?)
+        Ok(self.catalog.find(account, name).await?.ok_or(DomainError::TableNotFound)?)
     }
 
     async fn get_entity(
@@ -298,7 +298,7 @@ impl TableService {
             .store
             .get(&EntityAddress { table: table.id, key })
             .await?
-            .ok_or(Refusal::EntityNotFound)?;
+            .ok_or(DomainError::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
         Ok(Answer { reply: TableReply::Entity(table.name.clone(), Box::new(row)), cost })
     }
@@ -435,7 +435,7 @@ impl TableService {
 /// A single write has no index to report.
 fn as_single(error: ServiceError) -> ServiceError {
     match error {
-        ServiceError::OperationRefused(failed) => ServiceError::Refused(failed.refusal),
+        ServiceError::OperationRefused(failed) => ServiceError::Refused(failed.domain_error),
         other => other,
     }
 }
@@ -443,8 +443,8 @@ fn as_single(error: ServiceError) -> ServiceError {
 /// A transaction on a missing table fails at its first operation, as the service reports it.
 fn as_first_operation(error: ServiceError) -> ServiceError {
     match error {
-        ServiceError::Refused(refusal) => {
-            ServiceError::OperationRefused(tavola_core::FailedOperation { index: 0, refusal })
+        ServiceError::Refused(domain_error) => {
+            ServiceError::OperationRefused(tavola_core::FailedOperation { index: 0, domain_error })
         }
         other => other,
     }

@@ -12,10 +12,12 @@ use tavola_core::{
     EntityOperation, EntityView, Grant, KeyRange, NewEntity, PartitionKey, Precondition,
     Properties, PropertyName, RowKey, TableId, TableName, TableReply, TableRequest, Timestamp,
 };
-use tavola_service::moving::{Course, Digest, MoveError, Moved, Watch, copy, unfinished_copy};
+use tavola_service::migration::{
+    Digest, MoveError, Moved, Resumption, Watch, copy, unfinished_copy,
+};
 use tavola_service::{Clock, SystemClock, TableService};
 use tavola_store::{
-    Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict,
+    CommitResult, Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
 };
 
 /// Of the table that has more than one page.
@@ -227,7 +229,7 @@ impl Store for CutShort {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.store.commit(table, transaction, now).await
     }
 
@@ -264,7 +266,7 @@ async fn a_copy_that_is_cut_short_anywhere_goes_on() {
         let before = to.rows_written.swap(0, Ordering::SeqCst);
         to.imports_left.store(usize::MAX, Ordering::SeqCst);
         let second = moved(&*from, &to).await.unwrap();
-        assert_eq!(second.course, Course::Resumed);
+        assert_eq!(second.course, Resumption::Resumed);
         assert_same(&*from, &to, &second).await;
         // It went on: only what was under way is written twice.
         let all: u64 = second.tables.iter().map(|table| table.source.rows).sum();
@@ -283,7 +285,7 @@ async fn what_was_moved_can_be_moved_back_and_again() {
     assert_same(&*from, &back, &and_back).await;
     assert_eq!(there.tables, and_back.tables);
     let again = moved(&*from, &to).await.unwrap();
-    assert_eq!((again.course, again.tables), (Course::WasThere, there.tables));
+    assert_eq!((again.course, again.tables), (Resumption::WasThere, there.tables));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tavola_core::{
     EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
     PartitionKey, Properties, PropertyName, RowKey, TableId, TableRequest, Timestamp,
 };
-use tavola_store::{MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
 
 /// A store whose scans take their time.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Store for SlowStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.inner.commit(table, transaction, now).await
     }
 

@@ -12,7 +12,7 @@ use tavola_core::filter::parse::parse;
 use tavola_core::grant::{Permissions, TableSignature};
 use tavola_core::request::EntityQuery;
 use tavola_core::{
-    EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, Refusal, TableId,
+    DomainError, EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, TableId,
     TableReply, TableRequest,
 };
 use tavola_service::{Rate, ServiceError};
@@ -70,9 +70,9 @@ impl Server {
         match self.ask(request).await {
             Ok(_) => "ok".to_owned(),
             Err(ServiceError::PartitionOverBudget) => "busy".to_owned(),
-            Err(ServiceError::Refused(refusal)) => format!("{refusal:?}"),
+            Err(ServiceError::Refused(domain_error)) => format!("{domain_error:?}"),
             Err(ServiceError::OperationRefused(failed)) => {
-                format!("{} {:?}", failed.index, failed.refusal)
+                format!("{} {:?}", failed.index, failed.domain_error)
             }
             Err(other) => panic!("{other}"),
         }
@@ -82,7 +82,7 @@ impl Server {
     async fn left(&self, partition: &str) -> u64 {
         for taken in 0..=ENTITIES {
             match self.ask(get(&format!("{partition}/00"))).await {
-                Ok(_) | Err(ServiceError::Refused(Refusal::EntityNotFound)) => {}
+                Ok(_) | Err(ServiceError::Refused(DomainError::EntityNotFound)) => {}
                 Err(ServiceError::PartitionOverBudget) => return taken,
                 Err(other) => panic!("{other}"),
             }

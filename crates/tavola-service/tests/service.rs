@@ -14,8 +14,8 @@ use tavola_core::filter::plan::AccessClass;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::request::Continuation;
 use tavola_core::{
-    AccessPolicy, EdmRef, EntityGroupTransaction, EntityOperation, EntityView, KeyRange,
-    Precondition, Refusal, TableId, TableReply, TableRequest,
+    AccessPolicy, DomainError, EdmRef, EntityGroupTransaction, EntityOperation, EntityView,
+    KeyRange, Precondition, TableId, TableReply, TableRequest,
 };
 use tavola_store::{MemoryStore, Row, Scan};
 use tavola_testkit::faulty_store::{Faults, FaultyStore};
@@ -110,10 +110,10 @@ async fn a_dropped_name_is_free_at_once_and_empty(fixture: Fixture) {
     fixture.create("table").await.unwrap();
     fixture.insert("table", "p/r", 1).await.unwrap();
     assert_eq!(fixture.drop_table("TABLE").await, Ok(()));
-    assert_eq!(fixture.get("table", "p/r").await.unwrap_err(), Refusal::TableNotFound);
-    assert_eq!(fixture.drop_table("table").await, Err(Refusal::ResourceNotFound));
+    assert_eq!(fixture.get("table", "p/r").await.unwrap_err(), DomainError::TableNotFound);
+    assert_eq!(fixture.drop_table("table").await, Err(DomainError::ResourceNotFound));
     fixture.create("table").await.unwrap();
-    assert_eq!(fixture.get("table", "p/r").await.unwrap_err(), Refusal::EntityNotFound);
+    assert_eq!(fixture.get("table", "p/r").await.unwrap_err(), DomainError::EntityNotFound);
 }
 
 async fn policies_belong_to_one_incarnation_of_a_table(fixture: Fixture) {
@@ -129,7 +129,7 @@ async fn policies_belong_to_one_incarnation_of_a_table(fixture: Fixture) {
     let read = || fixture.ask(TableRequest::GetPolicies(name("table")));
     assert!(matches!(read().await.unwrap(), TableReply::Policies(stored) if stored == policies));
     fixture.drop_table("table").await.unwrap();
-    assert_eq!(read().await.unwrap_err(), Refusal::ResourceNotFound);
+    assert_eq!(read().await.unwrap_err(), DomainError::ResourceNotFound);
     fixture.create("table").await.unwrap();
     assert!(matches!(read().await.unwrap(), TableReply::Policies(stored) if stored.is_empty()));
 }
@@ -158,20 +158,23 @@ async fn operations_on_entities(fixture: Fixture) {
     assert_eq!(fixture.get("table", "p/r").await.unwrap().0, 2);
     assert_eq!(
         fixture.write("table", "p/x", replace(Precondition::Exists), 1).await,
-        Err(Refusal::EntityNotFound)
+        Err(DomainError::EntityNotFound)
     );
     fixture.write("table", "p/x", replace(Precondition::None), 7).await.unwrap();
     assert_eq!(fixture.get("table", "p/x").await.unwrap().0, 7);
     fixture.delete("table", "p/x", Precondition::Exists).await.unwrap();
-    assert_eq!(fixture.get("table", "p/x").await.unwrap_err(), Refusal::EntityNotFound);
+    assert_eq!(fixture.get("table", "p/x").await.unwrap_err(), DomainError::EntityNotFound);
 }
 
 async fn operations_on_missing_tables(fixture: Fixture) {
-    assert_eq!(fixture.insert("nothing", "p/r", 1).await, Err(Refusal::TableNotFound));
-    assert_eq!(fixture.get("nothing", "p/r").await.unwrap_err(), Refusal::TableNotFound);
-    assert_eq!(fixture.query("nothing", "", None, None).await.unwrap_err(), Refusal::TableNotFound);
+    assert_eq!(fixture.insert("nothing", "p/r", 1).await, Err(DomainError::TableNotFound));
+    assert_eq!(fixture.get("nothing", "p/r").await.unwrap_err(), DomainError::TableNotFound);
+    assert_eq!(
+        fixture.query("nothing", "", None, None).await.unwrap_err(),
+        DomainError::TableNotFound
+    );
     let policies = TableRequest::GetPolicies(name("nothing"));
-    assert_eq!(fixture.ask(policies).await.unwrap_err(), Refusal::ResourceNotFound);
+    assert_eq!(fixture.ask(policies).await.unwrap_err(), DomainError::ResourceNotFound);
 }
 
 async fn a_transaction_is_whole_or_nothing(fixture: Fixture) {
@@ -183,7 +186,7 @@ async fn a_transaction_is_whole_or_nothing(fixture: Fixture) {
     });
     let transaction = EntityGroupTransaction::new(operations.to_vec()).unwrap();
     let refused = fixture.ask(TableRequest::Transaction(name("table"), transaction)).await;
-    assert_eq!(refused.unwrap_err(), Refusal::EntityAlreadyExists);
+    assert_eq!(refused.unwrap_err(), DomainError::EntityAlreadyExists);
     assert_eq!(fixture.query_all("table", "", None).await.0, ["p/2"]);
 }
 

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use common::Fixture;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{CommitFuture, MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{
+    CommitFuture, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
+};
 
 /// A store that keeps the names of the tenants that it wrote for.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ impl Store for NamedStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.inner.commit(table, transaction, now).await
     }
 

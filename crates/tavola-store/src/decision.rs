@@ -40,7 +40,7 @@ pub fn decide_all<'a>(
         let current = current.as_ref().map(|row| row as _);
         match decide(transaction.partition_key(), operation, current, version) {
             Ok(change) => changes.push(change),
-            Err(refusal) => return Ok(Err(FailedOperation { index, refusal })),
+            Err(domain_error) => return Ok(Err(FailedOperation { index, domain_error })),
         }
     }
     Ok(Ok(changes))

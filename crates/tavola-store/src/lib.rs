@@ -22,4 +22,4 @@ pub use import::{Import, ImportError};
 pub use memory::MemoryStore;
 pub use shared::{Peer, SharedStore};
 pub use stop::{StopOnDrop, StopToken};
-pub use store::{CommitFuture, SHORT_SCAN_ROWS, Scan, ScanPage, Store, Verdict};
+pub use store::{CommitFuture, CommitResult, SHORT_SCAN_ROWS, Scan, ScanPage, Store};

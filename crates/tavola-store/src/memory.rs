@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::import::{Import, ImportError, is_missing};
 use crate::keys::{encode_address, encode_cut, encode_key};
 use crate::page::PageBuilder;
-use crate::store::{Scan, ScanPage, Store, Verdict};
+use crate::store::{CommitResult, Scan, ScanPage, Store};
 
 /// Rows removed by a purge before others get the lock.
 const PURGE_ROWS_MAX: usize = 1024;
@@ -92,7 +92,7 @@ impl State {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         let partition_key = transaction.partition_key();
         let version = next_version(now, self.last_version)?;
         let current = |_, operation: &EntityOperation| {
@@ -168,7 +168,7 @@ impl Store for MemoryStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.write().commit(table, transaction, now)
     }
 

@@ -17,10 +17,11 @@ use crate::stop::StopToken;
 
 /// What a commit came to: every operation's outcome, or the refusal of the first that failed. A
 /// refusal is an answer, not trouble: nothing was written, and asking again would give the same.
-pub type Verdict = Result<Vec<Outcome>, FailedOperation>;
+pub type CommitResult = Result<Vec<Outcome>, FailedOperation>;
 
 /// A commit that is under way.
-pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<Verdict, StoreError>> + Send + 'a>>;
+pub type CommitFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<CommitResult, StoreError>> + Send + 'a>>;
 
 /// Where entities are kept. Four methods, so that a new backend is one small crate.
 ///
@@ -71,7 +72,7 @@ pub trait Store: Debug + Send + Sync + 'static {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError>;
+    ) -> Result<CommitResult, StoreError>;
 
     /// The same for a tenant, whose name means nothing to a store: one that shares out places
     /// between those who write needs to know whose write it is. Others leave this method alone.

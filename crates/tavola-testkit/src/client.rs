@@ -15,7 +15,7 @@ use tavola_core::{
     PropertyName, RowKey, TableName, TableRequest,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
-use tavola_protocol::headers::{Prefer, Wish};
+use tavola_protocol::headers::{Prefer, ResponseFormat};
 use tavola_protocol::table::decode::{DecodeError, Decoded, decode_reply};
 use tavola_protocol::table::encode::{NextPage, Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -107,12 +107,12 @@ impl Client {
         request: &TableRequest,
         page: Option<&NextPage>,
     ) -> Result<Result<Decoded, DecodeError>, NoAnswer> {
-        let wish = Wish {
+        let format = ResponseFormat {
             level: MetadataLevel::Minimal,
             prefer: Some(Prefer::ReturnNoContent),
             select: Select::All,
         };
-        let style = Style { base: &self.base, wish: &wish, page, boundary_ids: BOUNDARIES };
+        let style = Style { base: &self.base, format: &format, page, boundary_ids: BOUNDARIES };
         let mut http = encode_request(request, &style).expect("the request can be written");
         sign_request(&mut http, Scheme::SharedKey, &self.account, &self.key, now());
         let response = self.exchange(&http)?;

@@ -10,7 +10,7 @@ use tavola_core::{
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::page::PageBuilder;
-use tavola_store::{MemoryStore, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
 
 use crate::wide;
 
@@ -98,7 +98,7 @@ impl Store for EndlessStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.written.commit(table, transaction, now).await
     }
 

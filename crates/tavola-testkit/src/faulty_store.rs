@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Row, Scan, ScanPage, Store, StoreError};
 
 /// How often what happens, in percent of the calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,7 +124,7 @@ impl<S: Store> Store for FaultyStore<S> {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.delay().await;
         let fate = self.fate();
         let written = match fate {

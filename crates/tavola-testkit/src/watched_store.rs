@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, EntityKey, TableId, Timestamp};
-use tavola_store::{Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Row, Scan, ScanPage, Store, StoreError};
 use tokio::task;
 
 /// A decorator that counts.
@@ -134,7 +134,7 @@ impl<S: Store> Store for WatchedStore<S> {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.watch.note(table, |activity| activity.commits += 1);
         let verdict = self.store.commit(table, transaction, now).await?;
         let changed = verdict.as_ref().map_or(0, Vec::len) as u64;

@@ -5,7 +5,7 @@ use http::Request;
 use http::header::HOST;
 use tavola_core::{AccountName, DateTime};
 use tavola_protocol::{
-    AccountKeys, AddressRules, Caller, Credential, Gate, Precedence, Rejection, authenticate,
+    AccountKeys, AddressRules, ApiError, AuthContext, Caller, Credential, Precedence, authenticate,
     locate,
 };
 
@@ -18,29 +18,34 @@ pub(crate) fn judge(
     keys: &AccountKeys,
     caller: Caller,
     now: DateTime,
-) -> Result<Credential<'static>, Rejection> {
+) -> Result<Credential<'static>, ApiError> {
     let request = Request::get(format!("/{account}/?{query}")).header(HOST, "localhost").body(());
-    let (parts, ()) = request.map_err(|_| Rejection::UrlUnparsable)?.into_parts();
+    let (parts, ()) = request.map_err(|_| ApiError::UrlUnparsable)?.into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == account.as_str())?;
-    let gate =
-        Gate { keys, challenge: "", caller, now: system_time(now), precedence: Precedence::Header };
-    match authenticate(&parts, &address, &gate)? {
+    let auth = AuthContext {
+        keys,
+        challenge: "",
+        caller,
+        now: system_time(now),
+        precedence: Precedence::Header,
+    };
+    match authenticate(&parts, &address, &auth)? {
         Credential::Complete(grant, signer) => Ok(Credential::Complete(grant, signer)),
         Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),
         // Only a header brings a token, and there is none.
-        Credential::Token(_) => Err(Rejection::InvalidAuthenticationInfo),
+        Credential::Token(_) => Err(ApiError::InvalidAuthenticationInfo),
     }
 }
 
 /// What a rejection says, for a person.
-pub(crate) fn words(rejection: &Rejection) -> String {
-    match rejection {
-        Rejection::AuthenticationFailed { detail: Some(detail), .. } => {
+pub(crate) fn words(api_error: &ApiError) -> String {
+    match api_error {
+        ApiError::AuthenticationFailed { detail: Some(detail), .. } => {
             detail.trim_end_matches('.').to_owned()
         }
         other => {
-            let parts = tavola_protocol::rejection::status_code_text(other);
+            let parts = tavola_protocol::api_error::status_code_text(other);
             format!("{}: {}", parts.code, parts.text.trim_end_matches('.'))
         }
     }

@@ -8,7 +8,7 @@ use tavola_embedded::{EmbeddedStore, OpenError};
 use tavola_server::Health;
 use tavola_server::config::{Compression, StoreConfig};
 use tavola_server::node::AlwaysReady;
-use tavola_service::moving::{unfinished_copy, unfinished_copy_address, unfinished_copy_source};
+use tavola_service::migration::{unfinished_copy, unfinished_copy_address, unfinished_copy_source};
 use tavola_service::{Clock, JUMP_MAX, SystemClock};
 use tavola_store::{MemoryStore, Store};
 

@@ -18,7 +18,7 @@ use http::{Request, Response, StatusCode};
 use tavola_core::filter::parse::parse;
 use tavola_core::request::{EntityQuery, Select, TablesQuery};
 use tavola_core::{EntityGroupTransaction, TableRequest};
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::decode::DecodeError;
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -246,8 +246,9 @@ fn accounts_have_switches_and_budgets() {
 /// What a request is answered with, headers and all.
 fn answer(client: &mut Client, server: &RunningServer, request: &TableRequest) -> Response<Bytes> {
     let base = format!("http://{}/{ACCOUNT}", server.table);
-    let wish = Wish { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
-    let style = Style { base: &base, wish: &wish, page: None, boundary_ids: ["1", "2"] };
+    let format =
+        ResponseFormat { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
+    let style = Style { base: &base, format: &format, page: None, boundary_ids: ["1", "2"] };
     client.exchange_signed(encode_request(request, &style).unwrap()).unwrap()
 }
 

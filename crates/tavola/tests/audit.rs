@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tavola_core::request::{EntityQuery, Select, TablesQuery};
 use tavola_core::{AccountName, EntityGroupTransaction, TableRequest};
 use tavola_protocol::auth::{AccountKey, AccountSas, TableSas};
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
 use tavola_testkit::record;
@@ -102,9 +102,10 @@ impl World {
 
     /// Sends a request with nothing but a signature in its URL.
     fn ask_with(&self, request: &TableRequest, sas: &str) -> u16 {
-        let wish = Wish { level: MetadataLevel::None, prefer: None, select: Select::All };
+        let format =
+            ResponseFormat { level: MetadataLevel::None, prefer: None, select: Select::All };
         let base = format!("http://{}/{SHOP}", self.server.table);
-        let style = Style { base: &base, wish: &wish, page: None, boundary_ids: ["", ""] };
+        let style = Style { base: &base, format: &format, page: None, boundary_ids: ["", ""] };
         let mut http = encode_request(request, &style).unwrap();
         let separator = if http.uri().query().is_some() { '&' } else { '?' };
         *http.uri_mut() = format!("{}{separator}{sas}", http.uri()).parse::<Uri>().unwrap();

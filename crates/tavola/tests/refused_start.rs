@@ -191,7 +191,7 @@ fn half_of_a_copy_is_refused_untouched() {
     let home = tempfile::tempdir().unwrap();
     let half = home.path().join("half");
     let store = tavola_embedded::EmbeddedStore::open(&half, Default::default()).unwrap();
-    let address = tavola_service::moving::unfinished_copy_address();
+    let address = tavola_service::migration::unfinished_copy_address();
     let property = |name: &str, value| (PropertyName::new(name).unwrap(), value);
     let properties = Properties::new(vec![
         property("Source", EdmValue::String("embedded:source".to_owned())),

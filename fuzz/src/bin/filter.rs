@@ -14,8 +14,8 @@ use tavola_core::filter::plan::{AccessClass, Plan, plan};
 use tavola_core::key::is_forbidden;
 use tavola_core::limits::PLAN_RANGES_MAX;
 use tavola_core::{
-    CompiledFilter, DateTime, EdmValue, Entity, EntityKey, Filter, KeyRange, PartitionKey,
-    Properties, PropertyName, Refusal, RowKey, Timestamp,
+    CompiledFilter, DateTime, DomainError, EdmValue, Entity, EntityKey, Filter, KeyRange,
+    PartitionKey, Properties, PropertyName, RowKey, Timestamp,
 };
 use tavola_store::{Row, RowFilter};
 
@@ -30,7 +30,9 @@ fuzz_target!(|text: &str| {
             check_plan(&filter);
         }
         Ok(None) => assert!(text.trim().is_empty()),
-        Err(Refusal::FilterSyntax { position, .. }) => assert!(position <= text.chars().count()),
+        Err(DomainError::FilterSyntax { position, .. }) => {
+            assert!(position <= text.chars().count())
+        }
         Err(_) => {}
     }
 });

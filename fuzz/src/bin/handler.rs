@@ -21,7 +21,7 @@ use tavola_fuzz::{
 use tavola_protocol::auth::TableSas;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::{continuation, decode_reply, parse_request};
-use tavola_protocol::{Address, Presentation, Version};
+use tavola_protocol::{Address, ResponseContext, Version};
 
 const SEPARATOR: &[u8] = b"\n===\n";
 const TAG: &[u8] = b"{etag}";
@@ -67,7 +67,7 @@ fn with_tokens(text: &[u8]) -> Vec<u8> {
 
 /// Who asks.
 #[derive(Debug)]
-enum Visitor {
+enum Caller {
     /// The bearer of the account's key.
     Owner,
     /// The bearer of a signature that was made with the key, whether or not it opens anything.
@@ -76,7 +76,7 @@ enum Visitor {
     Stranger,
 }
 
-impl Visitor {
+impl Caller {
     /// Finds out who asks, and gives them their credentials.
     fn admit(request: &mut Request<Bytes>) -> Self {
         if let Some(fields) = request.headers_mut().remove("sas") {
@@ -108,9 +108,10 @@ fn check_exchange(
     mut request: Request<Bytes>,
     address: &Address,
 ) {
-    let visitor = Visitor::admit(&mut request);
+    let visitor = Caller::admit(&mut request);
     let (parts, body) = request.clone().into_parts();
-    let asked = parse_request(&parts, &body, address, &mut Presentation::of(&parts, Some(address)));
+    let asked =
+        parse_request(&parts, &body, address, &mut ResponseContext::of(&parts, Some(address)));
     let answer = server.answer(request);
     let inner = check_answer(&parts.headers, &answer);
     if parts.method == Method::OPTIONS {
@@ -124,15 +125,15 @@ fn check_exchange(
     };
     let done = decoded(&asked, answer, inner);
     assert_eq!(done.is_some(), is_done, "{asked:?}");
-    if let (Visitor::Bearer(sas), Some(done)) = (&visitor, &done) {
+    if let (Caller::Bearer(sas), Some(done)) = (&visitor, &done) {
         check_granted(sas, model, &asked, done);
     }
     assert!(
-        done.is_none() || !matches!(visitor, Visitor::Stranger),
+        done.is_none() || !matches!(visitor, Caller::Stranger),
         "{asked:?} was done for a stranger"
     );
     let may_fail =
-        !matches!(visitor, Visitor::Owner) || address.secondary || Version::of(&parts).is_err();
+        !matches!(visitor, Caller::Owner) || address.secondary || Version::of(&parts).is_err();
     model.learn(server, &asked, done.as_ref(), may_fail);
 }
 

@@ -19,7 +19,7 @@ const FILTER: &str = "PartitionKey eq 'p000001' and RowKey ge 'r000001000' and R
                       and Active eq true and (Price lt 20.5 or Text eq 'none')";
 
 fn planned() -> Result<planner::Plan> {
-    let filter = parse(FILTER).map_err(|refusal| refused("a filter")(&refusal))?;
+    let filter = parse(FILTER).map_err(|domain_error| refused("a filter")(&domain_error))?;
     Ok(planner::plan(filter.as_ref()))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn select_wide(run: &Run<'_>) -> Result {
     };
     let text = (1..=WIDE_TERMS).map(term).collect::<Vec<_>>().join(" or ");
     let filter = parse(&text)
-        .map_err(|refusal| refused("a filter")(&refusal))?
+        .map_err(|domain_error| refused("a filter")(&domain_error))?
         .ok_or("the text is not empty")?;
     select_row(run, &filter, &input::wide_row(WIDE_PROPERTIES)?, false)
 }

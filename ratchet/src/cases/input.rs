@@ -12,7 +12,7 @@ use tavola_core::{
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::table::parse_request;
-use tavola_protocol::{Address, AddressRules, Presentation, locate};
+use tavola_protocol::{Address, AddressRules, ResponseContext, locate};
 use tavola_store::Row;
 
 use crate::failure::{Result, refused};
@@ -34,23 +34,23 @@ const ROWS_PER_PARTITION: usize = 1_000;
 
 /// What is asked, and how the answer is to be written: all that the handler does from the head and
 /// the body on, but for the credentials.
-pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, Presentation)> {
+pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, ResponseContext)> {
     let address = locate_account(parts)?;
-    let mut presentation = Presentation::of(parts, Some(&address));
-    let request = parse_request(parts, body, &address, &mut presentation);
-    Ok((request.map_err(|rejection| refused("a request")(&rejection))?, presentation))
+    let mut context = ResponseContext::of(parts, Some(&address));
+    let request = parse_request(parts, body, &address, &mut context);
+    Ok((request.map_err(|api_error| refused("a request")(&api_error))?, context))
 }
 
 /// How the answer to a request is to be written.
-pub(super) fn presentation(request: Request<Bytes>) -> Result<Presentation> {
+pub(super) fn context(request: Request<Bytes>) -> Result<ResponseContext> {
     let (parts, body) = request.into_parts();
-    understand(&parts, &body).map(|(_, presentation)| presentation)
+    understand(&parts, &body).map(|(_, context)| context)
 }
 
 pub(super) fn locate_account(parts: &Parts) -> Result<Address> {
     let rules = AddressRules { path_style_only: false, scheme: "http" };
     locate(parts, &rules, &|name| name == ACCOUNT)
-        .map_err(|rejection| refused("an address")(&rejection))
+        .map_err(|api_error| refused("an address")(&api_error))
 }
 
 pub(super) fn now() -> SystemTime {
@@ -66,7 +66,7 @@ pub(super) fn key() -> Result<AccountKey> {
 }
 
 pub(super) fn table() -> Result<TableName> {
-    TableName::parse(TABLE).map_err(|refusal| refused("a table's name")(&refusal))
+    TableName::parse(TABLE).map_err(|domain_error| refused("a table's name")(&domain_error))
 }
 
 fn partition_key(index: usize) -> String {
@@ -215,11 +215,11 @@ pub(super) fn row(index: usize) -> Result<Row> {
 pub(super) fn wide_row(properties: usize) -> Result<Row> {
     let property = |number| {
         let name = PropertyName::new(format!("P{number:03}"))
-            .map_err(|refusal| refused("a name")(&refusal))?;
+            .map_err(|domain_error| refused("a name")(&domain_error))?;
         Ok((name, EdmValue::Int32(0)))
     };
     let properties = Properties::new((0..properties).map(property).collect::<Result<_>>()?);
-    let properties = properties.map_err(|refusal| refused("properties")(&refusal))?;
+    let properties = properties.map_err(|domain_error| refused("properties")(&domain_error))?;
     let (partition_key, new) = new_entity(0)?;
     Ok(Row::encode(&partition_key, new.row_key(), &properties, timestamp()))
 }

@@ -10,7 +10,9 @@ use tavola_core::request::Continuation;
 use tavola_core::{DateTime, Entity, PartitionKey, RowKey, TableReply};
 use tavola_protocol::auth::{AccountKeys, TableSas};
 use tavola_protocol::table::render_reply;
-use tavola_protocol::{Caller, Exchange, Gate, Precedence, Presentation, authenticate};
+use tavola_protocol::{
+    AuthContext, Caller, Precedence, ResponseContext, ResponseHead, authenticate,
+};
 
 use super::input;
 use crate::counted::Run;
@@ -45,15 +47,15 @@ fn count_authentication(run: &Run<'_>, request: Request<Bytes>) -> Result {
     let address = input::locate_account(&parts)?;
     let keys = AccountKeys::parse(input::KEY, Some(input::OTHER_KEY))?;
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
-    let gate = Gate {
+    let auth = AuthContext {
         keys: &keys,
         challenge: "Bearer",
         caller,
         now: input::now(),
         precedence: Precedence::Header,
     };
-    let check = || authenticate(black_box(&parts), &address, &gate);
-    check().map_err(|rejection| refused("a credential")(&rejection))?;
+    let check = || authenticate(black_box(&parts), &address, &auth);
+    check().map_err(|api_error| refused("a credential")(&api_error))?;
     run.count(check)
 }
 
@@ -85,33 +87,31 @@ pub(super) fn render_full_metadata(run: &Run<'_>) -> Result {
 }
 
 fn render_entity(run: &Run<'_>, accept: &str) -> Result {
-    let presentation = input::presentation(input::get(1, accept, input::now())?)?;
-    count_rendering(
-        run,
-        &TableReply::Entity(input::table()?, Box::new(input::row(1)?)),
-        &presentation,
-    )
+    let context = input::context(input::get(1, accept, input::now())?)?;
+    count_rendering(run, &TableReply::Entity(input::table()?, Box::new(input::row(1)?)), &context)
 }
 
 /// A page that another follows.
 pub(super) fn render_page(run: &Run<'_>) -> Result {
-    let presentation = input::presentation(input::get_page(input::now())?)?;
+    let context = input::context(input::get_page(input::now())?)?;
     let rows = (0..PAGE_ENTITIES).map(|index| Ok(Box::new(input::row(index)?) as BoxedEntity));
     let next = Continuation {
         partition_key: PartitionKey::new("p000000")
-            .map_err(|refusal| refused("a key")(&refusal))?,
-        row_key: Some(RowKey::new("r000000100").map_err(|refusal| refused("a key")(&refusal))?),
+            .map_err(|domain_error| refused("a key")(&domain_error))?,
+        row_key: Some(
+            RowKey::new("r000000100").map_err(|domain_error| refused("a key")(&domain_error))?,
+        ),
     };
     let (table, entities) = (input::table()?, rows.collect::<Result<_>>()?);
-    count_rendering(run, &TableReply::Entities { table, entities, next: Some(next) }, &presentation)
+    count_rendering(run, &TableReply::Entities { table, entities, next: Some(next) }, &context)
 }
 
-fn count_rendering(run: &Run<'_>, reply: &TableReply, presentation: &Presentation) -> Result {
-    run.count(|| render_reply(black_box(reply), &exchange(presentation)))
+fn count_rendering(run: &Run<'_>, reply: &TableReply, context: &ResponseContext) -> Result {
+    run.count(|| render_reply(black_box(reply), &response_head(context)))
 }
 
-fn exchange(presentation: &Presentation) -> Exchange<'_> {
-    Exchange { request_id: REQUEST_ID, now: DateTime::from_unix(input::NOW), presentation }
+fn response_head(context: &ResponseContext) -> ResponseHead<'_> {
+    ResponseHead { request_id: REQUEST_ID, now: DateTime::from_unix(input::NOW), context }
 }
 
 /// In and out: the request is understood, and the answer that a store without conflicts gives is
@@ -120,7 +120,7 @@ pub(super) fn batch(run: &Run<'_>) -> Result {
     let (parts, body) = input::batch(0..BATCH_ENTITIES, input::now())?.into_parts();
     let inserted = |index| {
         let entity = Entity::from_view(&input::row(index)?)
-            .map_err(|refusal| refused("an entity")(&refusal))?;
+            .map_err(|domain_error| refused("an entity")(&domain_error))?;
         Ok(OperationReply::Inserted(entity))
     };
     let reply = TableReply::TransactionDone(
@@ -128,8 +128,8 @@ pub(super) fn batch(run: &Run<'_>) -> Result {
         (0..BATCH_ENTITIES).map(inserted).collect::<Result<_>>()?,
     );
     let answer = || {
-        let (request, presentation) = input::understand(black_box(&parts), black_box(&body))?;
-        Ok::<_, Failure>((request, render_reply(&reply, &exchange(&presentation))))
+        let (request, context) = input::understand(black_box(&parts), black_box(&body))?;
+        Ok::<_, Failure>((request, render_reply(&reply, &response_head(&context))))
     };
     answer()?;
     run.count(answer)

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
 use tavola_core::{
-    ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
-    Precondition, Properties, PropertyName, Refusal, RowKey, Timestamp,
+    DomainError, ETag, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
+    PartitionKey, Precondition, Properties, PropertyName, RowKey, Timestamp,
 };
 use tavola_store::Row;
 use tavola_store::keys::encode_text;
@@ -84,7 +84,7 @@ fn a_merge_rests_on_the_row_that_was_read() {
     assert_eq!(planned[0].condition, Condition::Absent);
     let wants_other = group(vec![EntityOperation::Merge(entity("r"), tag(8))]);
     let failed = plan_on(&wants_other, at(100), at(50), &rows).unwrap_err();
-    assert_eq!((failed.index, failed.refusal), (0, Refusal::ConditionNotMet));
+    assert_eq!((failed.index, failed.domain_error), (0, DomainError::ConditionNotMet));
 }
 
 #[test]
@@ -99,15 +99,19 @@ fn a_refused_batch_names_the_first_that_failed() {
         let versions = rows.iter().map(|(row, version)| (encode_text(row), *version)).collect();
         judge(&partition(), &transaction, &planned, &versions).unwrap()
     };
-    let refused =
-        |index, refusal| Afterwards::Refused(tavola_core::FailedOperation { index, refusal });
+    let refused = |index, domain_error| {
+        Afterwards::Refused(tavola_core::FailedOperation { index, domain_error })
+    };
     assert_eq!(after(&[("b", 1), ("c", 7)]), Afterwards::Again);
-    assert_eq!(after(&[("a", 1), ("b", 1), ("c", 7)]), refused(0, Refusal::EntityAlreadyExists));
-    assert_eq!(after(&[]), refused(1, Refusal::EntityNotFound));
-    assert_eq!(after(&[("b", 1)]), refused(2, Refusal::EntityNotFound));
-    assert_eq!(after(&[("b", 1), ("c", 8)]), refused(2, Refusal::ConditionNotMet));
+    assert_eq!(
+        after(&[("a", 1), ("b", 1), ("c", 7)]),
+        refused(0, DomainError::EntityAlreadyExists)
+    );
+    assert_eq!(after(&[]), refused(1, DomainError::EntityNotFound));
+    assert_eq!(after(&[("b", 1)]), refused(2, DomainError::EntityNotFound));
+    assert_eq!(after(&[("b", 1), ("c", 8)]), refused(2, DomainError::ConditionNotMet));
     // Versions above our own proposal are no reason to panic.
-    assert_eq!(after(&[("a", 1_000_000), ("b", 1)]), refused(0, Refusal::EntityAlreadyExists));
+    assert_eq!(after(&[("a", 1_000_000), ("b", 1)]), refused(0, DomainError::EntityAlreadyExists));
 }
 
 /// Whoever lost a race on a row that was read must read again: only then is it known who fails, and

@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use tavola_cassandra::{CassandraStore, Options, Risk};
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError, Verdict};
+use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
 
 /// The contact points of the cluster, in a variable.
 pub(crate) const VARIABLE: &str = "TAVOLA_CASSANDRA";
@@ -60,7 +60,7 @@ impl Store for Isolated {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         self.store.commit(self.table(table), transaction, now).await
     }
 

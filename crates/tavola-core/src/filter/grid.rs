@@ -33,7 +33,7 @@ pub(super) struct Cells {
 
 /// What a filter says about the cells.
 #[derive(Debug, Clone)]
-pub(super) struct Verdict {
+pub(super) struct CellTruth {
     /// Outside of these it holds for no entity.
     pub(super) may: Cells,
     /// Here it holds for every entity.
@@ -86,7 +86,7 @@ impl<'f> Grid<'f> {
     }
 
     /// Where `filter` may and must hold.
-    pub(super) fn verdict(&self, filter: &'f Filter) -> Verdict {
+    pub(super) fn verdict(&self, filter: &'f Filter) -> CellTruth {
         match filter {
             Filter::Constant(truth) => self.always(*truth),
             // A bare key is not a Boolean.
@@ -97,23 +97,23 @@ impl<'f> Grid<'f> {
             Filter::Property(_) | Filter::Compare { .. } => self.unknown(),
             Filter::And(terms) => terms.iter().fold(self.always(true), |all, term| {
                 let term = self.verdict(term);
-                Verdict { may: all.may.and(&term.may), must: all.must.and(&term.must) }
+                CellTruth { may: all.may.and(&term.may), must: all.must.and(&term.must) }
             }),
             Filter::Or(terms) => terms.iter().fold(self.always(false), |any, term| {
                 let term = self.verdict(term);
-                Verdict { may: any.may.or(&term.may), must: any.must.or(&term.must) }
+                CellTruth { may: any.may.or(&term.may), must: any.must.or(&term.must) }
             }),
             Filter::Not(term) => self.negated(self.verdict(term)),
         }
     }
 
     /// What the negation of a filter says.
-    pub(super) fn negated(&self, verdict: Verdict) -> Verdict {
+    pub(super) fn negated(&self, verdict: CellTruth) -> CellTruth {
         let all = self.all();
-        Verdict { may: all.clone().without(&verdict.must), must: all.without(&verdict.may) }
+        CellTruth { may: all.clone().without(&verdict.must), must: all.without(&verdict.may) }
     }
 
-    fn key_verdict(&self, key: &str, comparison: Comparison, constant: &'f EdmValue) -> Verdict {
+    fn key_verdict(&self, key: &str, comparison: Comparison, constant: &'f EdmValue) -> CellTruth {
         let EdmValue::String(text) = constant else {
             return self.always(comparison.accepts_foreign_type());
         };
@@ -126,16 +126,16 @@ impl<'f> Grid<'f> {
                 .satisfying(comparison, text)
                 .map(|pieces| self.cells(self.partitions.all(), pieces))
         };
-        cells.map_or_else(|| self.unknown(), |cells| Verdict { may: cells.clone(), must: cells })
+        cells.map_or_else(|| self.unknown(), |cells| CellTruth { may: cells.clone(), must: cells })
     }
 
-    fn always(&self, truth: bool) -> Verdict {
+    fn always(&self, truth: bool) -> CellTruth {
         let cells = if truth { self.all() } else { self.none() };
-        Verdict { may: cells.clone(), must: cells }
+        CellTruth { may: cells.clone(), must: cells }
     }
 
-    fn unknown(&self) -> Verdict {
-        Verdict { may: self.all(), must: self.none() }
+    fn unknown(&self) -> CellTruth {
+        CellTruth { may: self.all(), must: self.none() }
     }
 }
 

@@ -4,13 +4,13 @@
 //! then comparisons. Keywords are lower case; `True` as the constant of a comparison may be written
 //! in any. The recursion is bounded by [`FILTER_DEPTH_MAX`]; chains of `and` and `or` are loops.
 
+use crate::domain_error::DomainError;
 use crate::edm::{EdmValue, parse_boolean};
 use crate::entity::is_identifier;
 use crate::filter::lex::{Kind, Lexer, Token};
 use crate::filter::literal::{LiteralError, from_quoted, from_word};
 use crate::filter::{Comparison, Filter};
 use crate::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
-use crate::refusal::Refusal;
 
 /// Operators of OData that the service knows and does not implement.
 const ARITHMETIC: [&str; 5] = ["add", "sub", "mul", "div", "mod"];
@@ -51,12 +51,12 @@ const FUNCTIONS: [&str; 23] = [
 /// let filter = parse("5L le Age and not(Name eq 'O''Brien')")?;
 /// assert_eq!(filter.map(|filter| filter.to_string()).as_deref(), Some("Age ge 5L and not (Name eq 'O''Brien')"));
 /// assert_eq!(parse("  ")?, None);
-/// # Ok::<(), tavola_core::Refusal>(())
+/// # Ok::<(), tavola_core::DomainError>(())
 /// ```
 ///
 /// # Errors
 /// The service's refusal of a filter that it cannot read or does not take.
-pub fn parse(text: &str) -> Result<Option<Filter>, Refusal> {
+pub fn parse(text: &str) -> Result<Option<Filter>, DomainError> {
     if text.trim_start().is_empty() {
         return Ok(None);
     }
@@ -93,7 +93,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `a or b or c`
-    fn alternatives(&mut self) -> Result<Filter, Refusal> {
+    fn alternatives(&mut self) -> Result<Filter, DomainError> {
         let first = self.conjunction()?;
         if !self.at_word("or") {
             return Ok(first);
@@ -106,7 +106,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `a and b and c`
-    fn conjunction(&mut self) -> Result<Filter, Refusal> {
+    fn conjunction(&mut self) -> Result<Filter, DomainError> {
         let first = self.negation()?;
         if !self.at_word("and") {
             return Ok(first);
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `not a`, `(a)` or a term.
-    fn negation(&mut self) -> Result<Filter, Refusal> {
+    fn negation(&mut self) -> Result<Filter, DomainError> {
         if self.take_word("not") {
             let term = self.deeper(Self::negation)?;
             return Ok(Filter::Not(Box::new(term)));
@@ -138,10 +138,10 @@ impl<'t> Parser<'t> {
 
     fn deeper(
         &mut self,
-        rule: fn(&mut Self) -> Result<Filter, Refusal>,
-    ) -> Result<Filter, Refusal> {
+        rule: fn(&mut Self) -> Result<Filter, DomainError>,
+    ) -> Result<Filter, DomainError> {
         if self.depth == FILTER_DEPTH_MAX {
-            return Err(Refusal::FilterInvalid);
+            return Err(DomainError::FilterInvalid);
         }
         self.depth += 1;
         let filter = rule(self)?;
@@ -150,9 +150,9 @@ impl<'t> Parser<'t> {
     }
 
     /// A comparison, or a bare property or Boolean.
-    fn term(&mut self) -> Result<Filter, Refusal> {
+    fn term(&mut self) -> Result<Filter, DomainError> {
         if self.terms == FILTER_COMPARISONS_MAX {
-            return Err(Refusal::FilterInvalid);
+            return Err(DomainError::FilterInvalid);
         }
         self.terms += 1;
         let first = self.token;
@@ -170,7 +170,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn operand(&mut self) -> Result<Operand<'t>, Refusal> {
+    fn operand(&mut self) -> Result<Operand<'t>, DomainError> {
         let operand = match self.token.kind {
             Kind::Word("null") => Operand::Null,
             Kind::Word(word) => self.word_operand(word)?,
@@ -179,18 +179,18 @@ impl<'t> Parser<'t> {
         };
         self.advance();
         if matches!(self.token.kind, Kind::Word(word) if ARITHMETIC.contains(&word)) {
-            return Err(Refusal::FilterNotImplemented);
+            return Err(DomainError::FilterNotImplemented);
         }
         Ok(operand)
     }
 
-    fn word_operand(&self, word: &'t str) -> Result<Operand<'t>, Refusal> {
+    fn word_operand(&self, word: &'t str) -> Result<Operand<'t>, DomainError> {
         if let Some(literal) = from_word(word) {
             return self.constant(literal);
         }
         let next = self.look_ahead();
         if next.kind == Kind::Open && FUNCTIONS.contains(&word) {
-            return Err(Refusal::FilterNotImplemented);
+            return Err(DomainError::FilterNotImplemented);
         }
         // A property may be called `or` or `lt`; it is one only where an operator follows, or else
         // a forgotten operand would pass as a property that no entity has.
@@ -201,11 +201,14 @@ impl<'t> Parser<'t> {
         Ok(Operand::Property(word))
     }
 
-    fn constant(&self, literal: Result<EdmValue, LiteralError>) -> Result<Operand<'t>, Refusal> {
+    fn constant(
+        &self,
+        literal: Result<EdmValue, LiteralError>,
+    ) -> Result<Operand<'t>, DomainError> {
         match literal {
             Ok(value) => Ok(Operand::Constant(value)),
             Err(LiteralError::Malformed) => Err(self.syntax_error()),
-            Err(LiteralError::OutOfRange(edm)) => Err(Refusal::FilterLiteral {
+            Err(LiteralError::OutOfRange(edm)) => Err(DomainError::FilterLiteral {
                 edm: edm.name(),
                 literal: self.lexer.text_of(self.token).to_owned(),
             }),
@@ -233,13 +236,13 @@ impl<'t> Parser<'t> {
         taken
     }
 
-    fn syntax_error(&self) -> Refusal {
+    fn syntax_error(&self) -> DomainError {
         self.syntax_error_at(self.token)
     }
 
-    fn syntax_error_at(&self, token: Token<'t>) -> Refusal {
+    fn syntax_error_at(&self, token: Token<'t>) -> DomainError {
         let filter = self.lexer.text();
-        Refusal::FilterSyntax {
+        DomainError::FilterSyntax {
             position: filter[..token.end].chars().count(),
             filter: filter.to_owned(),
         }
@@ -253,7 +256,7 @@ fn compare(
     left: Operand<'_>,
     comparison: Comparison,
     right: Operand<'_>,
-) -> Result<Filter, Refusal> {
+) -> Result<Filter, DomainError> {
     let operands = match (left, right) {
         (Operand::Property(left), Operand::Property(right)) => {
             match (parse_boolean(left), parse_boolean(right)) {
@@ -263,7 +266,7 @@ fn compare(
                 (Some(truth), None) => {
                     (Operand::Constant(EdmValue::Boolean(truth)), Operand::Property(right))
                 }
-                _ => return Err(Refusal::FilterInvalid),
+                _ => return Err(DomainError::FilterInvalid),
             }
         }
         operands => operands,
@@ -275,7 +278,7 @@ fn compare(
         (Operand::Constant(constant), Operand::Property(name)) => {
             (name.to_owned(), comparison.flipped(), constant)
         }
-        _ => return Err(Refusal::FilterInvalid),
+        _ => return Err(DomainError::FilterInvalid),
     };
     Ok(Filter::Compare { property, comparison, constant })
 }
@@ -297,23 +300,25 @@ fn is_keyword(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::parse;
+    use crate::domain_error::DomainError;
     use crate::filter::Filter;
     use crate::filter::testing::cases;
     use crate::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
-    use crate::refusal::Refusal;
 
     /// The tree with every list in parentheses, or the refusal.
     fn outcome(text: &str) -> String {
         match parse(text) {
             Ok(None) => "none".to_owned(),
             Ok(Some(filter)) => tree(&filter),
-            Err(Refusal::FilterSyntax { position, filter }) => {
+            Err(DomainError::FilterSyntax { position, filter }) => {
                 assert_eq!(filter, text);
                 format!("syntax error at {position}")
             }
-            Err(Refusal::FilterLiteral { edm, literal }) => format!("{edm} cannot hold {literal}"),
-            Err(Refusal::FilterInvalid) => "invalid".to_owned(),
-            Err(Refusal::FilterNotImplemented) => "not implemented".to_owned(),
+            Err(DomainError::FilterLiteral { edm, literal }) => {
+                format!("{edm} cannot hold {literal}")
+            }
+            Err(DomainError::FilterInvalid) => "invalid".to_owned(),
+            Err(DomainError::FilterNotImplemented) => "not implemented".to_owned(),
             Err(other) => panic!("{text}: {other:?}"),
         }
     }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
+use crate::domain_error::DomainError;
 use crate::filter::parse::parse;
 use crate::filter::testing::filter_tree;
-use crate::refusal::Refusal;
 
 /// Tokens and pieces of tokens.
 const TOKENS: &str = "( ) , ' '' 'a' and or not eq lt a PartitionKey 5 5L - 1.5 1e NaN -INF true null datetime' guid' X' X'00' \
@@ -29,7 +29,7 @@ proptest! {
         match parse(&text) {
             Ok(Some(filter)) => prop_assert_eq!(parse(&filter.to_string()), Ok(Some(filter))),
             Ok(None) => prop_assert!(text.trim().is_empty()),
-            Err(Refusal::FilterSyntax { position, .. }) => prop_assert!(position <= text.chars().count()),
+            Err(DomainError::FilterSyntax { position, .. }) => prop_assert!(position <= text.chars().count()),
             Err(_) => {}
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::filter::Filter;
 use crate::filter::axis::Edge;
-use crate::filter::grid::{Cells, Grid, Verdict};
+use crate::filter::grid::{CellTruth, Cells, Grid};
 use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::limits::PLAN_RANGES_MAX;
 use crate::range::{Cut, KeyRange};
@@ -108,7 +108,7 @@ fn class_of(ranges: &[KeyRange]) -> AccessClass {
 /// let plan = plan(filter.as_ref());
 /// assert_eq!(plan.to_string(), "scan eu/[5..*) where Age gt 30");
 /// assert_eq!(plan.class.name(), "row range");
-/// # Ok::<(), tavola_core::Refusal>(())
+/// # Ok::<(), tavola_core::DomainError>(())
 /// ```
 #[must_use]
 pub fn plan(filter: Option<&Filter>) -> Plan {
@@ -135,7 +135,7 @@ struct Condition<'f> {
 }
 
 impl<'f> Condition<'f> {
-    fn verdict(&self, grid: &Grid<'f>) -> Verdict {
+    fn verdict(&self, grid: &Grid<'f>) -> CellTruth {
         let verdict = grid.verdict(self.filter);
         if self.negated { grid.negated(verdict) } else { verdict }
     }

@@ -13,7 +13,7 @@ use crate::time::DateTime;
 /// A filter that must parse.
 pub(super) fn filter(text: &str) -> Filter {
     parse(text)
-        .unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"))
+        .unwrap_or_else(|domain_error| panic!("{text}: {domain_error:?}"))
         .unwrap_or_else(|| panic!("no filter"))
 }
 

@@ -8,9 +8,9 @@ mod demand;
 mod permissions;
 
 use crate::account::AccountName;
+use crate::domain_error::DomainError;
 use crate::key::EntityKey;
 use crate::range::KeyRange;
-use crate::refusal::Refusal;
 use crate::request::TableRequest;
 use crate::table::TableName;
 use crate::transaction::FailedOperation;
@@ -69,9 +69,9 @@ pub struct RoleAssignment {
 
 /// Why a grant does not cover a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Denial {
+pub enum AccessDenied {
     /// The request as a whole.
-    Request(Refusal),
+    Request(DomainError),
     /// One operation of a transaction.
     Operation(FailedOperation),
 }
@@ -137,7 +137,7 @@ impl Grant {
     ///
     /// # Errors
     /// The refusal to answer with.
-    pub fn permits(&self, request: &TableRequest) -> Result<(), Denial> {
+    pub fn permits(&self, request: &TableRequest) -> Result<(), AccessDenied> {
         if let TableRequest::Transaction(table, transaction) = request {
             for (index, operation) in transaction.operations().iter().enumerate() {
                 let key = || {
@@ -146,17 +146,23 @@ impl Grant {
                         operation.row_key().clone(),
                     ))
                 };
-                self.permits_demand(&Demand::of_operation(table, operation), key)
-                    .map_err(|refusal| Denial::Operation(FailedOperation { index, refusal }))?;
+                self.permits_demand(&Demand::of_operation(table, operation), key).map_err(
+                    |domain_error| AccessDenied::Operation(FailedOperation { index, domain_error }),
+                )?;
             }
-            return self.permits_writing(request).map_err(Denial::Request);
+            return self.permits_writing(request).map_err(AccessDenied::Request);
         }
-        self.permits_demand(&Demand::of(request), || key_of(request)).map_err(Denial::Request)?;
-        self.permits_writing(request).map_err(Denial::Request)
+        self.permits_demand(&Demand::of(request), || key_of(request))
+            .map_err(AccessDenied::Request)?;
+        self.permits_writing(request).map_err(AccessDenied::Request)
     }
 
-    fn permits_writing(&self, request: &TableRequest) -> Result<(), Refusal> {
-        if self.read_only && request.is_write() { Err(Refusal::WritesNotAllowed) } else { Ok(()) }
+    fn permits_writing(&self, request: &TableRequest) -> Result<(), DomainError> {
+        if self.read_only && request.is_write() {
+            Err(DomainError::WritesNotAllowed)
+        } else {
+            Ok(())
+        }
     }
 
     /// `key` is the one entity that is asked for, if it is one; only a signature with a range wants
@@ -165,7 +171,7 @@ impl Grant {
         &self,
         demand: &Demand<'_>,
         key: impl Fn() -> Option<EntityKey>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DomainError> {
         match &self.authority {
             Authority::Owner => Ok(()),
             Authority::AccountSignature(types, permissions) => {
@@ -181,14 +187,14 @@ fn by_account_signature(
     types: ResourceTypes,
     permissions: Permissions,
     demand: &Demand<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), DomainError> {
     let Some((resource_types, letters)) = demand.of_account_signature() else {
-        return Err(Refusal::NotAuthorized);
+        return Err(DomainError::NotAuthorized);
     };
     if !types.has_any(resource_types) {
-        return Err(Refusal::ResourceTypeMismatch);
+        return Err(DomainError::ResourceTypeMismatch);
     }
-    if letters.are_in(permissions) { Ok(()) } else { Err(Refusal::PermissionMismatch) }
+    if letters.are_in(permissions) { Ok(()) } else { Err(DomainError::PermissionMismatch) }
 }
 
 impl TableSignature {
@@ -197,26 +203,28 @@ impl TableSignature {
         &self,
         demand: &Demand<'_>,
         key: impl Fn() -> Option<EntityKey>,
-    ) -> Result<(), Refusal> {
-        let Subject::Entities(table) = demand.subject else { return Err(Refusal::NotAuthorized) };
+    ) -> Result<(), DomainError> {
+        let Subject::Entities(table) = demand.subject else {
+            return Err(DomainError::NotAuthorized);
+        };
         if *table != self.table {
-            return Err(Refusal::NotAuthorized);
+            return Err(DomainError::NotAuthorized);
         }
         if !demand.letters.are_in(self.permissions) {
-            return Err(Refusal::PermissionMismatch);
+            return Err(DomainError::PermissionMismatch);
         }
         if key().is_some_and(|key| !self.range.contains(&key)) {
-            Err(Refusal::KeyNotAuthorized)
+            Err(DomainError::KeyNotAuthorized)
         } else {
             Ok(())
         }
     }
 }
 
-fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), Refusal> {
+fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), DomainError> {
     if let Subject::Policies = demand.subject {
         // The service knows no such resource for tokens.
-        return Err(Refusal::ResourceNotFound);
+        return Err(DomainError::ResourceNotFound);
     }
     let needed = match (demand.subject, demand.writes) {
         // Its properties say which web pages are let in, for everybody who uses the account.
@@ -230,7 +238,7 @@ fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), R
         (Some(_), None) => false,
     };
     let suffices = assignments.iter().filter(holds).any(|assignment| assignment.role >= needed);
-    if suffices { Ok(()) } else { Err(Refusal::PermissionMismatch) }
+    if suffices { Ok(()) } else { Err(DomainError::PermissionMismatch) }
 }
 
 /// The one entity that a request is about.

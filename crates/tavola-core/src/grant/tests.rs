@@ -1,10 +1,12 @@
-use super::{Denial, Grant, Permissions, ResourceTypes, Role, RoleAssignment, TableSignature};
+use super::{
+    AccessDenied, Grant, Permissions, ResourceTypes, Role, RoleAssignment, TableSignature,
+};
 use crate::account::AccountName;
+use crate::domain_error::DomainError;
 use crate::entity::Properties;
 use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::operation::{EntityOperation, NewEntity, Precondition};
 use crate::range::{Cut, KeyRange};
-use crate::refusal::Refusal;
 use crate::request::{EntityQuery, TableRequest, TablesQuery};
 use crate::table::TableName;
 use crate::transaction::{EntityGroupTransaction, FailedOperation};
@@ -44,8 +46,8 @@ fn signature(letters: &str, range: KeyRange) -> Grant {
     Grant::table_signature(account(), TableSignature { table: table("tab"), permissions, range })
 }
 
-fn refused(refusal: Refusal) -> Result<(), Denial> {
-    Err(Denial::Request(refusal))
+fn refused(domain_error: DomainError) -> Result<(), AccessDenied> {
+    Err(AccessDenied::Request(domain_error))
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn a_tables_signature_needs_its_letters() {
         ("d", write("delete", "r"), true),
         ("rau", write("delete", "r"), false),
     ] {
-        let expected = if allowed { Ok(()) } else { refused(Refusal::PermissionMismatch) };
+        let expected = if allowed { Ok(()) } else { refused(DomainError::PermissionMismatch) };
         assert_eq!(
             signature(letters, KeyRange::ALL).permits(&request),
             expected,
@@ -89,7 +91,12 @@ fn a_tables_signature_opens_entities_of_its_table_only() {
         TableRequest::GetMetadata,
         TableRequest::GetEntity(table("Other"), key("p", "r")),
     ] {
-        assert_eq!(grant.permits(&request), refused(Refusal::NotAuthorized), "{}", request.name());
+        assert_eq!(
+            grant.permits(&request),
+            refused(DomainError::NotAuthorized),
+            "{}",
+            request.name()
+        );
     }
 }
 
@@ -99,7 +106,7 @@ fn a_range_binds_points_and_every_operation_of_a_transaction() {
     let grant = signature("raud", range.clone());
     assert_eq!(grant.key_range(), &range);
     for (row_key, inside) in [("a", false), ("b", true), ("d", true), ("dd", false)] {
-        let expected = if inside { Ok(()) } else { refused(Refusal::KeyNotAuthorized) };
+        let expected = if inside { Ok(()) } else { refused(DomainError::KeyNotAuthorized) };
         assert_eq!(
             grant.permits(&TableRequest::GetEntity(table("Tab"), key("p", row_key))),
             expected,
@@ -111,8 +118,8 @@ fn a_range_binds_points_and_every_operation_of_a_transaction() {
             operation("delete", row_key),
         ])
         .unwrap();
-        let failed = FailedOperation { index: 1, refusal: Refusal::KeyNotAuthorized };
-        let expected = if inside { Ok(()) } else { Err(Denial::Operation(failed)) };
+        let failed = FailedOperation { index: 1, domain_error: DomainError::KeyNotAuthorized };
+        let expected = if inside { Ok(()) } else { Err(AccessDenied::Operation(failed)) };
         assert_eq!(
             grant.permits(&TableRequest::Transaction(table("TAB"), group)),
             expected,
@@ -129,8 +136,8 @@ fn an_accounts_signature() {
     };
     let create = || TableRequest::CreateTable(table("Tab"));
     let list = || TableRequest::QueryTables(TablesQuery::default());
-    let wrong_type = || refused(Refusal::ResourceTypeMismatch);
-    let wrong_letter = || refused(Refusal::PermissionMismatch);
+    let wrong_type = || refused(DomainError::ResourceTypeMismatch);
+    let wrong_letter = || refused(DomainError::PermissionMismatch);
     for (types, letters, request, expected) in [
         ("s", "l", list(), Ok(())),
         ("c", "l", list(), Ok(())),
@@ -150,13 +157,13 @@ fn an_accounts_signature() {
             "sco",
             "rwdlacu",
             TableRequest::GetPolicies(table("Tab")),
-            refused(Refusal::NotAuthorized),
+            refused(DomainError::NotAuthorized),
         ),
         (
             "sco",
             "rwdlacu",
             TableRequest::SetPolicies(table("Tab"), Vec::new()),
-            refused(Refusal::NotAuthorized),
+            refused(DomainError::NotAuthorized),
         ),
     ] {
         assert_eq!(
@@ -175,7 +182,7 @@ fn roles() {
         Grant::roles(account(), vec![RoleAssignment { role, tables }])
     };
     let read = || TableRequest::GetEntity(table("Tab"), key("p", "r"));
-    let wrong = || refused(Refusal::PermissionMismatch);
+    let wrong = || refused(DomainError::PermissionMismatch);
     let reader = of(Role::Reader, None);
     assert_eq!(reader.permits(&read()), Ok(()));
     assert_eq!(reader.permits(&TableRequest::QueryTables(TablesQuery::default())), Ok(()));
@@ -196,7 +203,7 @@ fn roles() {
     let policies = TableRequest::GetPolicies(table("Tab"));
     assert_eq!(
         of(Role::Administrator, None).permits(&policies),
-        refused(Refusal::ResourceNotFound)
+        refused(DomainError::ResourceNotFound)
     );
     assert_eq!(Grant::roles(account(), Vec::new()).permits(&read()), wrong());
 }
@@ -204,7 +211,7 @@ fn roles() {
 #[test]
 fn reading_only() {
     let grant = Grant::owner(account()).read_only();
-    assert_eq!(grant.permits(&write("insert", "r")), refused(Refusal::WritesNotAllowed));
+    assert_eq!(grant.permits(&write("insert", "r")), refused(DomainError::WritesNotAllowed));
     assert_eq!(grant.permits(&TableRequest::GetPolicies(table("Tab"))), Ok(()));
 }
 

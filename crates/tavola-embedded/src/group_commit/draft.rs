@@ -4,7 +4,7 @@ use rocksdb::WriteBatch;
 use tavola_core::{Change, EntityOperation, Timestamp};
 use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
-use tavola_store::{Row, StoreError, Verdict};
+use tavola_store::{CommitResult, Row, StoreError};
 
 use super::{Changed, Commit, Decided, Erasure, Job, Journal, Reply, WriteError};
 use crate::engine::last_version_entry;
@@ -92,7 +92,7 @@ impl<'a, J: Journal> Draft<'a, J> {
         }
     }
 
-    fn transact(&mut self, commit: &mut Commit) -> Result<Verdict, StoreError> {
+    fn transact(&mut self, commit: &mut Commit) -> Result<CommitResult, StoreError> {
         let version = next_version(commit.now, self.last_version)?;
         let changes = decide_all(&commit.transaction, version, |index, operation| {
             self.row(&commit.keys[index], commit.is_absent.get(index) == Some(&true), |value| {

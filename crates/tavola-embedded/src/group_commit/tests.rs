@@ -4,8 +4,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 
 use rocksdb::{WriteBatch, WriteBatchIterator};
-use tavola_core::{Precondition, Refusal, TableId, Timestamp};
-use tavola_store::{StoreError, Verdict};
+use tavola_core::{DomainError, Precondition, TableId, Timestamp};
+use tavola_store::{CommitResult, StoreError};
 use tavola_testkit::store_conformance::fixture::{
     delete, group, insert, number, replace, version, written_at,
 };
@@ -135,12 +135,12 @@ fn table() -> TableId {
     TableId::new(9)
 }
 
-async fn put(commits: Commits, row_key: String, value: i32) -> Result<Verdict, StoreError> {
+async fn put(commits: Commits, row_key: String, value: i32) -> Result<CommitResult, StoreError> {
     let transaction = group("p", vec![replace(&row_key, number(value), Precondition::None)]);
     commits.commit(table(), transaction, Timestamp::MIN).await
 }
 
-async fn put_new(commits: Commits, row_key: &str) -> Result<Verdict, StoreError> {
+async fn put_new(commits: Commits, row_key: &str) -> Result<CommitResult, StoreError> {
     commits.commit(table(), group("p", vec![insert(row_key, number(1))]), Timestamp::MIN).await
 }
 
@@ -148,7 +148,7 @@ async fn put_new(commits: Commits, row_key: &str) -> Result<Verdict, StoreError>
 async fn occupy(
     disk: &TestDisk,
     commits: &Commits,
-) -> tokio::task::JoinHandle<Result<Verdict, StoreError>> {
+) -> tokio::task::JoinHandle<Result<CommitResult, StoreError>> {
     disk.hold();
     // Earlier writes of the test reached it too. They are answered, so none of them is still on its
     // way there.
@@ -272,7 +272,10 @@ async fn a_group_sees_its_own_earlier_changes() {
     disk.release();
     first.await.unwrap().unwrap().unwrap();
     let written = written_at(&winner.await.unwrap().unwrap());
-    assert_eq!(loser.await.unwrap().unwrap().unwrap_err().refusal, Refusal::EntityAlreadyExists);
+    assert_eq!(
+        loser.await.unwrap().unwrap().unwrap_err().domain_error,
+        DomainError::EntityAlreadyExists
+    );
     assert_eq!(disk.writes.load(Ordering::SeqCst), 2);
     let next = group("p", vec![replace("same", number(2), version(written))]);
     commits.commit(table(), next, Timestamp::MIN).await.unwrap().unwrap();
@@ -306,7 +309,7 @@ async fn what_was_looked_for_early_is_not_believed_over_the_group() {
     occupied.await.unwrap().unwrap().unwrap();
     assert_eq!(first.await.unwrap().unwrap().unwrap().len(), 70);
     let refused = overlapping.await.unwrap().unwrap().unwrap_err();
-    assert_eq!((refused.index, refused.refusal), (0, Refusal::EntityAlreadyExists));
+    assert_eq!((refused.index, refused.domain_error), (0, DomainError::EntityAlreadyExists));
     gone.await.unwrap().unwrap().unwrap();
     assert_eq!(again.await.unwrap().unwrap().unwrap().len(), 2, "the row went before");
     let refused = write(vec![insert("x", number(1)), insert("there", number(3))])
@@ -314,7 +317,7 @@ async fn what_was_looked_for_early_is_not_believed_over_the_group() {
         .unwrap()
         .unwrap()
         .unwrap_err();
-    assert_eq!((refused.index, refused.refusal), (1, Refusal::EntityAlreadyExists));
+    assert_eq!((refused.index, refused.domain_error), (1, DomainError::EntityAlreadyExists));
 }
 
 #[tokio::test]

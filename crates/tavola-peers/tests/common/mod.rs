@@ -18,7 +18,7 @@ use tavola_core::{
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
 use tavola_store::{
-    MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError, Verdict,
+    CommitResult, MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
 };
 use tokio::sync::Semaphore;
 
@@ -133,7 +133,7 @@ pub(crate) fn upsert(partition: usize) -> EntityGroupTransaction {
     EntityGroupTransaction::single(partition_key, EntityOperation::Replace(new, Precondition::None))
 }
 
-pub(crate) async fn write(store: &dyn Store, partition: usize) -> Result<Verdict, StoreError> {
+pub(crate) async fn write(store: &dyn Store, partition: usize) -> Result<CommitResult, StoreError> {
     store.commit(TABLE, &upsert(partition), Timestamp::MIN).await
 }
 
@@ -152,7 +152,7 @@ impl Store for Shared {
         table: TableId,
         transaction: &EntityGroupTransaction,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<CommitResult, StoreError> {
         let is_stuck = self.stuck.0.lock().unwrap().contains(transaction.partition_key());
         if is_stuck {
             drop(self.stuck.1.acquire().await.unwrap());

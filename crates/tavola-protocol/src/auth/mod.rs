@@ -22,9 +22,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tavola_core::{AccountName, Grant};
 
 use crate::address::Address;
+use crate::api_error::ApiError;
 use crate::deny_reason::DenyReason;
 use crate::headers::name;
-use crate::rejection::Rejection;
 use crate::table::query::{Parameter, Query};
 use crate::version::Version;
 
@@ -57,7 +57,7 @@ pub struct Caller {
 
 /// What the server knows when a request arrives.
 #[derive(Debug, Clone, Copy)]
-pub struct Gate<'a> {
+pub struct AuthContext<'a> {
     /// The keys of the account that the request is for.
     pub keys: &'a AccountKeys,
     /// What `WWW-Authenticate` says to a request without credentials.
@@ -106,28 +106,28 @@ impl fmt::Debug for Credential<'_> {
 }
 
 /// Checks a request's credentials. A header counts more than a signature in the URL; whether it
-/// stands alone is [`Gate::precedence`].
+/// stands alone is [`AuthContext::precedence`].
 ///
 /// # Errors
 /// What the service answers to missing, malformed or wrong credentials.
 pub fn authenticate<'a>(
     parts: &'a Parts,
     address: &Address,
-    gate: &Gate<'_>,
-) -> Result<Credential<'a>, Rejection> {
+    auth: &AuthContext<'_>,
+) -> Result<Credential<'a>, ApiError> {
     // The version decides by which rules credentials are read, so it comes first.
     let version = Version::of(parts)?;
     let signed_query = || parts.uri.query().filter(|query| SasFields::are_in(Some(query)));
-    let by_signature = |query| sas::check(query, &address.account, gate);
+    let by_signature = |query| sas::check(query, &address.account, auth);
     let Some(header) = parts.headers.get(AUTHORIZATION) else {
-        let nothing = || Err(without_credentials(version, gate.challenge, DenyReason::Missing));
+        let nothing = || Err(without_credentials(version, auth.challenge, DenyReason::Missing));
         return signed_query().map_or_else(nothing, by_signature);
     };
-    by_header(header, parts, address, gate).or_else(|rejection| match gate.precedence {
-        Precedence::Header => Err(rejection),
+    by_header(header, parts, address, auth).or_else(|api_error| match auth.precedence {
+        Precedence::Header => Err(api_error),
         Precedence::WhicheverHolds => match signed_query() {
-            Some(query) => by_signature(query).map_err(|_| rejection),
-            None => Err(rejection),
+            Some(query) => by_signature(query).map_err(|_| api_error),
+            None => Err(api_error),
         },
     })
 }
@@ -136,18 +136,18 @@ fn by_header<'a>(
     authorization: &'a HeaderValue,
     parts: &Parts,
     address: &Address,
-    gate: &Gate<'_>,
-) -> Result<Credential<'a>, Rejection> {
-    let authorization = authorization.to_str().map_err(|_| Rejection::InvalidAuthenticationInfo)?;
+    auth: &AuthContext<'_>,
+) -> Result<Credential<'a>, ApiError> {
+    let authorization = authorization.to_str().map_err(|_| ApiError::InvalidAuthenticationInfo)?;
     if let Some(token) = bearer(authorization) {
         // Whoever listens on the way would be as good as the bearer.
-        return if gate.caller.https {
+        return if auth.caller.https {
             Ok(Credential::Token(token))
         } else {
             Err(token_needs_https())
         };
     }
-    let signer = check_shared_key(parts, &address.account, gate.keys, gate.now)?;
+    let signer = check_shared_key(parts, &address.account, auth.keys, auth.now)?;
     Ok(Credential::Complete(Grant::owner(address.account.clone()), signer))
 }
 
@@ -160,11 +160,11 @@ pub fn check_shared_key(
     account: &AccountName,
     keys: &AccountKeys,
     now: SystemTime,
-) -> Result<Signer, Rejection> {
+) -> Result<Signer, ApiError> {
     let authorization =
-        text_of(&parts.headers, &AUTHORIZATION).ok_or(Rejection::InvalidAuthenticationInfo)?;
+        text_of(&parts.headers, &AUTHORIZATION).ok_or(ApiError::InvalidAuthenticationInfo)?;
     let credentials =
-        Credentials::parse(authorization).ok_or(Rejection::InvalidAuthenticationInfo)?;
+        Credentials::parse(authorization).ok_or(ApiError::InvalidAuthenticationInfo)?;
     if credentials.account != account.as_str() {
         let detail =
             "The account of the Authorization header is not the account of the request's URL.";
@@ -183,12 +183,12 @@ pub fn token_of(headers: &HeaderMap) -> Option<&str> {
 
 /// What a request gets that presents nothing, or a token that does not hold.
 #[must_use]
-pub fn without_credentials(version: Version, challenge: &str, reason: DenyReason) -> Rejection {
+pub fn without_credentials(version: Version, challenge: &str, reason: DenyReason) -> ApiError {
     if version.as_str() >= CHALLENGE {
-        return Rejection::CredentialsMissing { challenge: challenge.to_owned(), reason };
+        return ApiError::CredentialsMissing { challenge: challenge.to_owned(), reason };
     }
     // No detail: that is how the service words it when nothing was sent.
-    Rejection::AuthenticationFailed { detail: None, reason }
+    ApiError::AuthenticationFailed { detail: None, reason }
 }
 
 fn bearer(authorization: &str) -> Option<&str> {
@@ -196,11 +196,11 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-pub(crate) fn failed(reason: DenyReason, detail: impl Into<String>) -> Rejection {
-    Rejection::AuthenticationFailed { detail: Some(detail.into()), reason }
+pub(crate) fn failed(reason: DenyReason, detail: impl Into<String>) -> ApiError {
+    ApiError::AuthenticationFailed { detail: Some(detail.into()), reason }
 }
 
-fn token_needs_https() -> Rejection {
+fn token_needs_https() -> ApiError {
     failed(DenyReason::Protocol, "A token needs https.")
 }
 
@@ -209,7 +209,7 @@ fn check_signature(
     parts: &Parts,
     account: &AccountName,
     keys: &AccountKeys,
-) -> Result<KeyNumber, Rejection> {
+) -> Result<KeyNumber, ApiError> {
     let query = Query::parse(parts.uri.query());
     let signed = SignedParts {
         method: parts.method.as_str(),
@@ -256,7 +256,7 @@ fn date_text(headers: &HeaderMap) -> Option<&str> {
     text_of(headers, &name::DATE).or_else(|| text_of(headers, &DATE))
 }
 
-fn check_date(headers: &HeaderMap, now: SystemTime) -> Result<(), Rejection> {
+fn check_date(headers: &HeaderMap, now: SystemTime) -> Result<(), ApiError> {
     let text = date_text(headers).unwrap_or_default();
     let Ok(date) = httpdate::parse_http_date(text) else {
         return Err(failed(DenyReason::Clock, format!("The date header is not a date: '{text}'")));

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use tavola_core::AccountName;
 
 use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
-use super::{Caller, Gate, Precedence, TableSas, authenticate};
+use super::{AuthContext, Caller, Precedence, TableSas, authenticate};
 use crate::address::{Address, AddressRules, locate};
+use crate::api_error::{ApiError, status_code_text};
 use crate::deny_reason::DenyReason;
-use crate::rejection::{Rejection, status_code_text};
 
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -38,21 +38,21 @@ fn address(parts: &Parts) -> Address {
     locate(parts, &rules, &|name| name == "devstoreaccount1").unwrap()
 }
 
-fn check(parts: &Parts, now: SystemTime) -> Result<(), Rejection> {
+fn check(parts: &Parts, now: SystemTime) -> Result<(), ApiError> {
     check_with(parts, now, Precedence::Header)
 }
 
-fn check_with(parts: &Parts, now: SystemTime, precedence: Precedence) -> Result<(), Rejection> {
+fn check_with(parts: &Parts, now: SystemTime, precedence: Precedence) -> Result<(), ApiError> {
     let keys = AccountKeys::parse(KEY, Some(SECOND_KEY)).unwrap();
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-    let gate = Gate { keys: &keys, challenge: "Bearer", caller, now, precedence };
-    authenticate(parts, &address(parts), &gate).map(|_| ())
+    let auth = AuthContext { keys: &keys, challenge: "Bearer", caller, now, precedence };
+    authenticate(parts, &address(parts), &auth).map(|_| ())
 }
 
 fn failure(parts: &Parts, now: SystemTime) -> String {
     match check(parts, now) {
         Ok(()) => "granted".to_owned(),
-        Err(Rejection::AuthenticationFailed { detail, .. }) => {
+        Err(ApiError::AuthenticationFailed { detail, .. }) => {
             detail.unwrap_or_else(|| "no detail".to_owned())
         }
         Err(other) => status_code_text(&other).code.to_owned(),

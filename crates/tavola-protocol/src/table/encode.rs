@@ -18,7 +18,7 @@ use super::continuation;
 use super::entity_json::{MetadataLevel, encode_entity_body, entity_url_path};
 use super::query::Parameter;
 use super::tables_json::encode_table_body;
-use crate::headers::Wish;
+use crate::headers::ResponseFormat;
 use crate::xml::{write_policies, write_service_properties};
 
 /// The version that requests speak: the one that the official clients send.
@@ -33,7 +33,7 @@ pub struct Style<'a> {
     /// What all URLs begin with: scheme, host and, in path style, the account; no slash at the end.
     pub base: &'a str,
     /// How answers are to be written.
-    pub wish: &'a Wish,
+    pub format: &'a ResponseFormat,
     /// The page to ask for, as the service named it. Instead of the request's own place, because
     /// such names are opaque.
     pub page: Option<&'a NextPage>,
@@ -74,7 +74,7 @@ pub fn encode_request(
 ) -> Result<Request<Bytes>, EncodeError> {
     let draft = match request {
         TableRequest::CreateTable(name) => {
-            Draft::new(Method::POST, "Tables").json(encode_table_body(name)).prefer(style.wish)
+            Draft::new(Method::POST, "Tables").json(encode_table_body(name)).prefer(style.format)
         }
         TableRequest::QueryTables(query) => {
             let from = query.from.as_ref().map(|name| continuation::encode(name.as_str()));
@@ -96,7 +96,7 @@ pub fn encode_request(
         TableRequest::GetEntity(table, key) => {
             let path =
                 entity_url_path(table.as_str(), key.partition_key.as_str(), key.row_key.as_str());
-            Draft::new(Method::GET, path).select(&style.wish.select)
+            Draft::new(Method::GET, path).select(&style.format.select)
         }
         TableRequest::QueryEntities(table, query) => {
             let own = query.from.as_ref().map_or_else(NextPage::default, |from| NextPage {
@@ -107,7 +107,7 @@ pub fn encode_request(
                     .map(|row_key| continuation::encode(row_key.as_str())),
                 table_name: None,
             });
-            Draft::new(Method::GET, format!("{table}()")).select(&style.wish.select).page_of(
+            Draft::new(Method::GET, format!("{table}()")).select(&style.format.select).page_of(
                 query.filter.as_ref(),
                 query.top,
                 style.page.unwrap_or(&own),
@@ -173,7 +173,7 @@ fn write(
         draft = draft.json(encode_entity_body(&key, new.properties()));
     }
     let inserts = matches!(operation, EntityOperation::Insert(_));
-    Ok(if inserts { draft.prefer(style.wish) } else { draft })
+    Ok(if inserts { draft.prefer(style.format) } else { draft })
 }
 
 fn transaction(
@@ -271,8 +271,8 @@ impl Draft {
             .header(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
     }
 
-    fn prefer(self, wish: &Wish) -> Self {
-        match wish.prefer {
+    fn prefer(self, format: &ResponseFormat) -> Self {
+        match format.prefer {
             Some(prefer) => self
                 .header(HeaderName::from_static("prefer"), HeaderValue::from_static(prefer.name())),
             None => self,
@@ -312,7 +312,7 @@ impl Draft {
         let headers = request.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
         headers.insert(HeaderName::from_static("x-ms-version"), HeaderValue::from_static(VERSION));
-        let accept = if self.is_xml { "application/xml" } else { accept(style.wish.level) };
+        let accept = if self.is_xml { "application/xml" } else { accept(style.format.level) };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         if !self.is_xml {
             headers.insert(

@@ -14,5 +14,5 @@ pub mod uri;
 
 pub use decode::decode_reply;
 pub use encode::encode_request;
-pub use reply::{render_rejection, render_reply};
+pub use reply::{render_error, render_reply};
 pub use request::parse_request;

@@ -9,7 +9,7 @@ use tavola_core::request::{Continuation, EntityQuery, Select, TablesQuery};
 use tavola_core::{PartitionKey, RowKey, TableName};
 
 use super::{continuation, uri};
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
 
 /// The service waits at most so long, whatever a client asks.
 const TIMEOUT_SECONDS_MAX: u64 = 30;
@@ -64,7 +64,7 @@ impl Parameter {
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     values: [Option<Cow<'a, str>>; Parameter::ALL.len()],
-    fault: Option<Rejection>,
+    fault: Option<ApiError>,
 }
 
 impl<'a> Query<'a> {
@@ -79,14 +79,14 @@ impl<'a> Query<'a> {
         parsed
     }
 
-    fn take(&mut self, name: &str, value: &'a str) -> Result<(), Rejection> {
+    fn take(&mut self, name: &str, value: &'a str) -> Result<(), ApiError> {
         let Some(name) = decode_form(name) else {
-            return Err(Rejection::UrlUnparsable);
+            return Err(ApiError::UrlUnparsable);
         };
         let Some(parameter) = Parameter::ALL.into_iter().find(|parameter| parameter.name() == name)
         else {
             // `$orderby` and its like; a parameter without a dollar that we do not know is ignored.
-            return if name.starts_with('$') { Err(Rejection::NotImplemented) } else { Ok(()) };
+            return if name.starts_with('$') { Err(ApiError::NotImplemented) } else { Ok(()) };
         };
         let slot = &mut self.values[parameter as usize];
         match decode_form(value) {
@@ -94,7 +94,7 @@ impl<'a> Query<'a> {
                 *slot = Some(decoded);
                 Ok(())
             }
-            _ => Err(Rejection::InvalidQueryParameter {
+            _ => Err(ApiError::InvalidQueryParameter {
                 name: parameter.name(),
                 value: value.to_owned(),
             }),
@@ -102,7 +102,7 @@ impl<'a> Query<'a> {
     }
 
     /// What is wrong with the query string as such.
-    pub(crate) fn check(&self) -> Result<(), Rejection> {
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
         self.fault.clone().map_or(Ok(()), Err)
     }
 
@@ -110,9 +110,9 @@ impl<'a> Query<'a> {
         self.values[parameter as usize].as_deref()
     }
 
-    pub(crate) fn invalid(&self, parameter: Parameter) -> Rejection {
+    pub(crate) fn invalid(&self, parameter: Parameter) -> ApiError {
         let value = self.get(parameter).unwrap_or_default().to_owned();
-        Rejection::InvalidQueryParameter { name: parameter.name(), value }
+        ApiError::InvalidQueryParameter { name: parameter.name(), value }
     }
 
     /// True for the operations whose bodies are XML.
@@ -120,7 +120,7 @@ impl<'a> Query<'a> {
         self.get(Parameter::RestType) == Some("service") || self.get(Parameter::Comp) == Some("acl")
     }
 
-    pub(crate) fn timeout(&self) -> Result<Option<Duration>, Rejection> {
+    pub(crate) fn timeout(&self) -> Result<Option<Duration>, ApiError> {
         let Some(text) = self.get(Parameter::Timeout) else {
             return Ok(None);
         };
@@ -129,7 +129,7 @@ impl<'a> Query<'a> {
     }
 
     /// `$select`: empty and `*` mean everything.
-    pub(crate) fn select(&self) -> Result<Select, Rejection> {
+    pub(crate) fn select(&self) -> Result<Select, ApiError> {
         let text = self.get(Parameter::Select).unwrap_or_default();
         let mut names: Vec<String> = Vec::new();
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -137,7 +137,7 @@ impl<'a> Query<'a> {
                 return Ok(Select::All);
             }
             if names.len() == SELECT_NAMES_MAX {
-                return Err(Rejection::InvalidInput);
+                return Err(ApiError::InvalidInput);
             }
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
@@ -146,51 +146,51 @@ impl<'a> Query<'a> {
         Ok(if names.is_empty() { Select::All } else { Select::Names(names) })
     }
 
-    pub(crate) fn entity_query(&self) -> Result<EntityQuery, Rejection> {
+    pub(crate) fn entity_query(&self) -> Result<EntityQuery, ApiError> {
         Ok(EntityQuery { filter: self.filter()?, top: self.top()?, from: self.continuation()? })
     }
 
-    pub(crate) fn tables_query(&self) -> Result<TablesQuery, Rejection> {
+    pub(crate) fn tables_query(&self) -> Result<TablesQuery, ApiError> {
         let from = self.get(Parameter::NextTableName).map(decode_token).transpose()?;
         // A token is text of the client's: only a legal name may become a key of the catalogue.
         let from = from
             .map(|name| TableName::parse(&name))
             .transpose()
-            .map_err(|_| Rejection::InvalidInput)?;
+            .map_err(|_| ApiError::InvalidInput)?;
         Ok(TablesQuery { filter: self.filter()?, top: self.top()?, from })
     }
 
-    fn filter(&self) -> Result<Option<Filter>, Rejection> {
+    fn filter(&self) -> Result<Option<Filter>, ApiError> {
         Ok(filter::parse::parse(self.get(Parameter::Filter).unwrap_or_default())?)
     }
 
-    fn top(&self) -> Result<Option<usize>, Rejection> {
+    fn top(&self) -> Result<Option<usize>, ApiError> {
         let Some(text) = self.get(Parameter::Top) else {
             return Ok(None);
         };
         let top = text.parse().ok().filter(|top| *top <= PAGE_ENTITIES_MAX);
-        top.map(Some).ok_or(Rejection::InvalidInput)
+        top.map(Some).ok_or(ApiError::InvalidInput)
     }
 
     /// A row to go on from needs its partition; a partition alone goes on at its first row.
-    fn continuation(&self) -> Result<Option<Continuation>, Rejection> {
+    fn continuation(&self) -> Result<Option<Continuation>, ApiError> {
         let partition_key = self.get(Parameter::NextPartitionKey).map(decode_token).transpose()?;
         let row_key = self.get(Parameter::NextRowKey).map(decode_token).transpose()?;
-        let row_key = row_key.map(RowKey::new).transpose().map_err(|_| Rejection::InvalidInput)?;
+        let row_key = row_key.map(RowKey::new).transpose().map_err(|_| ApiError::InvalidInput)?;
         match (partition_key, row_key) {
             (None, None) => Ok(None),
-            (None, Some(_)) => Err(Rejection::InvalidInput),
+            (None, Some(_)) => Err(ApiError::InvalidInput),
             (Some(partition_key), row_key) => {
                 let partition_key =
-                    PartitionKey::new(partition_key).map_err(|_| Rejection::InvalidInput)?;
+                    PartitionKey::new(partition_key).map_err(|_| ApiError::InvalidInput)?;
                 Ok(Some(Continuation { partition_key, row_key }))
             }
         }
     }
 }
 
-fn decode_token(token: &str) -> Result<String, Rejection> {
-    continuation::decode(token).ok_or(Rejection::InvalidInput)
+fn decode_token(token: &str) -> Result<String, ApiError> {
+    continuation::decode(token).ok_or(ApiError::InvalidInput)
 }
 
 /// Percent-decodes a name or value; `+` is a space here, unlike in a path.
@@ -210,7 +210,7 @@ mod tests {
     use tavola_core::request::Select;
 
     use super::{Parameter, Query};
-    use crate::rejection::Rejection;
+    use crate::api_error::ApiError;
     use crate::table::continuation;
 
     #[test]
@@ -224,14 +224,14 @@ mod tests {
     #[test]
     fn faults() {
         let invalid =
-            |name, value: &str| Rejection::InvalidQueryParameter { name, value: value.to_owned() };
+            |name, value: &str| ApiError::InvalidQueryParameter { name, value: value.to_owned() };
         for (query, fault) in [
-            ("$orderby=a", Rejection::NotImplemented),
-            ("$skip=1", Rejection::NotImplemented),
+            ("$orderby=a", ApiError::NotImplemented),
+            ("$skip=1", ApiError::NotImplemented),
             ("comp=acl&comp=stats", invalid("comp", "stats")),
             ("$filter=%zz", invalid("$filter", "%zz")),
             ("$filter=%FF", invalid("$filter", "%FF")),
-            ("%zz=1", Rejection::UrlUnparsable),
+            ("%zz=1", ApiError::UrlUnparsable),
         ] {
             assert_eq!(Query::parse(Some(query)).check(), Err(fault), "{query}");
         }
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(top("$top=0"), Ok(Some(0)));
         assert_eq!(top("$top=1000"), Ok(Some(1000)));
         for bad in ["$top=1001", "$top=-1", "$top=abc", "$top=", "$top=99999999999999999999999"] {
-            assert_eq!(top(bad), Err(Rejection::InvalidInput), "{bad}");
+            assert_eq!(top(bad), Err(ApiError::InvalidInput), "{bad}");
         }
     }
 
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(select("$select=age,%20sex,age"), Ok(names(&["age", "sex"])));
         let many = |count: usize| (0..count).map(|n| format!("p{n}")).collect::<Vec<_>>().join(",");
         assert!(select(&format!("$select={}", many(255))).is_ok());
-        assert_eq!(select(&format!("$select={}", many(256))), Err(Rejection::InvalidInput));
+        assert_eq!(select(&format!("$select={}", many(256))), Err(ApiError::InvalidInput));
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
             "NextPartitionKey=broken".to_owned(),
             format!("NextPartitionKey={slash}"),
         ] {
-            assert_eq!(from(&bad), Err(Rejection::InvalidInput), "{bad}");
+            assert_eq!(from(&bad), Err(ApiError::InvalidInput), "{bad}");
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
             &"a".repeat(64),
             &"a".repeat(1025),
         ] {
-            assert_eq!(from(bad), Err(Rejection::InvalidInput), "{bad}");
+            assert_eq!(from(bad), Err(ApiError::InvalidInput), "{bad}");
         }
     }
 }

@@ -9,17 +9,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tavola_core::reply::OperationReply;
 use tavola_core::request::{Continuation, Select};
-use tavola_core::{ETag, Guid, Refusal, TableName, TableReply, Timestamp};
+use tavola_core::{DomainError, ETag, Guid, TableName, TableReply, Timestamp};
 
 use super::batch::{PartsWriter, write_batch};
 use super::continuation;
 use super::entity_json::{Links, MetadataLevel, entity_url, write_entity, write_entity_set};
 use super::metadata::write_metadata;
 use super::tables_json::{write_table, write_table_set};
+use crate::api_error::{ApiError, status_code_text};
 use crate::headers::{
-    Envelope, Exchange, Prefer, Presentation, Wish, json_content_type, text_value,
+    Envelope, Prefer, ResponseContext, ResponseFormat, ResponseHead, json_content_type, text_value,
 };
-use crate::rejection::{Rejection, status_code_text};
 use crate::{error_body, xml};
 
 /// Headers of most answers, and those that all have: room for both, so that nothing grows.
@@ -30,17 +30,17 @@ const STORE_RETRY_SECONDS: u32 = 1;
 
 /// Writes the answer to a request that was carried out.
 #[must_use]
-pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Bytes> {
-    let presentation = exchange.presentation;
-    match (reply, &presentation.envelope) {
+pub fn render_reply(reply: &TableReply, response_head: &ResponseHead<'_>) -> Response<Bytes> {
+    let context = response_head.context;
+    match (reply, &context.envelope) {
         (TableReply::TransactionDone(table, operations), envelope) => {
-            let wish = |index: usize| match envelope {
-                Envelope::Changeset(wishes) => wishes.get(index).unwrap_or(&presentation.wish),
-                Envelope::Plain | Envelope::BatchedQuery => &presentation.wish,
+            let format = |index: usize| match envelope {
+                Envelope::Changeset(formats) => formats.get(index).unwrap_or(&context.format),
+                Envelope::Plain | Envelope::BatchedQuery => &context.format,
             };
-            batch_response(true, exchange, |parts| {
+            batch_response(true, response_head, |parts| {
                 for (index, operation) in operations.iter().enumerate() {
-                    operation_answer(table, operation, wish(index), presentation).write_part(parts);
+                    operation_answer(table, operation, format(index), context).write_part(parts);
                     if index == 0 {
                         parts.reserve_parts(1, operations.len() - 1);
                     }
@@ -48,10 +48,10 @@ pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Byt
             })
         }
         (reply, Envelope::BatchedQuery) => {
-            batch_response(false, exchange, |parts| answer(reply, presentation).write_part(parts))
+            batch_response(false, response_head, |parts| answer(reply, context).write_part(parts))
         }
         (reply, Envelope::Plain | Envelope::Changeset(_)) => {
-            answer(reply, presentation).into_response(exchange)
+            answer(reply, context).into_response(response_head)
         }
     }
 }
@@ -59,35 +59,37 @@ pub fn render_reply(reply: &TableReply, exchange: &Exchange<'_>) -> Response<Byt
 /// Writes the answer to a request that was not carried out. What is wrong inside a batch stands in
 /// the batch's answer.
 #[must_use]
-pub fn render_rejection(rejection: &Rejection, exchange: &Exchange<'_>) -> Response<Bytes> {
-    let part = |rejection: &Rejection, index: Option<usize>| {
-        let wishes = match &exchange.presentation.envelope {
-            Envelope::Changeset(wishes) => wishes.as_slice(),
+pub fn render_error(api_error: &ApiError, response_head: &ResponseHead<'_>) -> Response<Bytes> {
+    let part = |api_error: &ApiError, index: Option<usize>| {
+        let formats = match &response_head.context.envelope {
+            Envelope::Changeset(formats) => formats.as_slice(),
             Envelope::Plain | Envelope::BatchedQuery => &[],
         };
-        let prefer = index.and_then(|index| wishes.get(index)).and_then(|wish| wish.prefer);
-        rejection_answer(rejection, prefer, exchange)
+        let prefer = index.and_then(|index| formats.get(index)).and_then(|format| format.prefer);
+        error_answer(api_error, prefer, response_head)
     };
-    match (&exchange.presentation.envelope, rejection) {
-        (Envelope::Changeset(_), Rejection::InOperation { index, .. }) => {
-            batch_response(true, exchange, |parts| part(rejection, Some(*index)).write_part(parts))
+    match (&response_head.context.envelope, api_error) {
+        (Envelope::Changeset(_), ApiError::InOperation { index, .. }) => {
+            batch_response(true, response_head, |parts| {
+                part(api_error, Some(*index)).write_part(parts)
+            })
         }
         // A refusal of the batch as a whole, a missing table for example, is the first operation's.
-        (Envelope::Changeset(_), Rejection::Refused(refusal))
-            if *refusal != Refusal::WritesNotAllowed =>
+        (Envelope::Changeset(_), ApiError::Refused(domain_error))
+            if *domain_error != DomainError::WritesNotAllowed =>
         {
-            let rejection = rejection.clone().in_operation(0);
-            batch_response(true, exchange, |parts| part(&rejection, Some(0)).write_part(parts))
+            let api_error = api_error.clone().in_operation(0);
+            batch_response(true, response_head, |parts| part(&api_error, Some(0)).write_part(parts))
         }
-        (Envelope::BatchedQuery, _) if status_code_text(rejection).status.is_client_error() => {
-            batch_response(false, exchange, |parts| part(rejection, None).write_part(parts))
+        (Envelope::BatchedQuery, _) if status_code_text(api_error).status.is_client_error() => {
+            batch_response(false, response_head, |parts| part(api_error, None).write_part(parts))
         }
         _ => {
-            let rejection = rejection.innermost();
-            let code = status_code_text(rejection).code;
-            let answer = rejection_answer(rejection, None, exchange).header(&ERROR_CODE, code);
-            let mut response = answer.into_response(exchange);
-            add_advice(rejection, response.headers_mut());
+            let api_error = api_error.innermost();
+            let code = status_code_text(api_error).code;
+            let answer = error_answer(api_error, None, response_head).header(&ERROR_CODE, code);
+            let mut response = answer.into_response(response_head);
+            add_advice(api_error, response.headers_mut());
             response
         }
     }
@@ -194,7 +196,7 @@ impl Answer {
         parts.push(self.status, spelled, self.body.as_deref().unwrap_or_default());
     }
 
-    fn into_response(self, exchange: &Exchange<'_>) -> Response<Bytes> {
+    fn into_response(self, response_head: &ResponseHead<'_>) -> Response<Bytes> {
         let mut headers = HeaderMap::with_capacity(self.headers.len() + COMMON_HEADERS);
         for (name, value) in self.headers {
             let value = match value {
@@ -203,17 +205,17 @@ impl Answer {
             };
             headers.insert(name.name.clone(), value);
         }
-        exchange.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
+        response_head.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
     }
 }
 
-fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
-    let Wish { level, select, prefer } = &presentation.wish;
+fn answer(reply: &TableReply, context: &ResponseContext) -> Answer {
+    let ResponseFormat { level, select, prefer } = &context.format;
     let level = *level;
-    let links = |table| Links { base: &presentation.base, account: &presentation.account, table };
+    let links = |table| Links { base: &context.base, account: &context.account, table };
     let ok = || Answer::odata(StatusCode::OK);
     match reply {
-        TableReply::TableCreated(name) => table_created(name, *prefer, level, presentation),
+        TableReply::TableCreated(name) => table_created(name, *prefer, level, context),
         TableReply::Table(name) => {
             ok().json(level, |out| write_table(out, name, level, &links("Tables")))
         }
@@ -235,7 +237,7 @@ fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
                 write_entity_set(out, entities, level, select, &links(table.as_str()))
             }),
         TableReply::Written(table, operation) => {
-            operation_answer(table, operation, &presentation.wish, presentation)
+            operation_answer(table, operation, &context.format, context)
         }
         // Rendered part by part; a caller that comes here all the same gets an answer without them.
         TableReply::TransactionDone(..) => Answer::odata(StatusCode::ACCEPTED),
@@ -247,7 +249,7 @@ fn answer(reply: &TableReply, presentation: &Presentation) -> Answer {
             Answer::xml(StatusCode::OK, xml::write_stats(*last_sync))
         }
         TableReply::Metadata(names) => {
-            Answer::xml(StatusCode::OK, write_metadata(names, &presentation.account))
+            Answer::xml(StatusCode::OK, write_metadata(names, &context.account))
         }
     }
 }
@@ -266,10 +268,10 @@ fn table_created(
     name: &TableName,
     prefer: Option<Prefer>,
     level: MetadataLevel,
-    presentation: &Presentation,
+    context: &ResponseContext,
 ) -> Answer {
-    let url = format!("{}/Tables('{name}')", presentation.base);
-    let links = Links { base: &presentation.base, account: &presentation.account, table: "Tables" };
+    let url = format!("{}/Tables('{name}')", context.base);
+    let links = Links { base: &context.base, account: &context.account, table: "Tables" };
     created(url, prefer, None)
         .unwrap_or_else(|answer| answer.json(level, |out| write_table(out, name, level, &links)))
 }
@@ -295,27 +297,24 @@ fn created(
 fn operation_answer(
     table: &TableName,
     operation: &OperationReply,
-    wish: &Wish,
-    presentation: &Presentation,
+    format: &ResponseFormat,
+    context: &ResponseContext,
 ) -> Answer {
     let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
     match operation {
         OperationReply::Inserted(entity) => {
             let url = entity_url(
-                &presentation.base,
+                &context.base,
                 table.as_str(),
                 entity.key.partition_key.as_str(),
                 entity.key.row_key.as_str(),
             );
-            let links = Links {
-                base: &presentation.base,
-                account: &presentation.account,
-                table: table.as_str(),
-            };
+            let links =
+                Links { base: &context.base, account: &context.account, table: table.as_str() };
             let write =
-                |out: &mut Vec<u8>| write_entity(out, entity, wish.level, &Select::All, &links);
-            let created = created(url, wish.prefer, Some(entity.timestamp));
-            created.unwrap_or_else(|answer| answer.json(wish.level, write))
+                |out: &mut Vec<u8>| write_entity(out, entity, format.level, &Select::All, &links);
+            let created = created(url, format.prefer, Some(entity.timestamp));
+            created.unwrap_or_else(|answer| answer.json(format.level, write))
         }
         OperationReply::Updated(timestamp) => written().header(&ENTITY_TAG, etag(*timestamp)),
         OperationReply::Deleted => written(),
@@ -327,42 +326,42 @@ fn etag(timestamp: Timestamp) -> String {
 }
 
 /// Without the header that names the code: the parts of a batch have none.
-fn rejection_answer(
-    rejection: &Rejection,
+fn error_answer(
+    api_error: &ApiError,
     prefer: Option<Prefer>,
-    exchange: &Exchange<'_>,
+    response_head: &ResponseHead<'_>,
 ) -> Answer {
-    let error = status_code_text(rejection);
+    let error = status_code_text(api_error);
     // The challenge comes from before the service knows what was asked, and is always XML.
-    let is_challenge = matches!(rejection, Rejection::CredentialsMissing { .. });
-    if exchange.presentation.is_xml || is_challenge {
-        let body = error_body::xml(&error, rejection, exchange.request_id, exchange.now);
+    let is_challenge = matches!(api_error, ApiError::CredentialsMissing { .. });
+    if response_head.context.is_xml || is_challenge {
+        let body = error_body::xml(&error, api_error, response_head.request_id, response_head.now);
         return Answer::xml(error.status, body);
     }
     Answer::odata(error.status)
         .maybe_header(&PREFERENCE_APPLIED, prefer.map(Prefer::name))
         // Recordings of errors say this level whatever was asked.
         .json(MetadataLevel::Minimal, |out| {
-            *out = error_body::json(&error, rejection, exchange.request_id, exchange.now);
+            *out = error_body::json(&error, api_error, response_head.request_id, response_head.now);
         })
 }
 
 /// When to come back, and with which verbs.
-fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
-    match rejection {
-        Rejection::ServerBusy { retry_after_seconds } => {
+fn add_advice(api_error: &ApiError, headers: &mut HeaderMap) {
+    match api_error {
+        ApiError::ServerBusy { retry_after_seconds } => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
         }
-        Rejection::OverBudget(_) => {
+        ApiError::OverBudget(_) => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        Rejection::StoreUnavailable | Rejection::StoreFull => {
+        ApiError::StoreUnavailable | ApiError::StoreFull => {
             headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
         }
-        Rejection::CredentialsMissing { challenge, .. } => {
+        ApiError::CredentialsMissing { challenge, .. } => {
             headers.insert(WWW_AUTHENTICATE, text_value(challenge.clone()));
         }
-        Rejection::MethodNotAllowed { allowed } => {
+        ApiError::MethodNotAllowed { allowed } => {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
         _ => {}
@@ -371,13 +370,13 @@ fn add_advice(rejection: &Rejection, headers: &mut HeaderMap) {
 
 fn batch_response(
     in_changeset: bool,
-    exchange: &Exchange<'_>,
+    response_head: &ResponseHead<'_>,
     write_parts: impl FnOnce(&mut PartsWriter<'_>),
 ) -> Response<Bytes> {
-    let ids = ["batch", "changeset"].map(|name| boundary_id(name, exchange.request_id));
+    let ids = ["batch", "changeset"].map(|name| boundary_id(name, response_head.request_id));
     let (content_type, body) = write_batch(in_changeset, [&ids[0], &ids[1]], write_parts);
     let answer = Answer::odata(StatusCode::ACCEPTED).header(&CONTENT_TYPE, content_type);
-    Answer { body: Some(body.into()), ..answer }.into_response(exchange)
+    Answer { body: Some(body.into()), ..answer }.into_response(response_head)
 }
 
 /// A GUID that differs per request, so that no content can be made to contain the boundary in

@@ -7,8 +7,8 @@ use http::request::Parts;
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::request::Misaddressed;
 use tavola_core::{
-    ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
-    Precondition, Refusal, TableName, TableRequest,
+    DomainError, ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
+    Precondition, TableName, TableRequest,
 };
 
 use super::batch::{BatchRequest, BatchedRequest, read_batch};
@@ -17,8 +17,8 @@ use super::query::{Parameter, Query};
 use super::tables_json::read_table_name;
 use super::uri::{Below, Resource};
 use crate::address::{Address, resource_path_in_batch};
-use crate::headers::{Envelope, Fields, Presentation, Wish, name};
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
+use crate::headers::{Envelope, Fields, ResponseContext, ResponseFormat, name};
 use crate::xml::{read_policies, read_service_properties};
 
 /// The media type of the older format.
@@ -32,20 +32,20 @@ pub fn parse_request(
     parts: &Parts,
     body: &Bytes,
     address: &Address,
-    presentation: &mut Presentation,
-) -> Result<TableRequest, Rejection> {
+    context: &mut ResponseContext,
+) -> Result<TableRequest, ApiError> {
     let query = Query::parse(parts.uri.query());
     query.check()?;
-    presentation.timeout = query.timeout()?;
+    context.timeout = query.timeout()?;
     let operation =
         Operation { method: &parts.method, fields: Fields::Whole(&parts.headers), query, body };
     match Resource::parse(&address.resource_path)? {
-        Resource::Batch => parse_batch(&operation, body, address, presentation),
+        Resource::Batch => parse_batch(&operation, body, address, context),
         resource if operation.query.is_xml_operation() => {
             operation.parse_xml(resource, address.secondary)
         }
         resource => {
-            presentation.check_wish()?;
+            context.check_format()?;
             operation.parse(resource)
         }
     }
@@ -72,7 +72,7 @@ struct Operation<'a> {
 
 impl Operation<'_> {
     /// The operations with JSON bodies.
-    fn parse(&self, resource: Resource) -> Result<TableRequest, Rejection> {
+    fn parse(&self, resource: Resource) -> Result<TableRequest, ApiError> {
         if self.query.get(Parameter::Comp).is_some() {
             return Err(self.query.invalid(Parameter::Comp));
         }
@@ -98,7 +98,7 @@ impl Operation<'_> {
             (Resource::Metadata, Verb::Get) => Ok(TableRequest::GetMetadata),
             (Resource::Metadata, _) => Err(allowed("GET, HEAD")),
             (Resource::BelowTable(table, below), verb) => self.below_table(table, below, verb),
-            (Resource::Service | Resource::Batch, _) => Err(Rejection::InvalidUri),
+            (Resource::Service | Resource::Batch, _) => Err(ApiError::InvalidUri),
         }
     }
 
@@ -109,11 +109,11 @@ impl Operation<'_> {
         table: TableName,
         below: Below,
         verb: Verb,
-    ) -> Result<TableRequest, Rejection> {
+    ) -> Result<TableRequest, ApiError> {
         match (below, verb) {
             (Below::Itself, Verb::Post) => self.insert(table),
             (Below::Tables, Verb::Post) => match self.insert(table.clone()) {
-                Err(Rejection::Refused(Refusal::PropertiesNeedValue)) => {
+                Err(ApiError::Refused(DomainError::PropertiesNeedValue)) => {
                     Ok(TableRequest::Misaddressed(table, Misaddressed::CreateTable))
                 }
                 inserted => inserted,
@@ -122,15 +122,15 @@ impl Operation<'_> {
                 Ok(TableRequest::Misaddressed(table, Misaddressed::DeleteTable))
             }
             // An insert whose body is not JSON.
-            (Below::Batch, Verb::Post) => Err(Rejection::MediaTypeNotSupported),
-            _ => Err(Rejection::InvalidUri),
+            (Below::Batch, Verb::Post) => Err(ApiError::MediaTypeNotSupported),
+            _ => Err(ApiError::InvalidUri),
         }
     }
 
     /// The operations with XML bodies, which a query parameter names.
-    fn parse_xml(&self, resource: Resource, secondary: bool) -> Result<TableRequest, Rejection> {
+    fn parse_xml(&self, resource: Resource, secondary: bool) -> Result<TableRequest, ApiError> {
         let Some(comp) = self.query.get(Parameter::Comp) else {
-            return Err(Rejection::MissingQueryParameter(Parameter::Comp.name()));
+            return Err(ApiError::MissingQueryParameter(Parameter::Comp.name()));
         };
         match (resource, comp, self.verb()?) {
             (Resource::EntitySet(table), "acl", Verb::Get) => Ok(TableRequest::GetPolicies(table)),
@@ -153,51 +153,51 @@ impl Operation<'_> {
         }
     }
 
-    fn verb(&self) -> Result<Verb, Rejection> {
+    fn verb(&self) -> Result<Verb, ApiError> {
         let mut tunnelled = self.fields.all(&name::METHOD);
         let is_post = self.method == Method::POST;
         match (tunnelled.next(), tunnelled.next()) {
             (None, _) => Ok(verb_named(self.method.as_str())),
-            (Some(_), Some(_)) => Err(Rejection::XMethodIncorrectCount),
-            (Some(_), None) if !is_post => Err(Rejection::XMethodNotUsingPost),
+            (Some(_), Some(_)) => Err(ApiError::XMethodIncorrectCount),
+            (Some(_), None) if !is_post => Err(ApiError::XMethodNotUsingPost),
             (Some(name), None) => match verb_named(name.unwrap_or_default()) {
                 verb @ (Verb::Put | Verb::Merge | Verb::Delete) => Ok(verb),
-                Verb::Get | Verb::Post | Verb::Other => Err(Rejection::XMethodIncorrectValue),
+                Verb::Get | Verb::Post | Verb::Other => Err(ApiError::XMethodIncorrectValue),
             },
         }
     }
 
-    fn new_table(&self) -> Result<TableName, Rejection> {
+    fn new_table(&self) -> Result<TableName, ApiError> {
         self.check_body_is_not_atom()?;
         Ok(TableName::parse(&read_table_name(self.body)?)?)
     }
 
-    fn insert(&self, table: TableName) -> Result<TableRequest, Rejection> {
+    fn insert(&self, table: TableName) -> Result<TableRequest, ApiError> {
         self.check_body_is_not_atom()?;
         let entity = read_entity(self.body)?;
         let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
-            return Err(Refusal::PropertiesNeedValue.into());
+            return Err(DomainError::PropertiesNeedValue.into());
         };
         let (partition_key, new) =
             NewEntity::new(EntityKey::new(partition_key, row_key), entity.properties)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Insert(new)))
     }
 
-    fn replace(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+    fn replace(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
         let wanted = self.precondition("PUT")?;
         let (partition_key, new) = self.entity_at(key)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Replace(new, wanted)))
     }
 
-    fn merge(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+    fn merge(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
         let wanted = self.precondition("MERGE")?;
         let (partition_key, new) = self.entity_at(key)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Merge(new, wanted)))
     }
 
-    fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, Rejection> {
+    fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
         match self.precondition("DELETE")? {
-            Precondition::None => Err(Rejection::MissingRequiredHeader("If-Match")),
+            Precondition::None => Err(ApiError::MissingRequiredHeader("If-Match")),
             wanted => Ok(TableRequest::Write(
                 table,
                 key.partition_key,
@@ -207,19 +207,19 @@ impl Operation<'_> {
     }
 
     /// The body's properties under the URL's key; keys in the body are ignored.
-    fn entity_at(&self, key: EntityKey) -> Result<(PartitionKey, NewEntity), Rejection> {
+    fn entity_at(&self, key: EntityKey) -> Result<(PartitionKey, NewEntity), ApiError> {
         self.check_body_is_not_atom()?;
         Ok(NewEntity::new(key, read_entity(self.body)?.properties)?)
     }
 
-    fn precondition(&self, verb: &'static str) -> Result<Precondition, Rejection> {
+    fn precondition(&self, verb: &'static str) -> Result<Precondition, ApiError> {
         let mut tags = self.fields.all(&IF_MATCH);
         let (tag, more) = (tags.next(), tags.next());
         if self.fields.has(&IF_NONE_MATCH) {
             return Err(if tag.is_some() {
-                Rejection::BothConditions
+                ApiError::BothConditions
             } else {
-                Rejection::IfNoneMatch(verb)
+                ApiError::IfNoneMatch(verb)
             });
         }
         let Some(tag) = tag else {
@@ -229,16 +229,16 @@ impl Operation<'_> {
         match ETag::parse(tag).filter(|_| more.is_none()) {
             Some(tag) => Ok(Precondition::Version(tag)),
             None if tag == "*" && more.is_none() => Ok(Precondition::Exists),
-            None => Err(Rejection::InvalidETag(tag.to_owned())),
+            None => Err(ApiError::InvalidETag(tag.to_owned())),
         }
     }
 
     /// Any other content type is taken for JSON: the body decides.
-    fn check_body_is_not_atom(&self) -> Result<(), Rejection> {
+    fn check_body_is_not_atom(&self) -> Result<(), ApiError> {
         let content_type = self.fields.text(&CONTENT_TYPE).unwrap_or_default();
         let media_type = content_type.trim_start().get(..ATOM.len()).unwrap_or_default();
         if media_type.eq_ignore_ascii_case(ATOM) {
-            Err(Rejection::AtomFormatNotSupported)
+            Err(ApiError::AtomFormatNotSupported)
         } else {
             Ok(())
         }
@@ -256,16 +256,16 @@ fn verb_named(name: &str) -> Verb {
     }
 }
 
-fn allowed(allowed: &'static str) -> Rejection {
-    Rejection::MethodNotAllowed { allowed }
+fn allowed(allowed: &'static str) -> ApiError {
+    ApiError::MethodNotAllowed { allowed }
 }
 
 fn parse_batch(
     outer: &Operation<'_>,
     body: &Bytes,
     address: &Address,
-    presentation: &mut Presentation,
-) -> Result<TableRequest, Rejection> {
+    context: &mut ResponseContext,
+) -> Result<TableRequest, ApiError> {
     if outer.verb()? != Verb::Post {
         return Err(allowed("POST"));
     }
@@ -273,21 +273,21 @@ fn parse_batch(
     let account = address.account.as_str();
     match read_batch(content_type, body)? {
         BatchRequest::Changeset(requests) => {
-            let mut wishes = Vec::with_capacity(requests.len());
-            let transaction = parse_changeset(&requests, account, &mut wishes);
-            presentation.envelope = Envelope::Changeset(wishes);
+            let mut formats = Vec::with_capacity(requests.len());
+            let transaction = parse_changeset(&requests, account, &mut formats);
+            context.envelope = Envelope::Changeset(formats);
             transaction
         }
         BatchRequest::Query(request) => {
-            presentation.envelope = Envelope::BatchedQuery;
+            context.envelope = Envelope::BatchedQuery;
             let query = inner_operation(&request);
-            let (wish, refused) = Wish::read(query.fields, &query.query);
-            presentation.wish = wish;
+            let (format, refused) = ResponseFormat::read(query.fields, &query.query);
+            context.format = format;
             match parse_inner(&query, refused, request.uri.path(), account)? {
                 query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => {
                     Ok(query)
                 }
-                _ => Err(Rejection::InvalidInput),
+                _ => Err(ApiError::InvalidInput),
             }
         }
     }
@@ -298,27 +298,27 @@ fn parse_batch(
 fn parse_changeset(
     requests: &[BatchedRequest<'_>],
     account: &str,
-    wishes: &mut Vec<Wish>,
-) -> Result<TableRequest, Rejection> {
+    formats: &mut Vec<ResponseFormat>,
+) -> Result<TableRequest, ApiError> {
     if requests.len() > TRANSACTION_OPERATIONS_MAX {
         let index = TRANSACTION_OPERATIONS_MAX - 1;
-        return Err(Rejection::from(Refusal::TooManyOperations).in_operation(index));
+        return Err(ApiError::from(DomainError::TooManyOperations).in_operation(index));
     }
     let mut operations = Vec::with_capacity(requests.len());
     let mut common_table: Option<TableName> = None;
     for (index, request) in requests.iter().enumerate() {
         let inner = inner_operation(request);
-        let (wish, refused) = Wish::read(inner.fields, &inner.query);
-        wishes.push(wish);
+        let (format, refused) = ResponseFormat::read(inner.fields, &inner.query);
+        formats.push(format);
         let (table, partition_key, operation) =
             parse_write(&inner, refused, request.uri.path(), account)
-                .map_err(|rejection| rejection.in_operation(index))?;
+                .map_err(|api_error| api_error.in_operation(index))?;
         if common_table.get_or_insert_with(|| table.clone()) != &table {
-            return Err(Rejection::from(Refusal::DifferentPartitions).in_operation(index));
+            return Err(ApiError::from(DomainError::DifferentPartitions).in_operation(index));
         }
         operations.push((partition_key, operation));
     }
-    let table = common_table.ok_or(Rejection::MalformedBatch)?;
+    let table = common_table.ok_or(ApiError::MalformedBatch)?;
     Ok(TableRequest::Transaction(table, EntityGroupTransaction::new(operations)?))
 }
 
@@ -330,31 +330,31 @@ fn inner_operation<'a>(request: &'a BatchedRequest<'_>) -> Operation<'a> {
 /// `refused` says why its answer cannot be as it wants it.
 fn parse_inner(
     operation: &Operation<'_>,
-    refused: Option<Rejection>,
+    refused: Option<ApiError>,
     path: &str,
     account: &str,
-) -> Result<TableRequest, Rejection> {
+) -> Result<TableRequest, ApiError> {
     operation.query.check()?;
     refused.map_or(Ok(()), Err)?;
     let resource = Resource::parse(resource_path_in_batch(path, account))?;
-    operation.parse(resource).map_err(|rejection| match rejection {
+    operation.parse(resource).map_err(|api_error| match api_error {
         // No verb would do: what a batch cannot hold is wrong with the batch.
-        Rejection::MethodNotAllowed { .. } => Rejection::InvalidInput,
+        ApiError::MethodNotAllowed { .. } => ApiError::InvalidInput,
         other => other,
     })
 }
 
 fn parse_write(
     operation: &Operation<'_>,
-    refused: Option<Rejection>,
+    refused: Option<ApiError>,
     path: &str,
     account: &str,
-) -> Result<(TableName, PartitionKey, EntityOperation), Rejection> {
+) -> Result<(TableName, PartitionKey, EntityOperation), ApiError> {
     match parse_inner(operation, refused, path, account)? {
         TableRequest::Write(table, partition_key, operation) => {
             Ok((table, partition_key, operation))
         }
-        _ => Err(Rejection::InvalidInput),
+        _ => Err(ApiError::InvalidInput),
     }
 }
 

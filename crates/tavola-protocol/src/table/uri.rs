@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use memchr::memchr;
 use percent_encoding::percent_decode_str;
 use tavola_core::key::KeyError;
-use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
+use tavola_core::{DomainError, EntityKey, PartitionKey, RowKey, TableName};
 
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,14 +48,14 @@ impl Resource {
     ///
     /// # Errors
     /// If the path names nothing, or breaks a rule of names or keys.
-    pub fn parse(path: &str) -> Result<Self, Rejection> {
+    pub fn parse(path: &str) -> Result<Self, ApiError> {
         let path = without_slash_at_end(path.strip_prefix('/').unwrap_or(path));
         if let Some((table, below)) = split_table(path)? {
             return Self::below_table(&table, below);
         }
         // Decoded once and whole: a quote may be raw or escaped, `+` is a plus, and an escaped
         // slash is one of a name.
-        let path = decode(path).ok_or(Rejection::UrlUnparsable)?;
+        let path = decode(path).ok_or(ApiError::UrlUnparsable)?;
         let (name, predicate) = path.split_at(path.find('(').unwrap_or(path.len()));
         match (name, predicate) {
             ("", "") => Ok(Self::Service),
@@ -64,23 +64,23 @@ impl Resource {
             ("Tables", "" | "()") => Ok(Self::Tables),
             ("Tables", predicate) => {
                 let name =
-                    Reader { rest: predicate }.unnamed_key().ok_or(Rejection::KeyPredicate)?;
+                    Reader { rest: predicate }.unnamed_key().ok_or(ApiError::KeyPredicate)?;
                 Ok(Self::Table(TableName::parse(&name)?))
             }
-            ("", _) => Err(Rejection::InvalidUri),
+            ("", _) => Err(ApiError::InvalidUri),
             (name, "" | "()") => Ok(Self::EntitySet(TableName::parse(name)?)),
             (name, predicate) => {
                 let table = TableName::parse(name)?;
                 let (partition_key, row_key) =
-                    Reader { rest: predicate }.named_keys().ok_or(Rejection::KeyPredicate)?;
+                    Reader { rest: predicate }.named_keys().ok_or(ApiError::KeyPredicate)?;
                 Ok(Self::Entity(table, entity_key(partition_key, row_key)?))
             }
         }
     }
 
-    fn below_table(table: &str, below: &str) -> Result<Self, Rejection> {
-        let table = TableName::parse(table).map_err(|_| Rejection::InvalidUri)?;
-        let below = decode(below).ok_or(Rejection::UrlUnparsable)?;
+    fn below_table(table: &str, below: &str) -> Result<Self, ApiError> {
+        let table = TableName::parse(table).map_err(|_| ApiError::InvalidUri)?;
+        let below = decode(below).ok_or(ApiError::UrlUnparsable)?;
         let below = match below.split_at(below.find('(').unwrap_or(below.len())) {
             ("$batch", "") => Below::Batch,
             ("Tables", "" | "()") => Below::Tables,
@@ -88,7 +88,7 @@ impl Resource {
                 Below::Table
             }
             (name, "" | "()") if name.eq_ignore_ascii_case(table.as_str()) => Below::Itself,
-            _ => return Err(Rejection::InvalidUri),
+            _ => return Err(ApiError::InvalidUri),
         };
         Ok(Self::BelowTable(table, below))
     }
@@ -101,9 +101,9 @@ fn without_slash_at_end(path: &str) -> &str {
 
 /// A name, decoded, and what follows the slash behind it; `None` if no slash comes before a
 /// predicate.
-fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, Rejection> {
+fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, ApiError> {
     let Some((name, below)) = path.split_once('/') else { return Ok(None) };
-    let name = decode(name).ok_or(Rejection::UrlUnparsable)?;
+    let name = decode(name).ok_or(ApiError::UrlUnparsable)?;
     Ok(Some((name, below)).filter(|(name, _)| !name.contains('(')))
 }
 
@@ -121,18 +121,18 @@ pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 
-fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, Rejection> {
+fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, ApiError> {
     let partition_key = PartitionKey::new(partition_key).map_err(key_in_url)?;
     let row_key = RowKey::new(row_key).map_err(key_in_url)?;
     Ok(EntityKey::new(partition_key, row_key))
 }
 
 /// The service says other things to a bad key in a URL than to one in a body.
-fn key_in_url(error: KeyError) -> Rejection {
+fn key_in_url(error: KeyError) -> ApiError {
     match error {
-        KeyError::TooLong => Refusal::KeyTooLarge.into(),
-        KeyError::Forbidden('/' | '\\') => Rejection::KeyPredicate,
-        _ => Refusal::KeyOutOfRange.into(),
+        KeyError::TooLong => DomainError::KeyTooLarge.into(),
+        KeyError::Forbidden('/' | '\\') => ApiError::KeyPredicate,
+        _ => DomainError::KeyOutOfRange.into(),
     }
 }
 
@@ -203,12 +203,12 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::{EntityKey, PartitionKey, Refusal, RowKey, TableName};
+    use tavola_core::{DomainError, EntityKey, PartitionKey, RowKey, TableName};
 
     use super::{Below, Resource};
-    use crate::rejection::Rejection;
+    use crate::api_error::ApiError;
 
-    fn entity(partition_key: &str, row_key: &str) -> Result<Resource, Rejection> {
+    fn entity(partition_key: &str, row_key: &str) -> Result<Resource, ApiError> {
         let key = EntityKey::new(
             PartitionKey::new(partition_key).unwrap(),
             RowKey::new(row_key).unwrap(),
@@ -278,55 +278,55 @@ mod tests {
     #[test]
     fn what_names_nothing() {
         let long = "x".repeat(513);
-        for (path, rejection) in [
-            ("/a/b", Rejection::InvalidUri),
-            ("//", Rejection::InvalidUri),
-            ("///", Rejection::InvalidUri),
-            ("/Tab//", Rejection::InvalidUri),
-            ("/Tab/other", Rejection::InvalidUri),
-            ("/Tab/tables", Rejection::InvalidUri),
-            ("/Tab/Tables(Tab)", Rejection::InvalidUri),
-            ("/Tab/Tab(PartitionKey='x',RowKey='y')", Rejection::InvalidUri),
-            ("/Tab/Tab/Tab", Rejection::InvalidUri),
-            ("/Tables/Tab", Rejection::InvalidUri),
-            ("/Tab/%", Rejection::UrlUnparsable),
-            ("/Tab%/Tab", Rejection::UrlUnparsable),
-            ("/a%2F%2F", Refusal::TableNameCharacters.into()),
-            ("/Tab%2F", Refusal::TableNameCharacters.into()),
-            ("/Tab%2FTab", Refusal::TableNameCharacters.into()),
-            ("/Tab%2F(PartitionKey='x',RowKey='y')", Refusal::TableNameCharacters.into()),
-            ("/()", Rejection::InvalidUri),
-            ("/Tab%", Rejection::UrlUnparsable),
-            ("/Tab%4", Rejection::UrlUnparsable),
-            ("/Tab%zz", Rejection::UrlUnparsable),
-            ("/Tab(PartitionKey='%FF',RowKey='')", Rejection::UrlUnparsable),
-            ("/ab", Refusal::TableNameLength.into()),
-            ("/a-b", Refusal::TableNameCharacters.into()),
-            ("/tables", Refusal::TableNameReserved.into()),
-            ("/Tables('ab')", Refusal::TableNameLength.into()),
-            ("/Tables(Tab)", Rejection::KeyPredicate),
-            ("/Tables('Tab','Tab')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x')", Rejection::KeyPredicate),
-            ("/Tab(RowKey='x')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x',PartitionKey='x')", Rejection::KeyPredicate),
-            ("/Tab(partitionkey='x',rowkey='y')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y',Other='z')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x'RowKey='y')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y'", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y)", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y')/a", Rejection::KeyPredicate),
-            ("/Tab('x','y')", Rejection::KeyPredicate),
-            ("/Tab(", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='a%2Fb',RowKey='y')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='a/b',RowKey='y')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='a',RowKey='%5C')", Rejection::KeyPredicate),
-            ("/Tab(PartitionKey='a%23',RowKey='y')", Refusal::KeyOutOfRange.into()),
-            ("/Tab(PartitionKey='a',RowKey='%3F')", Refusal::KeyOutOfRange.into()),
-            ("/Tab(PartitionKey='a',RowKey='%C2%85')", Refusal::KeyOutOfRange.into()),
-            (&format!("/Tab(PartitionKey='{long}',RowKey='y')"), Refusal::KeyTooLarge.into()),
+        for (path, api_error) in [
+            ("/a/b", ApiError::InvalidUri),
+            ("//", ApiError::InvalidUri),
+            ("///", ApiError::InvalidUri),
+            ("/Tab//", ApiError::InvalidUri),
+            ("/Tab/other", ApiError::InvalidUri),
+            ("/Tab/tables", ApiError::InvalidUri),
+            ("/Tab/Tables(Tab)", ApiError::InvalidUri),
+            ("/Tab/Tab(PartitionKey='x',RowKey='y')", ApiError::InvalidUri),
+            ("/Tab/Tab/Tab", ApiError::InvalidUri),
+            ("/Tables/Tab", ApiError::InvalidUri),
+            ("/Tab/%", ApiError::UrlUnparsable),
+            ("/Tab%/Tab", ApiError::UrlUnparsable),
+            ("/a%2F%2F", DomainError::TableNameCharacters.into()),
+            ("/Tab%2F", DomainError::TableNameCharacters.into()),
+            ("/Tab%2FTab", DomainError::TableNameCharacters.into()),
+            ("/Tab%2F(PartitionKey='x',RowKey='y')", DomainError::TableNameCharacters.into()),
+            ("/()", ApiError::InvalidUri),
+            ("/Tab%", ApiError::UrlUnparsable),
+            ("/Tab%4", ApiError::UrlUnparsable),
+            ("/Tab%zz", ApiError::UrlUnparsable),
+            ("/Tab(PartitionKey='%FF',RowKey='')", ApiError::UrlUnparsable),
+            ("/ab", DomainError::TableNameLength.into()),
+            ("/a-b", DomainError::TableNameCharacters.into()),
+            ("/tables", DomainError::TableNameReserved.into()),
+            ("/Tables('ab')", DomainError::TableNameLength.into()),
+            ("/Tables(Tab)", ApiError::KeyPredicate),
+            ("/Tables('Tab','Tab')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x')", ApiError::KeyPredicate),
+            ("/Tab(RowKey='x')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x',PartitionKey='x')", ApiError::KeyPredicate),
+            ("/Tab(partitionkey='x',rowkey='y')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y',Other='z')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x'RowKey='y')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y'", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y)", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y')/a", ApiError::KeyPredicate),
+            ("/Tab('x','y')", ApiError::KeyPredicate),
+            ("/Tab(", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='a%2Fb',RowKey='y')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='a/b',RowKey='y')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='a',RowKey='%5C')", ApiError::KeyPredicate),
+            ("/Tab(PartitionKey='a%23',RowKey='y')", DomainError::KeyOutOfRange.into()),
+            ("/Tab(PartitionKey='a',RowKey='%3F')", DomainError::KeyOutOfRange.into()),
+            ("/Tab(PartitionKey='a',RowKey='%C2%85')", DomainError::KeyOutOfRange.into()),
+            (&format!("/Tab(PartitionKey='{long}',RowKey='y')"), DomainError::KeyTooLarge.into()),
         ] {
-            assert_eq!(Resource::parse(path), Err(rejection), "{path}");
+            assert_eq!(Resource::parse(path), Err(api_error), "{path}");
         }
     }
 }

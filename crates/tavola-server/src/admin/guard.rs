@@ -14,14 +14,14 @@ use crate::public_key::{host_name, ip_address};
 
 /// Why a request is not listened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stranger {
+pub(super) enum CrossSite {
     /// `Host` names another server.
     Host,
     /// A page of another site sent it.
     Origin,
 }
 
-impl Stranger {
+impl CrossSite {
     /// What it is told.
     pub(super) fn text(self) -> &'static str {
         match self {
@@ -35,15 +35,15 @@ impl Stranger {
 
 /// How the admin port is reached.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Door<'a> {
+pub(super) struct OriginCheck<'a> {
     /// The address on which it listens.
     pub(super) listens_on: IpAddr,
     /// The names that somebody gave it.
     pub(super) names: &'a [String],
 }
 
-impl Door<'_> {
-    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Stranger> {
+impl OriginCheck<'_> {
+    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), CrossSite> {
         let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = uri
             .authority()
@@ -51,7 +51,7 @@ impl Door<'_> {
             .or_else(|| header(HOST))
             .unwrap_or_default();
         if !self.is_own_name(host_name(host)) {
-            return Err(Stranger::Host);
+            return Err(CrossSite::Host);
         }
         match header(ORIGIN) {
             None => Ok(()),
@@ -62,7 +62,7 @@ impl Door<'_> {
             {
                 Ok(())
             }
-            Some(_) => Err(Stranger::Origin),
+            Some(_) => Err(CrossSite::Origin),
         }
     }
 
@@ -83,7 +83,7 @@ impl Door<'_> {
 mod tests {
     use http::Request;
 
-    use super::{Door, Stranger};
+    use super::{CrossSite, OriginCheck};
 
     #[test]
     fn only_ourselves() {
@@ -94,26 +94,26 @@ mod tests {
             ("127.0.0.1", "LOCALHOST", "", Ok(())),
             ("127.0.0.1", "[::1]:10003", "", Ok(())),
             ("127.0.0.1", "metrics.example", "", Ok(())),
-            ("127.0.0.1", "evil.example:10003", "", Err(Stranger::Host)),
-            ("127.0.0.1", "10.0.0.1:10003", "", Err(Stranger::Host)),
-            ("127.0.0.1", "localhost.evil.example", "", Err(Stranger::Host)),
-            ("127.0.0.1", "tavola:10003", "", Err(Stranger::Host)),
-            ("127.0.0.1", "", "", Err(Stranger::Host)),
+            ("127.0.0.1", "evil.example:10003", "", Err(CrossSite::Host)),
+            ("127.0.0.1", "10.0.0.1:10003", "", Err(CrossSite::Host)),
+            ("127.0.0.1", "localhost.evil.example", "", Err(CrossSite::Host)),
+            ("127.0.0.1", "tavola:10003", "", Err(CrossSite::Host)),
+            ("127.0.0.1", "", "", Err(CrossSite::Host)),
             ("0.0.0.0", "10.0.0.1:10003", "", Ok(())),
             ("0.0.0.0", "tavola:10003", "", Ok(())),
-            ("0.0.0.0", "evil.example", "", Err(Stranger::Host)),
+            ("0.0.0.0", "evil.example", "", Err(CrossSite::Host)),
             ("127.0.0.1", "localhost:10003", "http://localhost:10003", Ok(())),
-            ("127.0.0.1", "localhost:10003", "http://localhost:8080", Err(Stranger::Origin)),
-            ("127.0.0.1", "localhost:10003", "https://evil.example", Err(Stranger::Origin)),
-            ("127.0.0.1", "localhost:10003", "null", Err(Stranger::Origin)),
-            ("127.0.0.1", "evil.example", "http://evil.example", Err(Stranger::Host)),
+            ("127.0.0.1", "localhost:10003", "http://localhost:8080", Err(CrossSite::Origin)),
+            ("127.0.0.1", "localhost:10003", "https://evil.example", Err(CrossSite::Origin)),
+            ("127.0.0.1", "localhost:10003", "null", Err(CrossSite::Origin)),
+            ("127.0.0.1", "evil.example", "http://evil.example", Err(CrossSite::Host)),
         ] {
             let mut request = Request::get("/ready").header("host", host);
             if !origin.is_empty() {
                 request = request.header("origin", origin);
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            let door = Door { listens_on: listens_on.parse().unwrap(), names: &names };
+            let door = OriginCheck { listens_on: listens_on.parse().unwrap(), names: &names };
             assert_eq!(
                 door.check(&parts.uri, &parts.headers),
                 expected,

@@ -27,7 +27,7 @@ use crate::listener::accepted_connection;
 use crate::node::Node;
 use change::Change;
 use connections::{Connections, Place};
-use guard::Door;
+use guard::OriginCheck;
 use used_signatures::UsedSignatures;
 
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -89,7 +89,7 @@ async fn answer(port: &AdminPort, caller: Caller, parts: &Parts, place: &Place) 
     if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
         return text(StatusCode::BAD_REQUEST, "more than one Host header\n".to_owned());
     }
-    let door = Door { listens_on: port.listens_on, names: &port.node.admin_names };
+    let door = OriginCheck { listens_on: port.listens_on, names: &port.node.admin_names };
     if let Err(stranger) = door.check(&parts.uri, &parts.headers) {
         return text(StatusCode::FORBIDDEN, stranger.text().to_owned());
     }

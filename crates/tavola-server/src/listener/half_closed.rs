@@ -32,7 +32,7 @@ const ARRIVAL_TIME: Duration = Duration::from_secs(5);
 
 /// How far the request of a connection is. Shared by the connection's stream and its request.
 #[derive(Debug, Default)]
-pub(super) struct Exchange(AtomicU8);
+pub(super) struct ExchangeState(AtomicU8);
 
 /// No request.
 const OPEN: u8 = 0;
@@ -46,7 +46,7 @@ const ANSWERING: u8 = 4;
 /// hyper has all of the answer; it is sent when hyper flushes.
 const ANSWERED: u8 = 5;
 
-impl Exchange {
+impl ExchangeState {
     fn state(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
     }
@@ -60,14 +60,14 @@ impl Exchange {
 #[derive(Debug)]
 pub(super) struct ArrivingBody<B> {
     body: B,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ExchangeState>,
     when_whole: u8,
 }
 
 /// The same request, which tells `exchange` when it has arrived whole.
 pub(super) fn arriving<B: Body>(
     request: Request<B>,
-    exchange: &Arc<Exchange>,
+    exchange: &Arc<ExchangeState>,
 ) -> Request<ArrivingBody<B>> {
     let when_whole = if request.version() == Version::HTTP_11 { WORKING } else { WORKING_SILENTLY };
     exchange.enter(if request.body().is_end_stream() { when_whole } else { ARRIVING });
@@ -100,10 +100,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ArrivingBody<B> {
 
 /// The answer of an exchange; dropped when hyper has all of it.
 #[derive(Debug)]
-pub(super) struct Answering(Arc<Exchange>);
+pub(super) struct Answering(Arc<ExchangeState>);
 
 impl Answering {
-    pub(super) fn begin(exchange: Arc<Exchange>) -> Self {
+    pub(super) fn begin(exchange: Arc<ExchangeState>) -> Self {
         exchange.enter(ANSWERING);
         Self(exchange)
     }
@@ -119,7 +119,7 @@ impl Drop for Answering {
 #[derive(Debug)]
 pub(super) struct HalfClosed<S> {
     stream: S,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ExchangeState>,
     ended: Option<Ended>,
 }
 
@@ -133,7 +133,7 @@ struct Ended {
 }
 
 impl<S> HalfClosed<S> {
-    pub(super) fn new(stream: S, exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(stream: S, exchange: Arc<ExchangeState>) -> Self {
         Self { stream, exchange, ended: None }
     }
 }
@@ -232,9 +232,9 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (HalfClosed<DuplexStream>, DuplexStream, Arc<Exchange>) {
+    fn pair() -> (HalfClosed<DuplexStream>, DuplexStream, Arc<ExchangeState>) {
         let (ours, theirs) = duplex(1024);
-        let exchange = Arc::new(Exchange::default());
+        let exchange = Arc::new(ExchangeState::default());
         (HalfClosed::new(ours, Arc::clone(&exchange)), theirs, exchange)
     }
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_tells_when_it_is_whole() {
-        let exchange = Arc::new(Exchange::default());
+        let exchange = Arc::new(ExchangeState::default());
         let request = arriving(Request::new(Full::new(Bytes::from("body"))), &exchange);
         assert_eq!(exchange.state(), ARRIVING);
         request.into_body().collect().await.unwrap();

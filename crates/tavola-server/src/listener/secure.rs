@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::patient::Patient;
+use super::slow_peer::SlowPeerTimeout;
 use super::{ended, http2, serve_http1};
 use crate::connection::{Connection, Scheme};
 use crate::node::Node;
@@ -65,7 +65,7 @@ pub(super) async fn handshake(
     mut stream: TcpStream,
     config: Arc<ServerConfig>,
     patience: Duration,
-) -> std::io::Result<TlsStream<Patient<TcpStream>>> {
+) -> std::io::Result<TlsStream<SlowPeerTimeout<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
         // Closing with bytes unread would take the answer away again.
@@ -74,5 +74,5 @@ pub(super) async fn handshake(
         stream.shutdown().await?;
         return Err(std::io::Error::other("plain HTTP on a port that speaks https"));
     }
-    TlsAcceptor::from(config).accept(Patient::new(stream, patience)).await
+    TlsAcceptor::from(config).accept(SlowPeerTimeout::new(stream, patience)).await
 }

@@ -12,8 +12,8 @@ use http::StatusCode;
 use http::request::Parts;
 use tavola_core::reply::Cost;
 use tavola_core::{AccountName, TableRequest};
-use tavola_protocol::rejection::Budget;
-use tavola_protocol::{DenyReason, Rejection};
+use tavola_protocol::api_error::Budget;
+use tavola_protocol::{ApiError, DenyReason};
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use audit::{AdminEvent, AuditLog, Principal, Target};
@@ -65,13 +65,13 @@ impl Bound {
     const ALL: [Self; 3] = [Self::Server, Self::Account, Self::Partition];
 
     /// Why a request was answered with `ServerBusy`, if it was.
-    pub(crate) fn behind(rejection: &Rejection) -> Option<Self> {
-        match rejection {
-            Rejection::OverBudget(Budget::Requests | Budget::Ingress | Budget::Egress) => {
+    pub(crate) fn behind(api_error: &ApiError) -> Option<Self> {
+        match api_error {
+            ApiError::OverBudget(Budget::Requests | Budget::Ingress | Budget::Egress) => {
                 Some(Self::Account)
             }
-            Rejection::OverBudget(Budget::PartitionEntities) => Some(Self::Partition),
-            Rejection::ServerBusy { .. } | Rejection::StoreUnavailable | Rejection::StoreFull => {
+            ApiError::OverBudget(Budget::PartitionEntities) => Some(Self::Partition),
+            ApiError::ServerBusy { .. } | ApiError::StoreUnavailable | ApiError::StoreFull => {
                 Some(Self::Server)
             }
             _ => None,

@@ -12,8 +12,8 @@ use tavola_core::filter::parse::parse;
 use tavola_core::reply::Cost;
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
-    AccountName, DateTime, ETag, EdmValue, EntityKey, EntityOperation, EntityView, Grant,
-    NewEntity, PartitionKey, Precondition, Properties, PropertyName, Refusal, RowKey, TableName,
+    AccountName, DateTime, DomainError, ETag, EdmValue, EntityKey, EntityOperation, EntityView,
+    Grant, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableName,
     TableReply, TableRequest, Timestamp,
 };
 use tavola_service::{Clock, ServiceError, TableService};
@@ -79,14 +79,14 @@ impl Fixture {
     }
 
     /// Asks until there is an answer.
-    pub(crate) async fn ask(&self, request: TableRequest) -> Result<TableReply, Refusal> {
+    pub(crate) async fn ask(&self, request: TableRequest) -> Result<TableReply, DomainError> {
         self.ask_with_cost(request).await.map(|(reply, _)| reply)
     }
 
     pub(crate) async fn ask_with_cost(
         &self,
         request: TableRequest,
-    ) -> Result<(TableReply, Cost), Refusal> {
+    ) -> Result<(TableReply, Cost), DomainError> {
         let mut unknown = false;
         for _ in 0..ATTEMPTS_MAX {
             match self.service.execute(&self.owner(), request.clone()).await {
@@ -95,28 +95,33 @@ impl Fixture {
                 Err(ServiceError::Store(
                     StoreError::Contended | StoreError::Unavailable { .. },
                 )) => {}
-                Err(ServiceError::Refused(refusal))
-                    if unknown && already_so(&request, &refusal) =>
+                Err(ServiceError::Refused(domain_error))
+                    if unknown && already_so(&request, &domain_error) =>
                 {
                     return Ok((already_done(&request), Cost::default()));
                 }
-                Err(ServiceError::Refused(refusal)) => return Err(refusal),
-                Err(ServiceError::OperationRefused(failed)) => return Err(failed.refusal),
+                Err(ServiceError::Refused(domain_error)) => return Err(domain_error),
+                Err(ServiceError::OperationRefused(failed)) => return Err(failed.domain_error),
                 Err(other) => panic!("{other}"),
             }
         }
         panic!("no answer after {ATTEMPTS_MAX} attempts");
     }
 
-    pub(crate) async fn create(&self, table: &str) -> Result<(), Refusal> {
+    pub(crate) async fn create(&self, table: &str) -> Result<(), DomainError> {
         self.ask(TableRequest::CreateTable(name(table))).await.map(drop)
     }
 
-    pub(crate) async fn drop_table(&self, table: &str) -> Result<(), Refusal> {
+    pub(crate) async fn drop_table(&self, table: &str) -> Result<(), DomainError> {
         self.ask(TableRequest::DeleteTable(name(table))).await.map(drop)
     }
 
-    pub(crate) async fn insert(&self, table: &str, key: &str, value: i32) -> Result<(), Refusal> {
+    pub(crate) async fn insert(
+        &self,
+        table: &str,
+        key: &str,
+        value: i32,
+    ) -> Result<(), DomainError> {
         self.write(table, key, EntityOperation::Insert, value).await
     }
 
@@ -126,7 +131,7 @@ impl Fixture {
         key: &str,
         operation: impl FnOnce(NewEntity) -> EntityOperation,
         value: i32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DomainError> {
         let (partition_key, new) = new_entity(key, value);
         self.ask(TableRequest::Write(name(table), partition_key, operation(new))).await.map(drop)
     }
@@ -136,14 +141,14 @@ impl Fixture {
         table: &str,
         key: &str,
         condition: Precondition,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DomainError> {
         let key = entity_key(key);
         let delete = EntityOperation::Delete(key.row_key, condition);
         self.ask(TableRequest::Write(name(table), key.partition_key, delete)).await.map(drop)
     }
 
     /// An entity's value and tag.
-    pub(crate) async fn get(&self, table: &str, key: &str) -> Result<(i32, ETag), Refusal> {
+    pub(crate) async fn get(&self, table: &str, key: &str) -> Result<(i32, ETag), DomainError> {
         let reply = self.ask(TableRequest::GetEntity(name(table), entity_key(key))).await?;
         let TableReply::Entity(_, entity) = reply else { panic!("{reply:?}") };
         let Some(tavola_core::EdmRef::Int32(value)) = entity.property("Value") else {
@@ -158,7 +163,7 @@ impl Fixture {
         filter: &str,
         top: Option<usize>,
         from: Option<Continuation>,
-    ) -> Result<KeyPage, Refusal> {
+    ) -> Result<KeyPage, DomainError> {
         let query = EntityQuery { filter: parse(filter).unwrap(), top, from };
         let (reply, cost) =
             self.ask_with_cost(TableRequest::QueryEntities(name(table), query)).await?;
@@ -202,14 +207,17 @@ impl Fixture {
 }
 
 /// What the first, unanswered attempt would look like if it had been carried out.
-fn already_so(request: &TableRequest, refusal: &Refusal) -> bool {
+fn already_so(request: &TableRequest, domain_error: &DomainError) -> bool {
     matches!(
-        (request, refusal),
-        (TableRequest::CreateTable(_), Refusal::TableAlreadyExists)
-            | (TableRequest::DeleteTable(_), Refusal::ResourceNotFound)
-            | (TableRequest::Write(_, _, EntityOperation::Insert(_)), Refusal::EntityAlreadyExists)
-            | (TableRequest::Write(_, _, EntityOperation::Delete(..)), Refusal::EntityNotFound)
-            | (TableRequest::Write(..), Refusal::ConditionNotMet)
+        (request, domain_error),
+        (TableRequest::CreateTable(_), DomainError::TableAlreadyExists)
+            | (TableRequest::DeleteTable(_), DomainError::ResourceNotFound)
+            | (
+                TableRequest::Write(_, _, EntityOperation::Insert(_)),
+                DomainError::EntityAlreadyExists
+            )
+            | (TableRequest::Write(_, _, EntityOperation::Delete(..)), DomainError::EntityNotFound)
+            | (TableRequest::Write(..), DomainError::ConditionNotMet)
     )
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use serde_json::Value;
-use tavola_testkit::wire_conformance::{Case, Endpoint, Report, Verdict, cases, run};
+use tavola_testkit::wire_conformance::{Case, CaseStatus, Endpoint, Report, cases, run};
 
 const USAGE: &str = "\
 usage: wire-conformance --endpoint URL --account NAME --key BASE64 [options]
@@ -126,11 +126,11 @@ fn to_json(reports: &[Report]) -> String {
 
 fn conclude(reports: &[Report]) -> ExitCode {
     let count = |verdict| reports.iter().filter(|report| report.verdict == verdict).count();
-    let failed = count(Verdict::Failed);
+    let failed = count(CaseStatus::Failed);
     println!(
         "{} passed, {failed} failed, {} skipped",
-        count(Verdict::Passed),
-        count(Verdict::Skipped)
+        count(CaseStatus::Passed),
+        count(CaseStatus::Skipped)
     );
     ExitCode::from(u8::from(failed > 0))
 }

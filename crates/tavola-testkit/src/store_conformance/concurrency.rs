@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tavola_core::{KeyRange, Precondition, Refusal};
+use tavola_core::{DomainError, KeyRange, Precondition};
 use tokio::task::JoinSet;
 
 use super::fixture::{
@@ -36,7 +36,7 @@ async fn increment(store: &Subject, row_key: &str) {
         let wanted = version(tavola_core::EntityView::timestamp(&row));
         match store.commit("p", vec![replace(row_key, next, wanted)]).await {
             Ok(_) => return,
-            Err(failed) => assert_eq!(failed.refusal, Refusal::ConditionNotMet),
+            Err(failed) => assert_eq!(failed.domain_error, DomainError::ConditionNotMet),
         }
     }
 }

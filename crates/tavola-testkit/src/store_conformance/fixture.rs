@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tavola_core::{
-    Cut, ETag, EdmValue, Entity, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
-    EntityView, KeyRange, NewEntity, Outcome, PartitionKey, Precondition, Properties, PropertyName,
-    Refusal, RowKey, TableId, Timestamp,
+    Cut, DomainError, ETag, EdmValue, Entity, EntityAddress, EntityGroupTransaction, EntityKey,
+    EntityOperation, EntityView, KeyRange, NewEntity, Outcome, PartitionKey, Precondition,
+    Properties, PropertyName, RowKey, TableId, Timestamp,
 };
-use tavola_store::{Row, Scan, ScanPage, Store, Verdict};
+use tavola_store::{CommitResult, Row, Scan, ScanPage, Store};
 
 /// The table that most cases use.
 pub const TABLE: TableId = TableId::new(1000);
@@ -91,7 +91,11 @@ pub struct Subject(pub Arc<dyn Store>);
 
 impl Subject {
     /// What the store says to a group on the usual table.
-    pub async fn commit(&self, partition_key: &str, operations: Vec<EntityOperation>) -> Verdict {
+    pub async fn commit(
+        &self,
+        partition_key: &str,
+        operations: Vec<EntityOperation>,
+    ) -> CommitResult {
         self.commit_at(TABLE, partition_key, operations, now()).await
     }
 
@@ -102,7 +106,7 @@ impl Subject {
         partition_key: &str,
         operations: Vec<EntityOperation>,
         now: Timestamp,
-    ) -> Verdict {
+    ) -> CommitResult {
         self.0
             .commit(table, &group(partition_key, operations), now)
             .await
@@ -134,13 +138,17 @@ impl Subject {
     }
 
     /// The refusal of a single operation.
-    pub async fn refusal(&self, partition_key: &str, operation: EntityOperation) -> Refusal {
+    pub async fn domain_error(
+        &self,
+        partition_key: &str,
+        operation: EntityOperation,
+    ) -> DomainError {
         let failed = self
             .commit(partition_key, vec![operation])
             .await
             .expect_err("the operation is refused");
         assert_eq!(failed.index, 0);
-        failed.refusal
+        failed.domain_error
     }
 
     /// A row of the usual table.
@@ -209,7 +217,7 @@ pub fn entity_of(row: &Row) -> Entity {
 }
 
 /// The version of a transaction's first operation, which wrote.
-pub fn written_at(verdict: &Verdict) -> Timestamp {
+pub fn written_at(verdict: &CommitResult) -> Timestamp {
     match verdict.as_deref() {
         Ok([Outcome::Written(timestamp), ..]) => *timestamp,
         other => panic!("the operation was carried out, not {other:?}"),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tavola_core::{
-    Cut, EdmValue, EntityKey, EntityOperation, EntityView, FailedOperation, KeyRange, Outcome,
-    PartitionKey, Precondition, Refusal, TableId, Timestamp,
+    Cut, DomainError, EdmValue, EntityKey, EntityOperation, EntityView, FailedOperation, KeyRange,
+    Outcome, PartitionKey, Precondition, TableId, Timestamp,
 };
 use tavola_store::{Row, Scan, Store};
 
@@ -159,8 +159,8 @@ async fn commit(
     let verdict = store.0.commit(TableId::new(table), &group(partition_key, operations), now).await;
     let verdict = verdict.expect("the store commits");
     let expected = writes.iter().enumerate().find_map(|(index, write)| {
-        let refusal = model.refusal(table, partition_key, write)?;
-        Some(FailedOperation { index, refusal })
+        let domain_error = model.domain_error(table, partition_key, write)?;
+        Some(FailedOperation { index, domain_error })
     });
     match (verdict, expected) {
         (Err(failed), Some(expected)) => assert_eq!(failed, expected),
@@ -239,14 +239,14 @@ impl Model {
     }
 
     /// What the service answers, as its reference tells.
-    fn refusal(&self, table: u64, partition_key: &str, write: &Write) -> Option<Refusal> {
+    fn domain_error(&self, table: u64, partition_key: &str, write: &Write) -> Option<DomainError> {
         let exists = self.get(table, &key(partition_key, KEYS[write.row])).is_some();
         match (write.verb, write.condition, exists) {
-            (Verb::Insert, _, true) => Some(Refusal::EntityAlreadyExists),
+            (Verb::Insert, _, true) => Some(DomainError::EntityAlreadyExists),
             (Verb::Insert, _, false) => None,
             (Verb::Replace | Verb::Merge, Condition::None, _) => None,
-            (_, _, false) => Some(Refusal::EntityNotFound),
-            (_, Condition::Stale, true) => Some(Refusal::ConditionNotMet),
+            (_, _, false) => Some(DomainError::EntityNotFound),
+            (_, Condition::Stale, true) => Some(DomainError::ConditionNotMet),
             (_, _, true) => None,
         }
     }

@@ -1,8 +1,8 @@
 //! Each operation, and each of its refusals.
 
 use tavola_core::{
-    DateTime, EdmValue, Entity, EntityView, Guid, Outcome, Precondition, Properties, PropertyName,
-    Refusal,
+    DateTime, DomainError, EdmValue, Entity, EntityView, Guid, Outcome, Precondition, Properties,
+    PropertyName,
 };
 
 use super::fixture::{
@@ -63,7 +63,10 @@ pub async fn the_largest_entity_is_read_back(store: Subject) {
 
 pub async fn insert_refuses_an_existing_entity(store: Subject) {
     store.put("p", "r", number(1)).await;
-    assert_eq!(store.refusal("p", insert("r", number(2))).await, Refusal::EntityAlreadyExists);
+    assert_eq!(
+        store.domain_error("p", insert("r", number(2))).await,
+        DomainError::EntityAlreadyExists
+    );
     assert_eq!(store.number("p", "r").await, Some(1));
 }
 
@@ -82,17 +85,17 @@ pub async fn replace_without_a_condition_inserts(store: Subject) {
 
 pub async fn replace_checks_its_condition(store: Subject) {
     let absent = replace("r", number(1), Precondition::Exists);
-    assert_eq!(store.refusal("p", absent).await, Refusal::EntityNotFound);
+    assert_eq!(store.domain_error("p", absent).await, DomainError::EntityNotFound);
     assert_eq!(
-        store.refusal("p", replace("r", number(1), version(now()))).await,
-        Refusal::EntityNotFound
+        store.domain_error("p", replace("r", number(1), version(now()))).await,
+        DomainError::EntityNotFound
     );
     let first = store.put("p", "r", number(1)).await;
     let second =
         written_at(&store.commit("p", vec![replace("r", number(2), version(first))]).await);
     assert_eq!(
-        store.refusal("p", replace("r", number(3), version(first))).await,
-        Refusal::ConditionNotMet
+        store.domain_error("p", replace("r", number(3), version(first))).await,
+        DomainError::ConditionNotMet
     );
     assert_eq!(store.number("p", "r").await, Some(2));
     assert!(store.commit("p", vec![replace("r", number(4), version(second))]).await.is_ok());
@@ -123,14 +126,14 @@ pub async fn merge_without_a_condition_inserts(store: Subject) {
 
 pub async fn merge_checks_its_condition(store: Subject) {
     assert_eq!(
-        store.refusal("p", merge("r", number(1), Precondition::Exists)).await,
-        Refusal::EntityNotFound
+        store.domain_error("p", merge("r", number(1), Precondition::Exists)).await,
+        DomainError::EntityNotFound
     );
     let first = store.put("p", "r", number(1)).await;
     store.put("p", "r", number(2)).await;
     assert_eq!(
-        store.refusal("p", merge("r", number(3), version(first))).await,
-        Refusal::ConditionNotMet
+        store.domain_error("p", merge("r", number(3), version(first))).await,
+        DomainError::ConditionNotMet
     );
     assert_eq!(store.number("p", "r").await, Some(2));
 }
@@ -141,8 +144,8 @@ pub async fn merge_refuses_to_grow_beyond_the_limits(store: Subject) {
     let full = Properties::new((0..252).map(named).collect()).expect("legal");
     store.put("p", "many", full).await;
     assert_eq!(
-        store.refusal("p", merge("many", number(1), Precondition::None)).await,
-        Refusal::TooManyProperties
+        store.domain_error("p", merge("many", number(1), Precondition::None)).await,
+        DomainError::TooManyProperties
     );
 
     let chunk = |n: usize| {
@@ -152,8 +155,8 @@ pub async fn merge_refuses_to_grow_beyond_the_limits(store: Subject) {
         |from: usize| Properties::new((from..from + 10).map(chunk).collect()).expect("legal");
     let before = store.put("p", "large", half(0)).await;
     assert_eq!(
-        store.refusal("p", merge("large", half(10), Precondition::None)).await,
-        Refusal::EntityTooLarge
+        store.domain_error("p", merge("large", half(10), Precondition::None)).await,
+        DomainError::EntityTooLarge
     );
     assert_eq!(store.row("p", "large").await.map(|row| row.timestamp()), Some(before));
 }
@@ -169,11 +172,14 @@ pub async fn delete_removes_the_entity(store: Subject) {
 
 pub async fn delete_checks_its_condition(store: Subject) {
     for wanted in [Precondition::None, Precondition::Exists, version(now())] {
-        assert_eq!(store.refusal("p", delete("r", wanted)).await, Refusal::EntityNotFound);
+        assert_eq!(store.domain_error("p", delete("r", wanted)).await, DomainError::EntityNotFound);
     }
     let first = store.put("p", "r", number(1)).await;
     let second = store.put("p", "r", number(2)).await;
-    assert_eq!(store.refusal("p", delete("r", version(first))).await, Refusal::ConditionNotMet);
+    assert_eq!(
+        store.domain_error("p", delete("r", version(first))).await,
+        DomainError::ConditionNotMet
+    );
     assert_eq!(store.number("p", "r").await, Some(2));
     assert!(store.commit("p", vec![delete("r", version(second))]).await.is_ok());
     assert!(store.row("p", "r").await.is_none());

@@ -1,6 +1,8 @@
 //! All or nothing.
 
-use tavola_core::{EdmValue, FailedOperation, KeyRange, Outcome, Precondition, Refusal, TableId};
+use tavola_core::{
+    DomainError, EdmValue, FailedOperation, KeyRange, Outcome, Precondition, TableId,
+};
 
 use super::fixture::{
     Subject, at, delete, insert, merge, now, number, number_of, partition, properties, replace,
@@ -36,7 +38,10 @@ pub async fn a_refusal_leaves_nothing(store: Subject) {
         insert("newer", number(4)),
     ];
     let failed = store.commit("p", operations).await;
-    assert_eq!(failed, Err(FailedOperation { index: 2, refusal: Refusal::EntityNotFound }));
+    assert_eq!(
+        failed,
+        Err(FailedOperation { index: 2, domain_error: DomainError::EntityNotFound })
+    );
     assert_eq!(store.rows(super::fixture::TABLE, KeyRange::ALL).await.len(), 1);
     assert_eq!(store.number("p", "old").await, Some(1));
     assert!(
@@ -55,7 +60,10 @@ pub async fn the_first_failing_operation_is_named(store: Subject) {
         delete("absent", Precondition::None),
     ];
     let failed = store.commit("p", operations).await;
-    assert_eq!(failed, Err(FailedOperation { index: 1, refusal: Refusal::ConditionNotMet }));
+    assert_eq!(
+        failed,
+        Err(FailedOperation { index: 1, domain_error: DomainError::ConditionNotMet })
+    );
 }
 
 pub async fn a_transaction_has_one_version(store: Subject) {
@@ -122,7 +130,10 @@ pub async fn a_version_never_comes_back_with_the_entity(store: Subject) {
     let insert = insert("r", number(1));
     let again = written_at(&store.commit_at(super::fixture::TABLE, "p", vec![insert], at(5)).await);
     assert!(again > first, "whatever the clock says");
-    assert_eq!(store.refusal("p", delete("r", version(first))).await, Refusal::ConditionNotMet);
+    assert_eq!(
+        store.domain_error("p", delete("r", version(first))).await,
+        DomainError::ConditionNotMet
+    );
 }
 
 pub async fn a_later_clock_is_followed(store: Subject) {

@@ -167,7 +167,7 @@ impl Response {
     }
 
     /// The caller is known and may not do this: code and text.
-    pub(super) fn expect_denied(&self, denial: Denial) -> Checked<'_> {
+    pub(super) fn expect_denied(&self, denial: DenialKind) -> Checked<'_> {
         let (code, text) = denial.told();
         self.expect_code(403, code)?.expect_in_body(&format!("{NOT_AUTHORIZED}{text}"))
     }
@@ -183,7 +183,7 @@ const NOT_AUTHORIZED: &str = "This request is not authorized to perform this ope
 
 /// Why a shared access signature that is valid does not allow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denial {
+pub(super) enum DenialKind {
     /// Another table, keys outside the range, or an operation that no such signature allows.
     Operation,
     Permission,
@@ -193,18 +193,22 @@ pub(super) enum Denial {
     SourceAddress,
 }
 
-impl Denial {
+impl DenialKind {
     /// The code, and how its text goes on.
     pub(super) fn told(self) -> (&'static str, &'static str) {
         match self {
-            Denial::Operation => ("AuthorizationFailure", "."),
-            Denial::Permission => ("AuthorizationPermissionMismatch", " using this permission."),
-            Denial::ResourceType => {
+            DenialKind::Operation => ("AuthorizationFailure", "."),
+            DenialKind::Permission => {
+                ("AuthorizationPermissionMismatch", " using this permission.")
+            }
+            DenialKind::ResourceType => {
                 ("AuthorizationResourceTypeMismatch", " using this resource type.")
             }
-            Denial::Service => ("AuthorizationServiceMismatch", " using this service."),
-            Denial::Protocol => ("AuthorizationProtocolMismatch", " using this protocol."),
-            Denial::SourceAddress => ("AuthorizationSourceIPMismatch", " using this source IP "),
+            DenialKind::Service => ("AuthorizationServiceMismatch", " using this service."),
+            DenialKind::Protocol => ("AuthorizationProtocolMismatch", " using this protocol."),
+            DenialKind::SourceAddress => {
+                ("AuthorizationSourceIPMismatch", " using this source IP ")
+            }
         }
     }
 }

@@ -115,9 +115,9 @@ fn expect_xml_shape(response: &Response, code: &str, text: &str) -> Outcome {
 }
 
 /// A refusal that the table of codes names: request, status, code, text.
-type Refusal<'c> = (Request<'c>, u16, &'c str, &'c str);
+type DomainError<'c> = (Request<'c>, u16, &'c str, &'c str);
 
-fn expect_all(refusals: Vec<Refusal<'_>>) -> Outcome {
+fn expect_all(refusals: Vec<DomainError<'_>>) -> Outcome {
     for (request, status, code, text) in refusals {
         request.send()?.expect_error_text(status, code, text)?;
     }

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::multipart::Operation;
 use super::table::keys;
 use super::{Case, Endpoint, Outcome};
@@ -80,10 +80,10 @@ fn insert_below(endpoint: &Endpoint) -> Outcome {
     let insert = |row_key: &str| client.post(&path).json(&keys("p", row_key).to_string());
     insert("signed").sas(&table.sas("a")).send()?.expect_status(201)?;
     insert("owned").send()?.expect_status(201)?;
-    insert("refused").sas(&table.sas("rud")).send()?.expect_denied(Denial::Permission)?;
+    insert("refused").sas(&table.sas("rud")).send()?.expect_denied(DenialKind::Permission)?;
     // The table is the one of the first segment, for the signature too.
     let other = client.table()?;
-    insert("foreign").sas(&other.sas("a")).send()?.expect_denied(Denial::Operation)?;
+    insert("foreign").sas(&other.sas("a")).send()?.expect_denied(DenialKind::Operation)?;
     table.expect_found("", "owned signed")
 }
 
@@ -102,7 +102,7 @@ fn create_below(endpoint: &Endpoint) -> Outcome {
         "The values are not specified for all properties in the entity.",
     )?;
     // Whether the table is there is told to nobody who may not add to it.
-    create(table.name()).sas(&table.sas("r")).send()?.expect_denied(Denial::Permission)?;
+    create(table.name()).sas(&table.sas("r")).send()?.expect_denied(DenialKind::Permission)?;
     client.get(&format!("/Tables('{missing}')")).send()?.expect_status(404)?;
     Ok(())
 }

@@ -73,7 +73,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use endpoint::Endpoint;
-pub use runner::{Report, Verdict, run, section_of};
+pub use runner::{CaseStatus, Report, run, section_of};
 
 /// What a case hands back: nothing, or why it did not pass.
 pub type Outcome = Result<(), Failure>;

@@ -10,19 +10,19 @@ use super::{Case, Endpoint, Failure};
 
 /// What became of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CaseStatus {
     Passed,
     Failed,
     Skipped,
 }
 
-impl Verdict {
+impl CaseStatus {
     /// The word for reports.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Passed => "passed",
-            Verdict::Failed => "failed",
-            Verdict::Skipped => "skipped",
+            CaseStatus::Passed => "passed",
+            CaseStatus::Failed => "failed",
+            CaseStatus::Skipped => "skipped",
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct Report {
     /// The statements that it carries.
     pub statements: &'static [&'static str],
     /// What became of it.
-    pub verdict: Verdict,
+    pub verdict: CaseStatus,
     /// Why it failed or was skipped; empty when it passed.
     pub detail: String,
 }
@@ -43,9 +43,9 @@ pub struct Report {
 impl Report {
     fn new(case: &Case, outcome: Result<(), Failure>) -> Self {
         let (verdict, detail) = match outcome {
-            Ok(()) => (Verdict::Passed, String::new()),
-            Err(Failure::Mismatch(detail)) => (Verdict::Failed, detail),
-            Err(Failure::Skipped(reason)) => (Verdict::Skipped, reason),
+            Ok(()) => (CaseStatus::Passed, String::new()),
+            Err(Failure::Mismatch(detail)) => (CaseStatus::Failed, detail),
+            Err(Failure::Skipped(reason)) => (CaseStatus::Skipped, reason),
         };
         Report { test: case.name, statements: case.statements, verdict, detail }
     }
@@ -64,9 +64,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
-            Verdict::Passed => write!(formatter, "ok {}{}", self.test, labels(self.statements)),
-            Verdict::Failed => write!(formatter, "FAILED {}: {}", self.test, self.detail),
-            Verdict::Skipped => write!(formatter, "skipped {}: {}", self.test, self.detail),
+            CaseStatus::Passed => write!(formatter, "ok {}{}", self.test, labels(self.statements)),
+            CaseStatus::Failed => write!(formatter, "FAILED {}: {}", self.test, self.detail),
+            CaseStatus::Skipped => write!(formatter, "skipped {}: {}", self.test, self.detail),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::request::{Client, Request};
 use super::sas::{Sas, minutes_ahead};
 use super::table::{Table, keys};
@@ -43,7 +43,7 @@ fn other_services(endpoint: &Endpoint) -> Outcome {
             client.create_table(&endpoint.fresh_name()),
             client.get(PROPERTIES),
         ] {
-            request.sas(&sas).send()?.expect_denied(Denial::Service)?;
+            request.sas(&sas).send()?.expect_denied(DenialKind::Service)?;
         }
     }
     for services in ["t", "bqtf", "tb", "ftqb"] {
@@ -153,7 +153,7 @@ impl Action {
         client: &Client<'_>,
         types: &str,
         permissions: &str,
-        denial: Option<Denial>,
+        denial: Option<DenialKind>,
     ) -> Outcome {
         let table = client.table_with_entity()?;
         let request = (self.request)(client, &table, "row");
@@ -178,7 +178,12 @@ fn resource_types(endpoint: &Endpoint) -> Outcome {
     for action in &ACTIONS {
         for types in ["s", "c", "o", "sc", "so", "co", "oc", "sco", "soc"] {
             let fits = types.chars().any(|letter| action.types.contains(letter));
-            action.check(&client, types, EVERY_LETTER, (!fits).then_some(Denial::ResourceType))?;
+            action.check(
+                &client,
+                types,
+                EVERY_LETTER,
+                (!fits).then_some(DenialKind::ResourceType),
+            )?;
         }
     }
     Ok(())
@@ -188,7 +193,7 @@ fn permissions(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     for action in &ACTIONS {
         for letters in ["r", "w", "d", "l", "a", "c", "u", "p", "au", "ua", "rwdlcp", "rwdlacup"] {
-            let denial = (!action.allowed_by(letters)).then_some(Denial::Permission);
+            let denial = (!action.allowed_by(letters)).then_some(DenialKind::Permission);
             action.check(&client, "sco", letters, denial)?;
         }
         // The letters alone do not help with the wrong type, nor the type with the wrong letters.
@@ -203,8 +208,8 @@ fn manages_tables(endpoint: &Endpoint) -> Outcome {
         ("c", "c", None),
         ("c", "w", None),
         ("sco", EVERY_LETTER, None),
-        ("c", "rdlaup", Some(Denial::Permission)),
-        ("so", EVERY_LETTER, Some(Denial::ResourceType)),
+        ("c", "rdlaup", Some(DenialKind::Permission)),
+        ("so", EVERY_LETTER, Some(DenialKind::ResourceType)),
     ] {
         let name = endpoint.fresh_name();
         let response =
@@ -223,8 +228,8 @@ fn manages_tables(endpoint: &Endpoint) -> Outcome {
     for (types, permissions, denial) in [
         ("c", "d", None),
         ("sco", EVERY_LETTER, None),
-        ("c", "rwlacup", Some(Denial::Permission)),
-        ("so", EVERY_LETTER, Some(Denial::ResourceType)),
+        ("c", "rwlacup", Some(DenialKind::Permission)),
+        ("so", EVERY_LETTER, Some(DenialKind::ResourceType)),
     ] {
         let table = client.table()?;
         let response = client
@@ -266,7 +271,7 @@ fn foreign_letters(endpoint: &Endpoint) -> Outcome {
     }
     for letters in ["xytfi", "wdlacup"] {
         let sas = client.account_sas("sco", letters).with("sv", "2022-11-02");
-        table.point("p", "r").sas(&sas).send()?.expect_denied(Denial::Permission)?;
+        table.point("p", "r").sas(&sas).send()?.expect_denied(DenialKind::Permission)?;
     }
     Ok(())
 }
@@ -283,8 +288,11 @@ fn stats(endpoint: &Endpoint) -> Outcome {
     read()
         .sas(&client.account_sas("co", EVERY_LETTER))
         .send()?
-        .expect_denied(Denial::ResourceType)?;
-    read().sas(&client.account_sas("s", "wdlacup")).send()?.expect_denied(Denial::Permission)?;
+        .expect_denied(DenialKind::ResourceType)?;
+    read()
+        .sas(&client.account_sas("s", "wdlacup"))
+        .send()?
+        .expect_denied(DenialKind::Permission)?;
     Ok(())
 }
 
@@ -293,11 +301,11 @@ fn no_acl(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let acl = format!("{}?comp=acl", table.path());
     let sas = client.account_sas("sco", EVERY_LETTER);
-    client.get(&acl).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    client.get(&acl).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     let set =
         "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>";
-    client.put(&acl).xml(set).sas(&sas).send()?.expect_denied(Denial::Operation)?;
-    client.put(&acl).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    client.put(&acl).xml(set).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
+    client.put(&acl).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     client.get(&acl).send()?.expect_status(200)?.expect_in_body("<SignedIdentifiers />")?;
     Ok(())
 }
@@ -352,14 +360,14 @@ fn https_only(endpoint: &Endpoint) -> Outcome {
         .insert(&keys("p", "new").to_string())
         .sas(&write)
         .send()?
-        .expect_denied(Denial::Protocol)?;
+        .expect_denied(DenialKind::Protocol)?;
     table.expect_missing("p", "new")
 }
 
 /// The address that the endpoint sees us at: it tells when it refuses it.
 fn seen_address(table: &Table<'_>, sas: &Sas) -> Result<IpAddr, Failure> {
     let response = table.point("p", "r").sas(&sas.clone().with("sip", "203.0.113.7")).send()?;
-    response.expect_denied(Denial::SourceAddress)?;
+    response.expect_denied(DenialKind::SourceAddress)?;
     let text = response.error_text()?;
     text.strip_prefix(
         "This request is not authorized to perform this operation using this source IP ",
@@ -473,11 +481,11 @@ fn order(endpoint: &Endpoint) -> Outcome {
     read().sas_query(&sas.sign(&[7; 64])).send()?.expect_unauthenticated()?;
     read().sas(&sas).send()?.expect_unauthenticated()?;
     for (name, value, denial) in [
-        ("se", minutes_ahead(60).as_str(), Denial::SourceAddress),
-        ("sip", "0.0.0.0-255.255.255.255", Denial::Protocol),
-        ("spr", "https,http", Denial::Service),
-        ("ss", "t", Denial::ResourceType),
-        ("srt", "o", Denial::Permission),
+        ("se", minutes_ahead(60).as_str(), DenialKind::SourceAddress),
+        ("sip", "0.0.0.0-255.255.255.255", DenialKind::Protocol),
+        ("spr", "https,http", DenialKind::Service),
+        ("ss", "t", DenialKind::ResourceType),
+        ("srt", "o", DenialKind::Permission),
     ] {
         sas = sas.with(name, value);
         read().sas_query(&sas.sign(&[7; 64])).send()?.expect_unauthenticated()?;
@@ -492,9 +500,9 @@ fn order(endpoint: &Endpoint) -> Outcome {
         .with("st", &minutes_ahead(5));
     read().sas(&sas).send()?.expect_unauthenticated()?;
     for (name, value, denial) in [
-        ("st", minutes_ahead(-5).as_str(), Denial::SourceAddress),
-        ("sip", "0.0.0.0-255.255.255.255", Denial::Protocol),
-        ("spr", "https,http", Denial::Permission),
+        ("st", minutes_ahead(-5).as_str(), DenialKind::SourceAddress),
+        ("sip", "0.0.0.0-255.255.255.255", DenialKind::Protocol),
+        ("spr", "https,http", DenialKind::Permission),
     ] {
         sas = sas.with(name, value);
         read().sas(&sas).send()?.expect_denied(denial)?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::http::Response;
 use super::multipart::Operation;
 use super::sas::minutes_ahead;
@@ -38,7 +38,7 @@ fn kinds(table: &Table<'_>) -> Vec<(&'static str, u16, Operation)> {
 }
 
 /// The whole change set failed at this operation.
-fn expect_refused(response: &Response, index: usize, denial: Denial) -> Outcome {
+fn expect_refused(response: &Response, index: usize, denial: DenialKind) -> Outcome {
     let (code, text) = denial.told();
     let message = format!("{index}:This request is not authorized to perform this operation{text}");
     response.expect_failed_part(403, code, &message)?;
@@ -66,7 +66,7 @@ fn permissions(endpoint: &Endpoint) -> Outcome {
             if allowed {
                 response.expect_parts(&[status]).map_err(told)?;
             } else {
-                expect_refused(&response, 0, Denial::Permission).map_err(told)?;
+                expect_refused(&response, 0, DenialKind::Permission).map_err(told)?;
             }
         }
     }
@@ -81,11 +81,11 @@ fn refused_index(endpoint: &Endpoint) -> Outcome {
     let operations =
         [insert("1"), insert("2"), Operation::delete(&table.entity("p", "r")), insert("3")];
     let response = client.batch(&operations).sas(&table.sas("rau")).send()?;
-    expect_refused(&response, 2, Denial::Permission)?;
+    expect_refused(&response, 2, DenialKind::Permission)?;
     let response = client.batch(&[insert("1"), upsert.clone()]).sas(&table.sas("a")).send()?;
-    expect_refused(&response, 1, Denial::Permission)?;
+    expect_refused(&response, 1, DenialKind::Permission)?;
     let response = client.batch(&[upsert.clone(), insert("1")]).sas(&table.sas("u")).send()?;
-    expect_refused(&response, 0, Denial::Permission)?;
+    expect_refused(&response, 0, DenialKind::Permission)?;
     // Nothing of all this was done.
     table.get("p", "r")?.expect_no_json("/changed")?;
     for row in ["1", "2", "3"] {
@@ -115,7 +115,7 @@ fn ranges(endpoint: &Endpoint) -> Outcome {
         (0, vec![Operation::delete(&table.entity("q", "c"))]),
     ] {
         let response = client.batch(&operations).sas(&sas).send()?;
-        expect_refused(&response, index, Denial::Operation)?;
+        expect_refused(&response, index, DenialKind::Operation)?;
     }
     for row in ["a1", "b", "b1", "d", "e1"] {
         table.expect_missing("p", row)?;
@@ -136,7 +136,7 @@ fn other_table(endpoint: &Endpoint) -> Outcome {
         Operation::delete(&other.entity("p", "r")),
     ];
     let response = client.batch(&operations).sas(&own.sas("raud")).send()?;
-    expect_refused(&response, 0, Denial::Operation)?;
+    expect_refused(&response, 0, DenialKind::Operation)?;
     other.get("p", "r")?;
     other.expect_missing("p", "new")
 }
@@ -153,15 +153,15 @@ fn account_sas(endpoint: &Endpoint) -> Outcome {
     let send = |types: &str, permissions: &str| {
         client.batch(&operations()).sas(&client.account_sas(types, permissions)).send()
     };
-    expect_refused(&send("o", "a")?, 1, Denial::Permission)?;
-    expect_refused(&send("sco", "rwdlcup")?, 0, Denial::Permission)?;
+    expect_refused(&send("o", "a")?, 1, DenialKind::Permission)?;
+    expect_refused(&send("sco", "rwdlcup")?, 0, DenialKind::Permission)?;
     // Whether the batch or its operations are of the wrong type is not settled.
     for types in ["s", "c", "sc"] {
         let refused = send(types, "rwdlacup")?;
         if refused.status == 202 {
-            expect_refused(&refused, 0, Denial::ResourceType)?;
+            expect_refused(&refused, 0, DenialKind::ResourceType)?;
         } else {
-            refused.expect_denied(Denial::ResourceType)?;
+            refused.expect_denied(DenialKind::ResourceType)?;
         }
     }
     table.get("p", "r")?;
@@ -187,7 +187,7 @@ fn policy(endpoint: &Endpoint) -> Outcome {
         .batch(&[insert("3"), Operation::delete(&table.entity("p", "1"))])
         .sas(&sas)
         .send()?;
-    expect_refused(&response, 1, Denial::Permission)?;
+    expect_refused(&response, 1, DenialKind::Permission)?;
     client.put(&acl).send()?.expect_status(204)?;
     client.batch(&[insert("3")]).sas(&sas).send()?.expect_unauthenticated()?;
     table.expect_missing("p", "3")
@@ -261,10 +261,10 @@ fn inner_signatures(endpoint: &Endpoint) -> Outcome {
     };
     let wide = table.sas("raud").sign(endpoint.key()).to_string();
     let response = client.batch(&insert(&table, &wide)).sas(&table.sas("r")).send()?;
-    expect_refused(&response, 0, Denial::Permission)?;
+    expect_refused(&response, 0, DenialKind::Permission)?;
     let wide = other.sas("raud").sign(endpoint.key()).to_string();
     let response = client.batch(&insert(&other, &wide)).sas(&table.sas("raud")).send()?;
-    expect_refused(&response, 0, Denial::Operation)?;
+    expect_refused(&response, 0, DenialKind::Operation)?;
     table.expect_missing("p", "r")?;
     other.expect_missing("p", "r")?;
     let narrow = table.sas("r").sign(endpoint.key()).to_string();
@@ -280,15 +280,18 @@ fn outer_refusals(endpoint: &Endpoint) -> Outcome {
     batch().sas_query(&table.sas("a").sign(&[7; 64])).send()?.expect_unauthenticated()?;
     batch().sas(&table.sas("a").with("se", &minutes_ahead(-5))).send()?.expect_unauthenticated()?;
     batch().sas(&table.sas("a").with("si", "none")).send()?.expect_unauthenticated()?;
-    batch().sas(&table.sas("a").with("spr", "https")).send()?.expect_denied(Denial::Protocol)?;
+    batch()
+        .sas(&table.sas("a").with("spr", "https"))
+        .send()?
+        .expect_denied(DenialKind::Protocol)?;
     batch()
         .sas(&table.sas("a").with("sip", "203.0.113.7"))
         .send()?
-        .expect_denied(Denial::SourceAddress)?;
+        .expect_denied(DenialKind::SourceAddress)?;
     batch()
         .sas(&client.account_sas("o", "a").with("ss", "b"))
         .send()?
-        .expect_denied(Denial::Service)?;
+        .expect_denied(DenialKind::Service)?;
     table.expect_missing("p", "r")?;
     client.expect_usable_connection()
 }

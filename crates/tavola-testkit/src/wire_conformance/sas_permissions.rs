@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::request::{Client, Request};
 use super::table::{Table, keys};
 use super::{Case, Endpoint, Failure, Outcome};
@@ -29,7 +29,7 @@ fn read_does_not_insert(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let insert = || table.insert(&keys("p", "r").to_string());
     for permissions in ["r", "ru", "rd", "rud"] {
-        insert().sas(&table.sas(permissions)).send()?.expect_denied(Denial::Permission)?;
+        insert().sas(&table.sas(permissions)).send()?.expect_denied(DenialKind::Permission)?;
     }
     insert().sas(&table.sas("r")).send()?.expect_error_text(
         403,
@@ -53,10 +53,10 @@ fn add_does_not_query(endpoint: &Endpoint) -> Outcome {
             table.filter("RowKey eq 'r'"),
             table.point("p", "r"),
         ] {
-            request.sas(&sas).send()?.expect_denied(Denial::Permission)?;
+            request.sas(&sas).send()?.expect_denied(DenialKind::Permission)?;
         }
         // Whether an entity exists is not told either.
-        table.point("p", "none").sas(&sas).send()?.expect_denied(Denial::Permission)?;
+        table.point("p", "none").sas(&sas).send()?.expect_denied(DenialKind::Permission)?;
     }
     table.query("").sas(&table.sas("r")).send()?.expect_status(200)?.expect_row_count(1)?;
     Ok(())
@@ -168,7 +168,7 @@ fn every_operation(endpoint: &Endpoint) -> Outcome {
             if action.needs.chars().all(|letter| permissions.contains(letter)) {
                 response.expect_status(action.status).map_err(told)?;
             } else {
-                response.expect_denied(Denial::Permission).map_err(told)?;
+                response.expect_denied(DenialKind::Permission).map_err(told)?;
                 expect_untouched(&table, &row, action.exists).map_err(told)?;
             }
         }
@@ -195,7 +195,7 @@ fn upserts(endpoint: &Endpoint) -> Outcome {
             upsert(method)
                 .sas(&table.sas(permissions))
                 .send()?
-                .expect_denied(Denial::Permission)?;
+                .expect_denied(DenialKind::Permission)?;
         }
     }
     table.get("p", "r")?.expect_header("ETag", &etag)?;
@@ -205,7 +205,7 @@ fn upserts(endpoint: &Endpoint) -> Outcome {
         .header("If-Match", updated.etag()?)
         .sas(&table.sas("a"))
         .send()?
-        .expect_denied(Denial::Permission)?;
+        .expect_denied(DenialKind::Permission)?;
     upsert("PUT").header("If-Match", &etag).sas(&table.sas("u")).send()?.expect_status(412)?;
     upsert("PUT").sas(&table.sas("au")).send()?.expect_status(204)?;
     // What would fail is refused for its permission first.
@@ -213,7 +213,7 @@ fn upserts(endpoint: &Endpoint) -> Outcome {
         .header("If-Match", "*")
         .sas(&table.sas("a"))
         .send()?
-        .expect_denied(Denial::Permission)?;
+        .expect_denied(DenialKind::Permission)?;
     Ok(())
 }
 
@@ -248,7 +248,7 @@ fn no_tables(endpoint: &Endpoint) -> Outcome {
         client.delete_table(table.name()),
         client.delete_table(&new),
     ] {
-        request.clone().sas(&table.sas("raud")).send()?.expect_denied(Denial::Operation)?;
+        request.clone().sas(&table.sas("raud")).send()?.expect_denied(DenialKind::Operation)?;
         // Nor when it is made out for a table of the name that the list has.
         request.sas(&table.sas("raud").with("tn", "Tables")).send()?.expect_status(403)?;
     }
@@ -262,12 +262,12 @@ fn no_acl(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let acl = format!("{}?comp=acl", table.path());
     let sas = table.sas("raud");
-    client.get(&acl).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    client.get(&acl).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     for body in [
         "<SignedIdentifiers />",
         "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>",
     ] {
-        client.put(&acl).xml(body).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+        client.put(&acl).xml(body).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     }
     client.request("HEAD", &acl).sas(&sas).send()?.expect_status(403)?;
     client.get(&acl).send()?.expect_status(200)?.expect_in_body("<SignedIdentifiers />")?;
@@ -279,13 +279,13 @@ fn no_service(endpoint: &Endpoint) -> Outcome {
     let table = client.table()?;
     let sas = table.sas("raud");
     let properties = "/?restype=service&comp=properties";
-    client.get(properties).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    client.get(properties).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     let document = "<StorageServiceProperties></StorageServiceProperties>";
-    client.put(properties).xml(document).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    client.put(properties).xml(document).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     // Only the secondary has stats; elsewhere they are no operation at all, whoever asks.
     if endpoint.require_path_style().is_ok() {
         let target = format!("/{}-secondary/?restype=service&comp=stats", endpoint.account());
-        client.get("").target(&target).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+        client.get("").target(&target).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     }
     Ok(())
 }
@@ -308,10 +308,10 @@ fn no_other_table(endpoint: &Endpoint) -> Outcome {
         client.delete(&other.entity("p", "r")).header("If-Match", "*"),
         client.get(&format!("/{}()", endpoint.fresh_name())),
     ] {
-        request.sas(&sas).send()?.expect_denied(Denial::Operation)?;
+        request.sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     }
     let longer = client.table_named(&format!("{}longer", own.name()))?;
-    longer.query("").sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    longer.query("").sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     other.get("p", "r")?.expect_no_json("/changed")?;
     other.expect_missing("p", "new")
 }
@@ -322,9 +322,9 @@ fn missing_table(endpoint: &Endpoint) -> Outcome {
     let name = endpoint.fresh_name();
     let table = client.existing_table(&name);
     table.query("").sas(&table.sas("r")).send()?.expect_error(404, "TableNotFound")?;
-    table.query("").sas(&table.sas("a")).send()?.expect_denied(Denial::Permission)?;
+    table.query("").sas(&table.sas("a")).send()?.expect_denied(DenialKind::Permission)?;
     let insert = || table.insert(&json!({ "PartitionKey": "p", "RowKey": "r" }).to_string());
     insert().sas(&table.sas("a")).send()?.expect_error(404, "TableNotFound")?;
-    insert().sas(&table.sas("r")).send()?.expect_denied(Denial::Permission)?;
+    insert().sas(&table.sas("r")).send()?.expect_denied(DenialKind::Permission)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Section 16.6, sixth part: shared access signatures that take what they lack from a stored policy
 //! of the table.
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::http::Response;
 use super::request::{Client, percent_encode};
 use super::sas::{Sas, minutes_ahead};
@@ -193,7 +193,7 @@ fn policy_permissions(endpoint: &Endpoint) -> Outcome {
             if needs.chars().all(|letter| letters.contains(letter)) {
                 response.expect_status(status)?;
             } else {
-                response.expect_denied(Denial::Permission)?;
+                response.expect_denied(DenialKind::Permission)?;
             }
         }
     }
@@ -262,7 +262,7 @@ fn other_tables_policy(endpoint: &Endpoint) -> Outcome {
     store(&client, &other, &[Policy::full("policy", "raud")])?;
     read(&other, &sas_by(&other, "policy"))?.expect_status(200)?;
     read(&table, &sas_by(&table, "policy"))?.expect_error(403, "AuthenticationFailed")?;
-    read(&table, &sas_by(&other, "policy"))?.expect_denied(Denial::Operation)?;
+    read(&table, &sas_by(&other, "policy"))?.expect_denied(DenialKind::Operation)?;
     Ok(())
 }
 
@@ -299,9 +299,9 @@ fn changed_policy(endpoint: &Endpoint) -> Outcome {
     let insert = |row: &str| table.insert(&keys("p", row).to_string()).sas(&sas).send();
     store(&client, &table, &[Policy::full("policy", "r")])?;
     read(&table, &sas)?.expect_status(200)?;
-    insert("1")?.expect_denied(Denial::Permission)?;
+    insert("1")?.expect_denied(DenialKind::Permission)?;
     store(&client, &table, &[Policy::full("policy", "a")])?;
-    read(&table, &sas)?.expect_denied(Denial::Permission)?;
+    read(&table, &sas)?.expect_denied(DenialKind::Permission)?;
     insert("1")?.expect_status(201)?;
     store(&client, &table, &[Policy::full("policy", "ra").expiry(&minutes_ahead(-5))])?;
     read(&table, &sas)?.expect_error(403, "AuthenticationFailed")?;
@@ -346,7 +346,7 @@ fn five_policies(endpoint: &Endpoint) -> Outcome {
             if letters.contains(needed) {
                 response.expect_status(allowed)?;
             } else {
-                response.expect_denied(Denial::Permission)?;
+                response.expect_denied(DenialKind::Permission)?;
             }
         }
     }
@@ -387,8 +387,12 @@ fn with_range(endpoint: &Endpoint) -> Outcome {
     store(&client, &table, &[Policy::full("policy", "ra")])?;
     let sas = sas_by(&table, "policy").range(Some(("p", Some("2"))), Some(("p", Some("2"))));
     table.query("").sas(&sas).send()?.expect_status(200)?.expect_row_count(1)?;
-    table.point("p", "1").sas(&sas).send()?.expect_denied(Denial::Operation)?;
-    table.insert(&keys("p", "4").to_string()).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    table.point("p", "1").sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
+    table
+        .insert(&keys("p", "4").to_string())
+        .sas(&sas)
+        .send()?
+        .expect_denied(DenialKind::Operation)?;
     table
         .query("")
         .sas(&sas_by(&table, "policy"))

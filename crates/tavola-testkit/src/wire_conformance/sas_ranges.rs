@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::check::Denial;
+use super::check::DenialKind;
 use super::request::{Client, Request, percent_encode};
 use super::sas::Sas;
 use super::table::{Table, continuation, keys};
@@ -122,7 +122,7 @@ fn inserts(endpoint: &Endpoint) -> Outcome {
             if range.contains(partition, row) {
                 response.expect_status(201).map_err(told)?;
             } else {
-                response.expect_denied(Denial::Operation).map_err(told)?;
+                response.expect_denied(DenialKind::Operation).map_err(told)?;
             }
         }
         let stored = table.walk("")?;
@@ -212,7 +212,7 @@ fn ends_belong(endpoint: &Endpoint) -> Outcome {
         table.point(partition, row).sas(&sas).send()?.expect_status(200)?;
     }
     for (partition, row) in [("b", "10"), ("c", "20")] {
-        table.point(partition, row).sas(&sas).send()?.expect_denied(Denial::Operation)?;
+        table.point(partition, row).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     }
     Ok(())
 }
@@ -343,7 +343,7 @@ fn empty_range(endpoint: &Endpoint) -> Outcome {
         }
         for at in [("b", "2"), ("c", "1")] {
             for (_, request) in requests(&client, &table, at) {
-                request.sas(&sas).send()?.expect_denied(Denial::Operation)?;
+                request.sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
             }
         }
     }
@@ -403,6 +403,6 @@ fn unusual_keys(endpoint: &Endpoint) -> Outcome {
     table.insert(&keys(smile, smile).to_string()).sas(&sas).send()?.expect_status(201)?;
     table.point(smile, smile).sas(&sas).send()?.expect_status(200)?;
     ensure!(table.walk_sas("", "", &sas)?.len() == 1, "the entity at {smile} is not found alone");
-    table.point("A", "A").sas(&sas).send()?.expect_denied(Denial::Operation)?;
+    table.point("A", "A").sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     Ok(())
 }

@@ -156,9 +156,9 @@ fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> R
     let at = terms.start.map_or(now, |start| start.max(now));
     match judge::judge(query, &access.account, &keys, caller, at) {
         Ok(_) => Ok(()),
-        Err(rejection) => Err(Failure::Usage(format!(
+        Err(api_error) => Err(Failure::Usage(format!(
             "the service would refuse this signature: {}",
-            judge::words(&rejection)
+            judge::words(&api_error)
         ))),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Expectations {
     table_sas: BTreeMap<&'static str, Need>,
     account_sas: BTreeMap<&'static str, (Need, Need)>,
     roles: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
-    refusals: Vec<Refusal>,
+    refusals: Vec<DomainError>,
 }
 
 /// What an operation does when it is allowed.
@@ -32,7 +32,7 @@ pub(crate) struct Effect {
 
 /// One line of `refusals.txt`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Refusal {
+pub(crate) struct DomainError {
     reason: &'static str,
     asked: &'static str,
     pub(crate) status: u16,
@@ -54,12 +54,12 @@ enum Need {
 
 /// What a case must come to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Verdict<'a> {
+pub(crate) enum Expected<'a> {
     Allowed,
     /// The request as a whole.
-    Refused(&'a Refusal),
+    Refused(&'a DomainError),
     /// One operation: its index.
-    OperationRefused(&'a Refusal, usize),
+    OperationRefused(&'a DomainError, usize),
 }
 
 impl Need {
@@ -101,7 +101,13 @@ impl Expectations {
         let refusals = lines(include_str!("refusals.txt")).map(|line| {
             let [reason, asked, status, code, reads] = columns(line);
             assert!(matches!(reads, "nothing" | "policy"), "{line}");
-            Refusal { reason, asked, status: number(status), code, reads_policy: reads == "policy" }
+            DomainError {
+                reason,
+                asked,
+                status: number(status),
+                code,
+                reads_policy: reads == "policy",
+            }
         });
         Self {
             operations: operations.collect(),
@@ -126,29 +132,31 @@ impl Expectations {
     }
 
     /// Reads one case off the tables: the first line of `refusals.txt` that applies, or success.
-    pub(crate) fn verdict(&self, credential: &Credential, operation: &Operation) -> Verdict<'_> {
+    pub(crate) fn verdict(&self, credential: &Credential, operation: &Operation) -> Expected<'_> {
         let is_free = matches!(self.table_sas[operation.row()], Need::Free);
         let writes = self.effect(operation.row()).changes != "none";
         let asked = |asked: &'static str| {
-            self.refusals.iter().filter(move |refusal| refusal.asked == asked)
+            self.refusals.iter().filter(move |domain_error| domain_error.asked == asked)
         };
         let of_request = asked("all").chain(asked("request").filter(|_| !is_free));
-        if let Some(refusal) =
-            of_request.into_iter().find(|refusal| applies_to_request(refusal.reason, credential))
+        if let Some(domain_error) = of_request
+            .into_iter()
+            .find(|domain_error| applies_to_request(domain_error.reason, credential))
         {
-            return Verdict::Refused(refusal);
+            return Expected::Refused(domain_error);
         }
         for (index, (row, key)) in operation.demands().into_iter().enumerate().filter(|_| !is_free)
         {
-            let applies = |refusal: &&Refusal| {
-                self.applies_to_operation(refusal.reason, credential, row, key)
+            let applies = |domain_error: &&DomainError| {
+                self.applies_to_operation(domain_error.reason, credential, row, key)
             };
-            if let Some(refusal) = asked("operation").find(applies) {
-                return Verdict::OperationRefused(refusal, index);
+            if let Some(domain_error) = asked("operation").find(applies) {
+                return Expected::OperationRefused(domain_error, index);
             }
         }
-        let applies = |refusal: &&Refusal| applies_to_request(refusal.reason, credential);
-        asked("write").filter(|_| writes).find(applies).map_or(Verdict::Allowed, Verdict::Refused)
+        let applies =
+            |domain_error: &&DomainError| applies_to_request(domain_error.reason, credential);
+        asked("write").filter(|_| writes).find(applies).map_or(Expected::Allowed, Expected::Refused)
     }
 
     fn applies_to_operation(

@@ -28,7 +28,7 @@ use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{MemoryStore, Store};
 
 use credentials::{Credential, Kind, PLAIN};
-use expectations::{Expectations, Verdict};
+use expectations::{Expectations, Expected};
 use families::Family;
 use runner::Runner;
 use world::World;
@@ -77,9 +77,11 @@ fn roles_are_written_down() {
         let operation =
             operations::everywhere().into_iter().find(|operation| operation.name == name);
         match expectations.verdict(&credential, &operation.expect("such an operation")) {
-            Verdict::Allowed => "allowed".to_owned(),
-            Verdict::Refused(refusal) => refusal.code.to_owned(),
-            Verdict::OperationRefused(refusal, index) => format!("{index}:{}", refusal.code),
+            Expected::Allowed => "allowed".to_owned(),
+            Expected::Refused(domain_error) => domain_error.code.to_owned(),
+            Expected::OperationRefused(domain_error, index) => {
+                format!("{index}:{}", domain_error.code)
+            }
         }
     };
     for (column, operation, expected) in [

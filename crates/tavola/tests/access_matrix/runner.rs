@@ -9,7 +9,7 @@ use tavola_core::{EntityKey, TableId};
 use tavola_testkit::watched_store::Activity;
 
 use crate::credentials::{Credential, FROZEN, PLAIN, POLICY, Time};
-use crate::expectations::{Effect, Expectations, Refusal, Verdict};
+use crate::expectations::{DomainError, Effect, Expectations, Expected};
 use crate::http::{Answer, Request};
 use crate::operations::{self, Action, NEW_TABLE, OLD_TABLE, Operation, Query, TABLE};
 use crate::rows::{Key, MARK, Range, stored};
@@ -140,31 +140,31 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn problems(&self, verdict: &Verdict<'_>) -> Vec<String> {
+    fn problems(&self, verdict: &Expected<'_>) -> Vec<String> {
         match verdict {
-            Verdict::Allowed => {
+            Expected::Allowed => {
                 let effect = self.expectations.effect(self.operation.row());
                 [self.done(effect), self.reads(effect), self.changes(effect), self.content()]
                     .concat()
             }
-            Verdict::Refused(refusal) => {
-                let plain =
-                    (self.answer.status, self.answer.code()) == (refusal.status, refusal.code);
-                let problem =
-                    (!plain).then(|| format!("expected {} {}", refusal.status, refusal.code));
-                problem.into_iter().chain(self.refused(refusal)).collect()
+            Expected::Refused(domain_error) => {
+                let plain = (self.answer.status, self.answer.code())
+                    == (domain_error.status, domain_error.code);
+                let problem = (!plain)
+                    .then(|| format!("expected {} {}", domain_error.status, domain_error.code));
+                problem.into_iter().chain(self.refused(domain_error)).collect()
             }
-            Verdict::OperationRefused(refusal, index) => {
-                let problem = self.operation_refused(refusal, *index);
-                problem.into_iter().chain(self.refused(refusal)).collect()
+            Expected::OperationRefused(domain_error, index) => {
+                let problem = self.operation_refused(domain_error, *index);
+                problem.into_iter().chain(self.refused(domain_error)).collect()
             }
         }
     }
 
     /// An operation of a batch is refused in a part of its own, with its index if there are
     /// several.
-    fn operation_refused(&self, refusal: &Refusal, index: usize) -> Option<String> {
-        let Refusal { status, code, .. } = refusal;
+    fn operation_refused(&self, domain_error: &DomainError, index: usize) -> Option<String> {
+        let DomainError { status, code, .. } = domain_error;
         let answer = self.answer;
         let (in_batch, indexed) = match self.operation.action {
             Action::Batch(_) => (true, true),
@@ -183,8 +183,8 @@ impl Case<'_> {
 
     /// A refused request has changed nothing and read nothing, but perhaps the policy that it
     /// named, unless its table was remembered.
-    fn refused(&self, refusal: &Refusal) -> Vec<String> {
-        let reads_policy = refusal.reads_policy && self.credential.policy().is_some();
+    fn refused(&self, domain_error: &DomainError) -> Vec<String> {
+        let reads_policy = domain_error.reads_policy && self.credential.policy().is_some();
         let policy = Activity { reads: 1, rows_read: 1, ..Activity::default() };
         let only_policy = |seen: &Seen| {
             let blank =

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use tavola_core::request::Select;
 use tavola_core::{EntityKey, EntityOperation, NewEntity, Precondition, Properties, TableRequest};
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, decode_reply};
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -113,8 +113,8 @@ pub(crate) fn request(operation: &str, table: &str, key: &str) -> TableRequest {
 
 /// Sends a request with nothing but a signature: `200`, or `403 AuthorizationFailure`.
 pub(crate) fn ask(authority: &str, base: &str, request: &TableRequest, sas: &str) -> String {
-    let wish = Wish { level: MetadataLevel::None, prefer: None, select: Select::All };
-    let style = Style { base, wish: &wish, page: None, boundary_ids: ["", ""] };
+    let format = ResponseFormat { level: MetadataLevel::None, prefer: None, select: Select::All };
+    let style = Style { base, format: &format, page: None, boundary_ids: ["", ""] };
     let mut http: Request<Bytes> =
         encode_request(request, &style).expect("the request can be written");
     let separator = if http.uri().query().is_some() { '&' } else { '?' };

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVers
 use tavola_core::request::Select;
 use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
-use tavola_protocol::headers::{Prefer, Wish};
+use tavola_protocol::headers::{Prefer, ResponseFormat};
 use tavola_protocol::table::decode::{Decoded, decode_reply};
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -200,8 +200,8 @@ impl SlowRequest {
 /// A request as the SDKs sign it.
 pub(crate) fn signed(base: &str, request: &TableRequest, level: MetadataLevel) -> Request<Bytes> {
     let prefer = matches!(request, TableRequest::Write(..)).then_some(Prefer::ReturnNoContent);
-    let wish = Wish { level, prefer, select: Select::All };
-    let style = Style { base, wish: &wish, page: None, boundary_ids: BOUNDARIES };
+    let format = ResponseFormat { level, prefer, select: Select::All };
+    let style = Style { base, format: &format, page: None, boundary_ids: BOUNDARIES };
     let mut http = encode_request(request, &style).unwrap();
     let (account, key) = (AccountName::parse(ACCOUNT).unwrap(), AccountKey::parse(KEY).unwrap());
     sign_request(&mut http, Scheme::SharedKey, &account, &key, SystemTime::now());

@@ -16,10 +16,10 @@ use tavola_core::{
 
 use super::fields::{FieldsError, SasFields};
 use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
+use crate::api_error::ApiError;
 use crate::auth::shared_key::AccountKeys;
-use crate::auth::{Caller, Credential, Gate, KeyNumber, SignatureKind, Signer, failed};
+use crate::auth::{AuthContext, Caller, Credential, KeyNumber, SignatureKind, Signer, failed};
 use crate::deny_reason::DenyReason;
-use crate::rejection::Rejection;
 use crate::version::Version;
 
 /// The first version with signatures for tables.
@@ -40,8 +40,8 @@ pub struct PolicySignature {
 pub(in crate::auth) fn check<'a>(
     query: &str,
     account: &AccountName,
-    gate: &Gate<'_>,
-) -> Result<Credential<'a>, Rejection> {
+    auth: &AuthContext<'_>,
+) -> Result<Credential<'a>, ApiError> {
     let fields = SasFields::parse(query).map_err(|error| malformed(error.to_string()))?;
     if fields.given("skoid").is_some() {
         return Err(malformed("User delegation signatures do not exist for tables."));
@@ -52,15 +52,15 @@ pub(in crate::auth) fn check<'a>(
     }
     check_fields_of_version(&fields, version)?;
     if fields.given("ss").is_some() || fields.given("srt").is_some() {
-        let (grant, key) = account_signature(&fields, account, gate)?;
+        let (grant, key) = account_signature(&fields, account, auth)?;
         return Ok(Credential::Complete(grant, Signer { key, kind: SignatureKind::AccountSas }));
     }
-    table_signature(&fields, account, gate)
+    table_signature(&fields, account, auth)
 }
 
 /// A restriction that the version does not sign could be taken away by anybody, so it must not look
 /// as if it held.
-fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), Rejection> {
+fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), ApiError> {
     for (name, since) in
         [("sip", ADDRESS_AND_PROTOCOL), ("spr", ADDRESS_AND_PROTOCOL), ("ses", ENCRYPTION_SCOPE)]
     {
@@ -74,8 +74,8 @@ fn check_fields_of_version(fields: &SasFields<'_>, version: &str) -> Result<(), 
 fn account_signature(
     fields: &SasFields<'_>,
     account: &AccountName,
-    gate: &Gate<'_>,
-) -> Result<(Grant, KeyNumber), Rejection> {
+    auth: &AuthContext<'_>,
+) -> Result<(Grant, KeyNumber), ApiError> {
     let sas = AccountSas::of(fields);
     if sas.version.as_str() < ADDRESS_AND_PROTOCOL {
         return Err(malformed(format!(
@@ -88,9 +88,9 @@ fn account_signature(
     if fields.given("si").is_some() {
         return Err(malformed("An account signature cannot refer to an access policy"));
     }
-    let key = check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
-    check_time(&sas.start, &sas.expiry, date_time(gate.now))?;
-    check_caller(&sas.ip, &sas.protocol, gate.caller)?;
+    let key = check_signature(fields, &sas.string_to_sign(account), auth.keys)?;
+    check_time(&sas.start, &sas.expiry, date_time(auth.now))?;
+    check_caller(&sas.ip, &sas.protocol, auth.caller)?;
     let legal_services = sas.services.chars().all(|letter| "bqtf".contains(letter));
     let types = ResourceTypes::parse(&sas.resource_types).filter(|_| legal_services);
     let permissions = Permissions::of_account(&sas.permissions);
@@ -100,7 +100,7 @@ fn account_signature(
         ));
     };
     if !sas.services.contains('t') {
-        return Err(Rejection::ServiceMismatch);
+        return Err(ApiError::ServiceMismatch);
     }
     Ok((Grant::account_signature(account.clone(), types, permissions), key))
 }
@@ -108,8 +108,8 @@ fn account_signature(
 fn table_signature<'a>(
     fields: &SasFields<'_>,
     account: &AccountName,
-    gate: &Gate<'_>,
-) -> Result<Credential<'a>, Rejection> {
+    auth: &AuthContext<'_>,
+) -> Result<Credential<'a>, ApiError> {
     let sas = TableSas::of(fields);
     let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
     let table = TableName::parse(name)
@@ -120,9 +120,9 @@ fn table_signature<'a>(
             return Err(mandatory(name));
         }
     }
-    let key = check_signature(fields, &sas.string_to_sign(account), gate.keys)?;
-    let (account, now) = (account.clone(), date_time(gate.now));
-    let signature = PolicySignature { account, sas, table, caller: gate.caller, now, key };
+    let key = check_signature(fields, &sas.string_to_sign(account), auth.keys)?;
+    let (account, now) = (account.clone(), date_time(auth.now));
+    let signature = PolicySignature { account, sas, table, caller: auth.caller, now, key };
     if has_policy {
         return Ok(Credential::NeedsPolicies(signature));
     }
@@ -148,7 +148,7 @@ impl PolicySignature {
     /// # Errors
     /// If there is no such policy, a field stands in both places or in neither, or the whole does
     /// not hold now.
-    pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, Rejection> {
+    pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, ApiError> {
         if self.sas.policy.chars().count() > POLICY_ID_CHARS_MAX {
             return Err(malformed("si is longer than 64 characters"));
         }
@@ -170,7 +170,7 @@ impl PolicySignature {
         self.complete()
     }
 
-    fn complete(self) -> Result<Grant, Rejection> {
+    fn complete(self) -> Result<Grant, ApiError> {
         check_time(&self.sas.start, &self.sas.expiry, self.now)?;
         check_caller(&self.sas.ip, &self.sas.protocol, self.caller)?;
         let permissions = Permissions::of_table(&self.sas.permissions);
@@ -185,7 +185,7 @@ impl PolicySignature {
 }
 
 /// A field stands in the signature or in the policy.
-fn take(field: &mut String, policy: Option<String>) -> Result<(), Rejection> {
+fn take(field: &mut String, policy: Option<String>) -> Result<(), ApiError> {
     match policy {
         Some(_) if !field.is_empty() => Err(failed(
             DenyReason::Policy,
@@ -203,7 +203,7 @@ fn check_signature(
     fields: &SasFields<'_>,
     string_to_sign: &str,
     keys: &AccountKeys,
-) -> Result<KeyNumber, Rejection> {
+) -> Result<KeyNumber, ApiError> {
     let text = fields.given("sig").ok_or_else(|| mandatory("sig"))?;
     let signature = STANDARD.decode(text).unwrap_or_default();
     if let Some(key) = keys.verify(string_to_sign, &signature) {
@@ -221,7 +221,7 @@ fn check_signature(
     ))
 }
 
-fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection> {
+fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), ApiError> {
     let start = Some(start)
         .filter(|text| !text.is_empty())
         .map(|text| parse_time("st", text))
@@ -243,7 +243,7 @@ fn check_time(start: &str, expiry: &str, now: DateTime) -> Result<(), Rejection>
     Err(failed(reason, format!("Signature not valid in the specified time frame: {frame}")))
 }
 
-fn parse_time(name: &str, text: &str) -> Result<DateTime, Rejection> {
+fn parse_time(name: &str, text: &str) -> Result<DateTime, ApiError> {
     let time = DateTime::parse(text).ok().filter(|_| is_time_of_a_signature(text));
     time.ok_or_else(|| malformed(format!("{name} is not a time: '{text}'")))
 }
@@ -256,20 +256,20 @@ fn is_time_of_a_signature(text: &str) -> bool {
     time[..zone].split_once('.').is_none_or(|(_, fraction)| (1..=7).contains(&fraction.len()))
 }
 
-fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), Rejection> {
+fn check_caller(ip: &str, protocol: &str, caller: Caller) -> Result<(), ApiError> {
     if !ip.is_empty() {
         let (first, last) = parse_ips(ip)
             .ok_or_else(|| malformed(format!("sip is not an address or a range: '{ip}'")))?;
         let inside =
             matches!(caller.ip.to_canonical(), IpAddr::V4(ip) if (first..=last).contains(&ip));
         if !inside {
-            return Err(Rejection::SourceIpMismatch(caller.ip.to_canonical()));
+            return Err(ApiError::SourceIpMismatch(caller.ip.to_canonical()));
         }
     }
     match protocol {
         "" | "https,http" => Ok(()),
         "https" if caller.https => Ok(()),
-        "https" => Err(Rejection::ProtocolMismatch),
+        "https" => Err(ApiError::ProtocolMismatch),
         other => Err(malformed(format!("spr is neither https nor https,http: '{other}'"))),
     }
 }
@@ -281,7 +281,7 @@ fn parse_ips(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
 }
 
 /// The entities between the signed keys, both included.
-fn key_range(sas: &TableSas) -> Result<KeyRange, Rejection> {
+fn key_range(sas: &TableSas) -> Result<KeyRange, ApiError> {
     let start = bound("spk", &sas.start_partition_key, "srk", &sas.start_row_key)?;
     let end = bound("epk", &sas.end_partition_key, "erk", &sas.end_row_key)?;
     let start = match start {
@@ -303,7 +303,7 @@ fn bound(
     partition_key: &str,
     row_name: &str,
     row_key: &str,
-) -> Result<Option<(PartitionKey, Option<RowKey>)>, Rejection> {
+) -> Result<Option<(PartitionKey, Option<RowKey>)>, ApiError> {
     let not_a_key = |name: &str| malformed(format!("{name} is not a key"));
     match (partition_key, row_key) {
         ("", "") => Ok(None),
@@ -319,11 +319,11 @@ fn bound(
 }
 
 /// A signature that nobody could have meant.
-fn malformed(detail: impl Into<String>) -> Rejection {
+fn malformed(detail: impl Into<String>) -> ApiError {
     failed(DenyReason::Malformed, detail)
 }
 
-fn mandatory(name: &str) -> Rejection {
+fn mandatory(name: &str) -> ApiError {
     malformed(format!("{name} is mandatory. Cannot be empty"))
 }
 

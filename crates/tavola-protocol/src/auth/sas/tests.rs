@@ -13,9 +13,11 @@ use tavola_core::{
 
 use super::{AccountSas, FieldsError, TableSas};
 use crate::address::{Address, AddressRules, locate};
-use crate::auth::{AccountKey, AccountKeys, Caller, Credential, Gate, Precedence, authenticate};
+use crate::api_error::{ApiError, status_code_text};
+use crate::auth::{
+    AccountKey, AccountKeys, AuthContext, Caller, Credential, Precedence, authenticate,
+};
 use crate::deny_reason::DenyReason;
-use crate::rejection::{Rejection, status_code_text};
 use crate::version::Version;
 
 const KEY: &str =
@@ -44,14 +46,14 @@ fn request(query: &str) -> (Parts, Address) {
 const CALLER: Caller =
     Caller { ip: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), https: false };
 
-fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant, Rejection> {
+fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant, ApiError> {
     let (parts, address) = request(query);
     let keys = AccountKeys::parse("c2Vjb25kIGtleQ==", Some(KEY)).unwrap();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
     match authenticate(
         &parts,
         &address,
-        &Gate { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header },
+        &AuthContext { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header },
     )? {
         Credential::Complete(grant, _) => Ok(grant),
         Credential::NeedsPolicies(signature) => signature.with_policies(policies),
@@ -63,7 +65,7 @@ fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant
 fn verdict(query: &str, policies: &[AccessPolicy], caller: Caller) -> String {
     match judge(query, policies, caller) {
         Ok(_) => "granted".to_owned(),
-        Err(Rejection::AuthenticationFailed { detail, .. }) => detail.unwrap_or_default(),
+        Err(ApiError::AuthenticationFailed { detail, .. }) => detail.unwrap_or_default(),
         Err(other) => status_code_text(&other).code.to_owned(),
     }
 }

@@ -13,47 +13,47 @@ use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChan
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, Misaddressed, Select, TablesQuery};
 use tavola_core::{
-    AccessPolicy, AccountName, DateTime, ETag, EdmValue, Entity, EntityGroupTransaction, EntityKey,
-    EntityOperation, FailedOperation, Filter, Guid, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, Refusal, RowKey, ServiceProperties, TableName, TableReply,
-    TableRequest, Timestamp,
+    AccessPolicy, AccountName, DateTime, DomainError, ETag, EdmValue, Entity,
+    EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, Filter, Guid, NewEntity,
+    PartitionKey, Precondition, Properties, PropertyName, RowKey, ServiceProperties, TableName,
+    TableReply, TableRequest, Timestamp,
 };
 
 use super::{NextPage, Style, encode_request};
 use crate::address::{AddressRules, locate};
 use crate::auth::{
-    AccountKey, AccountKeys, Caller, Gate, Precedence, Scheme, authenticate, sign_request,
+    AccountKey, AccountKeys, AuthContext, Caller, Precedence, Scheme, authenticate, sign_request,
 };
-use crate::headers::{Exchange, Prefer, Presentation, Wish};
+use crate::headers::{Prefer, ResponseContext, ResponseFormat, ResponseHead};
 use crate::table::decode::{DecodeError, Decoded, decode_reply};
 use crate::table::entity_json::MetadataLevel;
-use crate::table::{parse_request, render_rejection, render_reply};
+use crate::table::{parse_request, render_error, render_reply};
 
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const BASES: [&str; 3] =
     ["http://127.0.0.1:10002/acct", "http://acct.table.test", "http://localhost/acct-secondary"];
 
-fn wish(level: MetadataLevel, prefer: Option<Prefer>, select: Select) -> Wish {
-    Wish { level, prefer, select }
+fn format(level: MetadataLevel, prefer: Option<Prefer>, select: Select) -> ResponseFormat {
+    ResponseFormat { level, prefer, select }
 }
 
-fn usual() -> Wish {
-    wish(MetadataLevel::Minimal, None, Select::All)
+fn usual() -> ResponseFormat {
+    format(MetadataLevel::Minimal, None, Select::All)
 }
 
-fn style<'a>(base: &'a str, wish: &'a Wish) -> Style<'a> {
-    Style { base, wish, page: None, boundary_ids: ["b-1", "c-2"] }
+fn style<'a>(base: &'a str, format: &'a ResponseFormat) -> Style<'a> {
+    Style { base, format, page: None, boundary_ids: ["b-1", "c-2"] }
 }
 
 /// The way of a request through the server, up to where the service would carry it out.
-fn served(request: &Request<Bytes>) -> (TableRequest, Presentation) {
+fn served(request: &Request<Bytes>) -> (TableRequest, ResponseContext) {
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
-    let mut presentation = Presentation::of(&parts, Some(&address));
-    let parsed = parse_request(&parts, &body, &address, &mut presentation);
-    (parsed.unwrap_or_else(|rejection| panic!("{rejection:?} for {request:?}")), presentation)
+    let mut context = ResponseContext::of(&parts, Some(&address));
+    let parsed = parse_request(&parts, &body, &address, &mut context);
+    (parsed.unwrap_or_else(|api_error| panic!("{api_error:?} for {request:?}")), context)
 }
 
 fn table_name() -> impl Strategy<Value = TableName> {
@@ -278,15 +278,15 @@ proptest! {
     fn the_server_understands_what_the_client_asks(request in request(), base in 0..BASES.len()) {
         // Stats are the secondary's to tell.
         let base = if request == TableRequest::GetServiceStats { BASES[2] } else { BASES[base] };
-        let wish = usual();
-        let encoded = encode_request(&request, &style(base, &wish)).unwrap();
+        let format = usual();
+        let encoded = encode_request(&request, &style(base, &format)).unwrap();
         prop_assert_eq!(served(&encoded).0, request);
     }
 
     #[test]
     fn the_server_grants_what_the_client_signs(request in request(), base in 0..BASES.len(), lite in any::<bool>()) {
-        let wish = usual();
-        let mut encoded = encode_request(&request, &style(BASES[base], &wish)).unwrap();
+        let format = usual();
+        let mut encoded = encode_request(&request, &style(BASES[base], &format)).unwrap();
         let account = AccountName::parse("acct").unwrap();
         let scheme = if lite { Scheme::SharedKeyLite } else { Scheme::SharedKey };
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -296,8 +296,8 @@ proptest! {
         let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
         let keys = AccountKeys::parse(KEY, None).unwrap();
         let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-        let gate = Gate { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header };
-        prop_assert!(authenticate(&parts, &address, &gate).is_ok());
+        let auth = AuthContext { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header };
+        prop_assert!(authenticate(&parts, &address, &auth).is_ok());
     }
 
     #[test]
@@ -316,19 +316,19 @@ proptest! {
 
 #[test]
 fn wishes_travel_too() {
-    let wish = wish(
+    let format = format(
         MetadataLevel::None,
         Some(Prefer::ReturnNoContent),
         Select::Names(vec!["a".into(), "b".into()]),
     );
-    let style = style(BASES[0], &wish);
+    let style = style(BASES[0], &format);
     let table = || TableName::parse("Tab").unwrap();
     let query = TableRequest::QueryEntities(table(), EntityQuery::default());
-    let presentation = served(&encode_request(&query, &style).unwrap()).1;
-    assert_eq!(presentation.wish, Wish { prefer: None, ..wish.clone() });
+    let context = served(&encode_request(&query, &style).unwrap()).1;
+    assert_eq!(context.format, ResponseFormat { prefer: None, ..format.clone() });
     let create = TableRequest::CreateTable(table());
-    let presentation = served(&encode_request(&create, &style).unwrap()).1;
-    assert_eq!(presentation.wish, Wish { select: Select::All, ..wish.clone() });
+    let context = served(&encode_request(&create, &style).unwrap()).1;
+    assert_eq!(context.format, ResponseFormat { select: Select::All, ..format.clone() });
     // A page that the service named is asked for in its own words.
     let page = NextPage { partition_key: Some("1!4!cA--".to_owned()), ..NextPage::default() };
     let (request, _) =
@@ -340,10 +340,10 @@ fn wishes_travel_too() {
 
 /// Asks, lets `answer` be the service, and reads what comes back.
 fn answered(request: &TableRequest, answer: &TableReply) -> Result<Decoded, DecodeError> {
-    let wish = usual();
-    let (_, presentation) = served(&encode_request(request, &style(BASES[2], &wish)).unwrap());
-    let exchange = Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
-    decode_reply(request, &render_reply(answer, &exchange))
+    let format = usual();
+    let (_, context) = served(&encode_request(request, &style(BASES[2], &format)).unwrap());
+    let response_head = ResponseHead { request_id: "id", now: DateTime::MIN, context: &context };
+    decode_reply(request, &render_reply(answer, &response_head))
 }
 
 fn entity(row_key: &str) -> Entity {
@@ -434,28 +434,28 @@ fn the_client_reads_what_the_server_answers() {
 #[test]
 fn the_client_reads_refusals() {
     let table = || TableName::parse("Tab").unwrap();
-    let refused = |request: &TableRequest, rejection| {
-        let wish = usual();
-        let (_, presentation) = served(&encode_request(request, &style(BASES[0], &wish)).unwrap());
-        let exchange =
-            Exchange { request_id: "id", now: DateTime::MIN, presentation: &presentation };
-        match decode_reply(request, &render_rejection(&rejection, &exchange)) {
+    let refused = |request: &TableRequest, api_error| {
+        let format = usual();
+        let (_, context) = served(&encode_request(request, &style(BASES[0], &format)).unwrap());
+        let response_head =
+            ResponseHead { request_id: "id", now: DateTime::MIN, context: &context };
+        match decode_reply(request, &render_error(&api_error, &response_head)) {
             Err(DecodeError::Service(error)) => error,
             other => panic!("{other:?}"),
         }
     };
-    let error = refused(&TableRequest::GetTable(table()), Refusal::ResourceNotFound.into());
+    let error = refused(&TableRequest::GetTable(table()), DomainError::ResourceNotFound.into());
     assert_eq!(
         (error.status.as_u16(), error.code.as_str(), error.operation),
         (404, "ResourceNotFound", None)
     );
     assert!(error.message.starts_with("The specified resource does not exist.\nRequestId:id"));
-    let error = refused(&TableRequest::GetPolicies(table()), Refusal::ResourceNotFound.into());
+    let error = refused(&TableRequest::GetPolicies(table()), DomainError::ResourceNotFound.into());
     assert_eq!((error.status.as_u16(), error.code.as_str()), (404, "ResourceNotFound"));
     let pk = PartitionKey::new("p").unwrap();
     let delete = EntityOperation::Delete(RowKey::new("s").unwrap(), Precondition::Exists);
     let group = TableRequest::Transaction(table(), EntityGroupTransaction::single(pk, delete));
-    let failed = FailedOperation { index: 7, refusal: Refusal::ConditionNotMet };
+    let failed = FailedOperation { index: 7, domain_error: DomainError::ConditionNotMet };
     let error = refused(&group, failed.into());
     assert_eq!((error.status.as_u16(), error.operation), (412, Some(7)));
     assert!(error.message.starts_with("The update condition"), "{}", error.message);

@@ -14,7 +14,7 @@ pub(in crate::table) mod text;
 mod write;
 
 use tavola_core::entity::Properties;
-use tavola_core::{ETag, Entity, EntityKey, PartitionKey, Refusal, RowKey, Timestamp};
+use tavola_core::{DomainError, ETag, Entity, EntityKey, PartitionKey, RowKey, Timestamp};
 
 pub(in crate::table) use read::parse;
 pub use read::{decode_entity, decode_entity_set, read_entity};
@@ -30,12 +30,12 @@ pub enum BodyError {
     /// A key that is no text, or is declared to be something else; in words that may be shown.
     InvalidKey(String),
     /// Understood, and against a rule of the domain.
-    Refused(Refusal),
+    Refused(DomainError),
 }
 
-impl From<Refusal> for BodyError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<DomainError> for BodyError {
+    fn from(domain_error: DomainError) -> Self {
+        Self::Refused(domain_error)
     }
 }
 

@@ -9,7 +9,9 @@ use tavola_core::edm::EdmTextError;
 use tavola_core::entity::{Properties, PropertyName};
 use tavola_core::key::{KeyError, utf16_units};
 use tavola_core::limits::KEY_UTF16_UNITS_MAX;
-use tavola_core::{DateTime, ETag, EdmType, EdmValue, PartitionKey, Refusal, RowKey, Timestamp};
+use tavola_core::{
+    DateTime, DomainError, ETag, EdmType, EdmValue, PartitionKey, RowKey, Timestamp,
+};
 
 use super::members::{Members, MembersSeed, Sender};
 use super::seed::{ArraySeed, MemberSeed, Scalar};
@@ -86,10 +88,10 @@ pub(in crate::table) fn parse<'de, S: DeserializeSeed<'de>>(
 impl Members<'_> {
     fn check(&self) -> Result<(), BodyError> {
         if self.too_many {
-            return Err(Refusal::TooManyProperties.into());
+            return Err(DomainError::TooManyProperties.into());
         }
         if self.repeated {
-            return Err(Refusal::DuplicateProperty.into());
+            return Err(DomainError::DuplicateProperty.into());
         }
         self.key_of_other_type.map_or(Ok(()), |name| Err(fault::key_of_other_type(name)))
     }
@@ -100,7 +102,7 @@ impl Members<'_> {
         // Without nulls the set of properties itself finds a name that comes twice.
         let repeated = self.properties.iter().any(null) && repeats(&self.properties);
         if repeated || self.types.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Refusal::DuplicateProperty.into());
+            return Err(DomainError::DuplicateProperty.into());
         }
         let mut properties = Vec::with_capacity(self.properties.len());
         for (name, scalar) in self.properties {
@@ -108,7 +110,7 @@ impl Members<'_> {
                 let edm = declared_type(&self.types, &name)?;
                 let value = value(edm, scalar).map_err(|error| match error {
                     EdmTextError::DateOutOfRange(value) => {
-                        Refusal::ParameterOutOfRange { name: name.as_ref().to_owned(), value }
+                        DomainError::ParameterOutOfRange { name: name.as_ref().to_owned(), value }
                             .into()
                     }
                     EdmTextError::Malformed => fault::wrong_value(&name, edm),
@@ -161,9 +163,10 @@ fn key<K>(
     new(&text).map(Some).map_err(|error| match error {
         // The refusal repeats the key, so an endless one has to be refused for its length.
         KeyError::Forbidden(_) if utf16_units(&text) <= KEY_UTF16_UNITS_MAX => {
-            Refusal::ParameterOutOfRange { name: name.to_owned(), value: text.into_owned() }.into()
+            DomainError::ParameterOutOfRange { name: name.to_owned(), value: text.into_owned() }
+                .into()
         }
-        _ => Refusal::KeyTooLarge.into(),
+        _ => DomainError::KeyTooLarge.into(),
     })
 }
 

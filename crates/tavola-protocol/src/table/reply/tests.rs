@@ -5,14 +5,14 @@ use http::{Request, Response};
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::Continuation;
 use tavola_core::{
-    DateTime, Entity, EntityKey, FailedOperation, PartitionKey, Refusal, RowKey, TableName,
+    DateTime, DomainError, Entity, EntityKey, FailedOperation, PartitionKey, RowKey, TableName,
     TableReply, Timestamp,
 };
 
-use super::{render_rejection, render_reply};
+use super::{render_error, render_reply};
 use crate::address::{AddressRules, locate};
-use crate::headers::{Envelope, Exchange, Prefer, Presentation, Wish};
-use crate::rejection::Rejection;
+use crate::api_error::ApiError;
+use crate::headers::{Envelope, Prefer, ResponseContext, ResponseFormat, ResponseHead};
 
 const ID: &str = "aceccc68-b002-006e-7110-617748000000";
 const TAG: &str = "W/\"datetime'2020-11-07T01%3A23%3A13.377335Z'\"";
@@ -31,7 +31,7 @@ fn entity(row_key: &str) -> Entity {
     Entity { key, timestamp: Timestamp::new(now()), properties: tavola_core::Properties::default() }
 }
 
-fn presentation(target: &str, headers: &[(&str, &str)]) -> Presentation {
+fn context(target: &str, headers: &[(&str, &str)]) -> ResponseContext {
     let mut request = Request::builder().uri(format!("/acct{target}")).header("host", "h:1");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -39,16 +39,16 @@ fn presentation(target: &str, headers: &[(&str, &str)]) -> Presentation {
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
-    Presentation::of(&parts, Some(&address))
+    ResponseContext::of(&parts, Some(&address))
 }
 
 fn rendered(reply: &TableReply, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let presentation = presentation("/Tab", headers);
-    render_reply(reply, &Exchange { request_id: ID, now: now(), presentation: &presentation })
+    let context = context("/Tab", headers);
+    render_reply(reply, &ResponseHead { request_id: ID, now: now(), context: &context })
 }
 
-fn rejected(rejection: &Rejection, presentation: &Presentation) -> Response<Bytes> {
-    render_rejection(rejection, &Exchange { request_id: ID, now: now(), presentation })
+fn rejected(api_error: &ApiError, context: &ResponseContext) -> Response<Bytes> {
+    render_error(api_error, &ResponseHead { request_id: ID, now: now(), context })
 }
 
 fn header<'a>(response: &'a Response<Bytes>, name: &str) -> &'a str {
@@ -165,7 +165,7 @@ fn pages() {
 #[test]
 fn errors() {
     let response =
-        rejected(&Refusal::EntityNotFound.into(), &presentation("/Tab", &[("accept", "*/*")]));
+        rejected(&DomainError::EntityNotFound.into(), &context("/Tab", &[("accept", "*/*")]));
     assert_eq!(response.status(), 404);
     assert_eq!(header(&response, "content-type"), JSON);
     assert_eq!(header(&response, "x-ms-error-code"), "ResourceNotFound");
@@ -173,7 +173,7 @@ fn errors() {
     assert!(text(&response).contains(ID));
     for (target, accept) in [("/Tab?comp=acl", "application/json"), ("/Tab", "application/xml")] {
         let response =
-            rejected(&Rejection::InvalidXmlDocument, &presentation(target, &[("accept", accept)]));
+            rejected(&ApiError::InvalidXmlDocument, &context(target, &[("accept", accept)]));
         assert_eq!(header(&response, "content-type"), "application/xml");
         assert_eq!(header(&response, "x-ms-error-code"), "InvalidXmlDocument");
         assert_eq!(header(&response, "cache-control"), "-");
@@ -183,24 +183,25 @@ fn errors() {
 
 #[test]
 fn advice() {
-    let plain = presentation("/Tab", &[]);
-    let busy = rejected(&Rejection::ServerBusy { retry_after_seconds: 7 }, &plain);
+    let plain = context("/Tab", &[]);
+    let busy = rejected(&ApiError::ServerBusy { retry_after_seconds: 7 }, &plain);
     assert_eq!((busy.status().as_u16(), header(&busy, "retry-after")), (503, "7"));
-    let wrong = rejected(&Rejection::MethodNotAllowed { allowed: "GET, HEAD" }, &plain);
+    let wrong = rejected(&ApiError::MethodNotAllowed { allowed: "GET, HEAD" }, &plain);
     assert_eq!((wrong.status().as_u16(), header(&wrong, "allow")), (405, "GET, HEAD"));
     // A refusal of a single write that a store counted as the first of one.
     let single = rejected(
-        &FailedOperation { index: 0, refusal: Refusal::EntityAlreadyExists }.into(),
+        &FailedOperation { index: 0, domain_error: DomainError::EntityAlreadyExists }.into(),
         &plain,
     );
     assert_eq!(single.status(), 409);
     assert!(text(&single).contains("\"value\":\"The specified entity already exists."));
 }
 
-fn changeset(prefers: &[Option<Prefer>]) -> Presentation {
-    let mut batch = presentation("/$batch", &[]);
-    let wishes = prefers.iter().map(|prefer| Wish { prefer: *prefer, ..batch.wish.clone() });
-    batch.envelope = Envelope::Changeset(wishes.collect());
+fn changeset(prefers: &[Option<Prefer>]) -> ResponseContext {
+    let mut batch = context("/$batch", &[]);
+    let formats =
+        prefers.iter().map(|prefer| ResponseFormat { prefer: *prefer, ..batch.format.clone() });
+    batch.envelope = Envelope::Changeset(formats.collect());
     batch
 }
 
@@ -209,14 +210,18 @@ fn changeset(prefers: &[Option<Prefer>]) -> Presentation {
 /// answer.
 #[test]
 fn a_batch_that_is_refused_as_a_whole() {
-    let mut queried = presentation("/$batch", &[]);
+    let mut queried = context("/$batch", &[]);
     queried.envelope = Envelope::BatchedQuery;
-    for (presentation, rejection, code) in [
-        (changeset(&[]), Rejection::MalformedBatch, "InvalidInput"),
-        (changeset(&[None]), Refusal::WritesNotAllowed.into(), "InsufficientAccountPermissions"),
-        (queried, Rejection::InternalError, "InternalError"),
+    for (context, api_error, code) in [
+        (changeset(&[]), ApiError::MalformedBatch, "InvalidInput"),
+        (
+            changeset(&[None]),
+            DomainError::WritesNotAllowed.into(),
+            "InsufficientAccountPermissions",
+        ),
+        (queried, ApiError::InternalError, "InternalError"),
     ] {
-        let response = rejected(&rejection, &presentation);
+        let response = rejected(&api_error, &context);
         assert_eq!(
             (header(&response, "x-ms-error-code"), header(&response, "content-type")),
             (code, JSON)
@@ -240,7 +245,7 @@ fn batch_text(response: &Response<Bytes>) -> String {
 /// Statements 210, 211, 213 and 215: the recorded answer, byte by byte.
 #[test]
 fn a_batch_that_was_done() {
-    let presentation = changeset(&[Some(Prefer::ReturnNoContent), None, None]);
+    let context = changeset(&[Some(Prefer::ReturnNoContent), None, None]);
     let operations = vec![
         OperationReply::Inserted(entity("r")),
         OperationReply::Deleted,
@@ -248,7 +253,7 @@ fn a_batch_that_was_done() {
     ];
     let reply = TableReply::TransactionDone(table(), operations);
     let response =
-        render_reply(&reply, &Exchange { request_id: ID, now: now(), presentation: &presentation });
+        render_reply(&reply, &ResponseHead { request_id: ID, now: now(), context: &context });
     let expected = format!(
         "--batchresponse_B\nContent-Type: multipart/mixed; boundary=changesetresponse_C\n\n\
          --changesetresponse_C\nContent-Type: application/http\nContent-Transfer-Encoding: binary\n\n\
@@ -269,8 +274,8 @@ fn a_batch_that_was_done() {
 /// Statements 216 and 221.
 #[test]
 fn a_batch_that_failed() {
-    let presentation = changeset(&[None, Some(Prefer::ReturnNoContent)]);
-    let failed = FailedOperation { index: 1, refusal: Refusal::EntityAlreadyExists };
+    let context = changeset(&[None, Some(Prefer::ReturnNoContent)]);
+    let failed = FailedOperation { index: 1, domain_error: DomainError::EntityAlreadyExists };
     let body = r#"{"odata.error":{"code":"EntityAlreadyExists","message":{"lang":"en-US","value":"1:The specified entity already exists.\nRequestId:aceccc68-b002-006e-7110-617748000000\nTime:2020-11-07T01:23:13.3773350Z"}}}"#;
     let expected = format!(
         "--batchresponse_B\nContent-Type: multipart/mixed; boundary=changesetresponse_C\n\n\
@@ -279,24 +284,21 @@ fn a_batch_that_failed() {
          Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\nContent-Type: {JSON}\n\n{body}\n\
          --changesetresponse_C--\n--batchresponse_B--\n"
     );
-    assert_eq!(
-        batch_text(&rejected(&failed.into(), &presentation)),
-        expected.replace('\n', "\r\n")
-    );
-    let no_table = rejected(&Refusal::TableNotFound.into(), &presentation);
+    assert_eq!(batch_text(&rejected(&failed.into(), &context)), expected.replace('\n', "\r\n"));
+    let no_table = rejected(&DomainError::TableNotFound.into(), &context);
     assert!(batch_text(&no_table).contains("HTTP/1.1 404 Not Found"));
     assert!(text(&no_table).contains("\"value\":\"0:The table specified does not exist."));
-    assert_eq!(rejected(&Refusal::WritesNotAllowed.into(), &presentation).status(), 403);
-    assert_eq!(rejected(&Rejection::OperationTimedOut, &presentation).status(), 500);
+    assert_eq!(rejected(&DomainError::WritesNotAllowed.into(), &context).status(), 403);
+    assert_eq!(rejected(&ApiError::OperationTimedOut, &context).status(), 500);
 }
 
 /// Statement 224.
 #[test]
 fn a_query_in_a_batch() {
-    let mut presentation = presentation("/$batch", &[]);
-    presentation.envelope = Envelope::BatchedQuery;
-    let exchange = Exchange { request_id: ID, now: now(), presentation: &presentation };
-    let found = render_reply(&TableReply::Entity(table(), Box::new(entity("r"))), &exchange);
+    let mut context = context("/$batch", &[]);
+    context.envelope = Envelope::BatchedQuery;
+    let response_head = ResponseHead { request_id: ID, now: now(), context: &context };
+    let found = render_reply(&TableReply::Entity(table(), Box::new(entity("r"))), &response_head);
     let found = batch_text(&found);
     assert!(
         found.starts_with("--batchresponse_B\r\nContent-Type: application/http\r\n"),
@@ -308,7 +310,7 @@ fn a_query_in_a_batch() {
         "{found}"
     );
     assert!(!found.contains("changeset"));
-    let missing = batch_text(&rejected(&Refusal::EntityNotFound.into(), &presentation));
+    let missing = batch_text(&rejected(&DomainError::EntityNotFound.into(), &context));
     assert!(missing.contains("HTTP/1.1 404 Not Found\r\n"), "{missing}");
     assert!(missing.contains("\"value\":\"The specified resource does not exist."), "{missing}");
 }

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::Request;
 use proptest::prelude::*;
 use tavola_core::request::Select;
-use tavola_core::{Refusal, TableRequest};
+use tavola_core::{DomainError, TableRequest};
 
 use super::parse_request;
 use crate::address::{AddressRules, locate};
-use crate::headers::{Envelope, Prefer, Presentation};
-use crate::rejection::{Rejection, status_code_text};
+use crate::api_error::{ApiError, status_code_text};
+use crate::headers::{Envelope, Prefer, ResponseContext};
 use crate::table::entity_json::MetadataLevel;
 
 fn parse(
@@ -17,7 +17,7 @@ fn parse(
     target: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> (Result<TableRequest, Rejection>, Presentation) {
+) -> (Result<TableRequest, ApiError>, ResponseContext) {
     let mut request =
         Request::builder().method(method).uri(format!("/acct{target}")).header("host", "localhost");
     for (name, value) in headers {
@@ -26,15 +26,15 @@ fn parse(
     parse_http(&request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap())
 }
 
-fn parse_http(request: &Request<Bytes>) -> (Result<TableRequest, Rejection>, Presentation) {
+fn parse_http(request: &Request<Bytes>) -> (Result<TableRequest, ApiError>, ResponseContext) {
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = match locate(&parts, &rules, &|name| name == "acct") {
         Ok(address) => address,
-        Err(rejection) => return (Err(rejection), Presentation::of(&parts, None)),
+        Err(api_error) => return (Err(api_error), ResponseContext::of(&parts, None)),
     };
-    let mut presentation = Presentation::of(&parts, Some(&address));
-    (parse_request(&parts, &body, &address, &mut presentation), presentation)
+    let mut context = ResponseContext::of(&parts, Some(&address));
+    (parse_request(&parts, &body, &address, &mut context), context)
 }
 
 /// What is understood, in few words; or status and code.
@@ -45,8 +45,8 @@ fn outcome(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> 
             Some(table) => format!("{} {table}", request.name()),
             None => request.name().to_owned(),
         },
-        Err(rejection) => {
-            let error = status_code_text(&rejection);
+        Err(api_error) => {
+            let error = status_code_text(&api_error);
             format!("{} {}", error.status.as_u16(), error.code)
         }
     }
@@ -157,14 +157,14 @@ fn tunnelled_verbs() {
 }
 
 #[test]
-fn wishes() {
+fn formats() {
     let headers =
         [("accept", "application/json;odata=nometadata"), ("prefer", "return-no-content")];
-    let (_, presentation) = parse("GET", "/Tab()?$select=a,b&timeout=7", &headers, "");
-    assert_eq!(presentation.wish.level, MetadataLevel::None);
-    assert_eq!(presentation.wish.prefer, Some(Prefer::ReturnNoContent));
-    assert_eq!(presentation.wish.select, Select::Names(vec!["a".to_owned(), "b".to_owned()]));
-    assert_eq!(presentation.timeout().map(|time| time.as_secs()), Some(7));
+    let (_, context) = parse("GET", "/Tab()?$select=a,b&timeout=7", &headers, "");
+    assert_eq!(context.format.level, MetadataLevel::None);
+    assert_eq!(context.format.prefer, Some(Prefer::ReturnNoContent));
+    assert_eq!(context.format.select, Select::Names(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(context.timeout().map(|time| time.as_secs()), Some(7));
     let atom = ("accept", "application/atom+xml,application/xml");
     assert_eq!(outcome("GET", "/Tab()", &[atom], ""), "415 AtomFormatNotSupported");
     assert_eq!(outcome("GET", "/Tab?comp=acl", &[atom], ""), "GetTableAcl Tab");
@@ -177,7 +177,7 @@ fn wishes() {
 }
 
 /// A changeset of requests: each is a request line with headers, an empty line and a body.
-fn changeset(operations: &[&str]) -> (Result<TableRequest, Rejection>, Presentation) {
+fn changeset(operations: &[&str]) -> (Result<TableRequest, ApiError>, ResponseContext) {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
     for operation in operations {
         body += &format!(
@@ -195,8 +195,8 @@ fn changeset_outcome(operations: &[&str]) -> String {
             format!("{} on {table}", group.operations().len())
         }
         Ok(other) => format!("{other:?}"),
-        Err(rejection) => {
-            let error = status_code_text(&rejection);
+        Err(api_error) => {
+            let error = status_code_text(&api_error);
             format!("{} {} {}", error.status.as_u16(), error.code, error.text)
         }
     }
@@ -239,9 +239,9 @@ fn batches() {
 
 #[test]
 fn each_operation_of_a_batch_has_its_wish() {
-    let (_, presentation) = changeset(&[INSERT, MERGE]);
-    let Envelope::Changeset(wishes) = presentation.envelope else { panic!("a changeset") };
-    let prefer: Vec<_> = wishes.iter().map(|wish| wish.prefer).collect();
+    let (_, context) = changeset(&[INSERT, MERGE]);
+    let Envelope::Changeset(formats) = context.envelope else { panic!("a changeset") };
+    let prefer: Vec<_> = formats.iter().map(|format| format.prefer).collect();
     assert_eq!(prefer, [Some(Prefer::ReturnNoContent), None]);
 }
 
@@ -253,17 +253,17 @@ fn a_query_alone_in_a_batch() {
             format!("--b\r\nContent-Type: application/http\r\n\r\n{request}\r\n\r\n--b--\r\n");
         parse("POST", "/$batch", &[("content-type", "multipart/mixed; boundary=b")], &body)
     };
-    let (request, presentation) = batched(
+    let (request, context) = batched(
         "GET http://h/acct/Tab(PartitionKey='p',RowKey='r')?$select=a HTTP/1.1\r\nAccept: application/json;odata=nometadata",
     );
     assert_eq!(request.map(|request| request.name()), Ok("QueryEntity"));
-    assert_eq!(presentation.envelope, Envelope::BatchedQuery);
-    assert_eq!(presentation.wish.level, MetadataLevel::None);
-    assert_eq!(presentation.wish.select, Select::Names(vec!["a".to_owned()]));
+    assert_eq!(context.envelope, Envelope::BatchedQuery);
+    assert_eq!(context.format.level, MetadataLevel::None);
+    assert_eq!(context.format.select, Select::Names(vec!["a".to_owned()]));
     let (request, _) = batched("GET /acct/Tab()?$top=3 HTTP/1.1");
     assert_eq!(request.map(|request| request.name()), Ok("QueryEntities"));
-    assert_eq!(batched("GET /acct/Tables HTTP/1.1").0, Err(Rejection::InvalidInput));
-    assert_eq!(batched("GET /acct/ab HTTP/1.1").0, Err(Refusal::TableNameLength.into()));
+    assert_eq!(batched("GET /acct/Tables HTTP/1.1").0, Err(ApiError::InvalidInput));
+    assert_eq!(batched("GET /acct/ab HTTP/1.1").0, Err(DomainError::TableNameLength.into()));
 }
 
 fn request_parts() -> impl Strategy<Value = (String, String, Vec<(String, String)>, Vec<u8>)> {

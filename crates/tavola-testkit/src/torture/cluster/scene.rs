@@ -45,7 +45,7 @@ pub(super) struct Scene<'a> {
 }
 
 /// What a seed came to, as far as it could be played.
-pub(super) type Verdict = Result<Tally, Violation>;
+pub(super) type SeedResult = Result<Tally, Violation>;
 
 /// Plays one seed and judges it.
 ///
@@ -57,7 +57,7 @@ pub(super) fn play(
     server: &Path,
     fault: Fault,
     defect: Defect,
-) -> Result<Verdict, Violation> {
+) -> Result<SeedResult, Violation> {
     let nodes = Nodes::find(folder(arena)?)?;
     nodes.heal()?;
     let mut dice = arena.dice(0);
@@ -150,7 +150,7 @@ impl Scene<'_> {
         fault: Fault,
         bank: &Bank,
         dice: &mut fastrand::Rng,
-    ) -> Result<Verdict, Violation> {
+    ) -> Result<SeedResult, Violation> {
         let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
         let outcome = match struck {
             Ok(seen) => self.heal_and_judge(bank, found, &seen, &mut histories),
@@ -214,7 +214,7 @@ impl Scene<'_> {
         found: Result<(), Violation>,
         seen: &Tally,
         histories: &mut [Finished],
-    ) -> Result<Verdict, Violation> {
+    ) -> Result<SeedResult, Violation> {
         if let Err(violation) = found {
             return Ok(Err(violation));
         }
@@ -239,7 +239,7 @@ impl Scene<'_> {
         why: &Violation,
         found: Result<(), Violation>,
         histories: &[Finished],
-    ) -> Result<Verdict, Violation> {
+    ) -> Result<SeedResult, Violation> {
         if let Err(found) = found {
             // That may be because of what did not come back.
             return Err(Violation::new(format!("{why}; and a client found: {found}")));

@@ -34,7 +34,7 @@ const POINTS_MAX: usize = 200_000;
 
 /// What the search found.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum SearchResult {
     Linearizable,
     Undecided,
     /// No order explains the answers; this one explains most.
@@ -64,7 +64,7 @@ pub(super) enum Blocked {
 }
 
 /// Searches an order for the calls of one partition, which are sorted by their invocation.
-pub(super) fn check(calls: &[Call], versions: &Versions, rows: u8) -> Verdict {
+pub(super) fn check(calls: &[Call], versions: &Versions, rows: u8) -> SearchResult {
     check_within(calls, versions, rows, POINTS_MAX)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn check_within(
     versions: &Versions,
     rows: u8,
     points_max: usize,
-) -> Verdict {
+) -> SearchResult {
     let mut search = Search::new(calls, versions, points_max);
     let start = Point {
         placed: vec![0; calls.len().div_ceil(64)],
@@ -85,13 +85,13 @@ pub(super) fn check_within(
         state: State::empty(rows),
     };
     if search.finish(start) {
-        return Verdict::Linearizable;
+        return SearchResult::Linearizable;
     }
     match search.deepest.take() {
         Some(deepest) if search.tried.len() < points_max => {
-            Verdict::Impossible(Box::new(search.stuck(deepest)))
+            SearchResult::Impossible(Box::new(search.stuck(deepest)))
         }
-        _ => Verdict::Undecided,
+        _ => SearchResult::Undecided,
     }
 }
 

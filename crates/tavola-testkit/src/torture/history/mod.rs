@@ -29,7 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use board::{Board, Data};
-use check::{Verdict, check};
+use check::{SearchResult, check};
 use clients::{Caller, Diary, Habit, Shape};
 use model::Versions;
 use record::{Answer, Record};
@@ -189,9 +189,9 @@ fn judge(record: &Record) -> Result<Tally, Violation> {
         let versions = Versions::collect(&calls)
             .map_err(|what| Violation::new(format!("partition p{partition}: {what}")))?;
         match check(&calls, &versions, record.rows) {
-            Verdict::Linearizable => tally.add("partitions explained", 1),
-            Verdict::Undecided => tally.add(UNDECIDED, 1),
-            Verdict::Impossible(stuck) => {
+            SearchResult::Linearizable => tally.add("partitions explained", 1),
+            SearchResult::Undecided => tally.add(UNDECIDED, 1),
+            SearchResult::Impossible(stuck) => {
                 return Err(Violation::new(report::report(partition, &calls, *stuck, record.rows)));
             }
         }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::record::{Answer, Ask, Call, Condition, Content, Refusal, Verb, Version, Write};
+use super::record::{Answer, Ask, Call, Condition, Content, DomainError, Verb, Version, Write};
 
 /// The rows of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub(super) enum Obstacle {
     /// A read saw something else in this row.
     Differs(u8),
     /// A write that was done would have been refused.
-    Refused(usize, Refusal),
+    Refused(usize, DomainError),
     /// A write that was refused would have been done, or refused for another reason.
     NotRefused(usize),
 }
@@ -47,8 +47,8 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Differs(row) => write!(f, "r{row:02} is not what it saw"),
-            Self::Refused(index, refusal) => {
-                write!(f, "its operation {index} would be refused: {refusal:?}")
+            Self::Refused(index, domain_error) => {
+                write!(f, "its operation {index} would be refused: {domain_error:?}")
             }
             Self::NotRefused(index) => write!(f, "its operation {index} would not be refused so"),
         }
@@ -146,27 +146,31 @@ pub(super) fn step(
                 None => Ok(None),
             }
         }
-        (Ask::Write(writes), Answer::Refused(failed, refusal)) => {
+        (Ask::Write(writes), Answer::Refused(failed, domain_error)) => {
             match write(state, writes, versions) {
-                Err((index, reason)) if index == *failed && reason == *refusal => Ok(None),
+                Err((index, reason)) if index == *failed && reason == *domain_error => Ok(None),
                 _ => Err(Obstacle::NotRefused(*failed)),
             }
         }
         // A call without an answer matters only if it was done.
         (Ask::Write(writes), _) => write(state, writes, versions)
             .map(Some)
-            .map_err(|(index, refusal)| Obstacle::Refused(index, refusal)),
+            .map_err(|(index, domain_error)| Obstacle::Refused(index, domain_error)),
         (ask, answer) => unreachable!("no server answers {ask:?} with {answer:?}"),
     }
 }
 
 /// All writes, or the first that cannot be done and why.
-fn write(state: &State, writes: &[Write], versions: &Versions) -> Result<State, (usize, Refusal)> {
+fn write(
+    state: &State,
+    writes: &[Write],
+    versions: &Versions,
+) -> Result<State, (usize, DomainError)> {
     let mut after = state.clone();
     for (index, write) in writes.iter().enumerate() {
         let current = state.row(write.row);
         after.0[usize::from(write.row)] =
-            write_row(current, write, versions).map_err(|refusal| (index, refusal))?;
+            write_row(current, write, versions).map_err(|domain_error| (index, domain_error))?;
     }
     Ok(after)
 }
@@ -175,20 +179,20 @@ fn write_row(
     current: Option<Content>,
     write: &Write,
     versions: &Versions,
-) -> Result<Option<Content>, Refusal> {
+) -> Result<Option<Content>, DomainError> {
     match (write.condition, current) {
-        (Condition::Exists | Condition::Version(_), None) => return Err(Refusal::Missing),
+        (Condition::Exists | Condition::Version(_), None) => return Err(DomainError::Missing),
         // If nobody was ever told the version, whoever names one names another.
         (Condition::Version(wanted), Some(content)) if versions.of(content) != Some(wanted) => {
-            return Err(Refusal::Changed);
+            return Err(DomainError::Changed);
         }
         _ => {}
     }
     match (write.verb, current) {
-        (Verb::Insert, Some(_)) => Err(Refusal::Exists),
+        (Verb::Insert, Some(_)) => Err(DomainError::Exists),
         (Verb::Insert | Verb::Replace, _) => Ok(Some(write.content)),
         (Verb::Merge, current) => Ok(Some(current.unwrap_or_default().merged(write.content))),
-        (Verb::Delete, None) => Err(Refusal::Missing),
+        (Verb::Delete, None) => Err(DomainError::Missing),
         (Verb::Delete, Some(_)) => Ok(None),
     }
 }

@@ -85,7 +85,7 @@ pub(super) enum Ask {
 
 /// Why a write was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum DomainError {
     /// 409 `EntityAlreadyExists`
     Exists,
     /// 404 `ResourceNotFound`
@@ -102,7 +102,7 @@ pub(super) enum Answer {
     /// Done; the version that each operation was told, none for a delete.
     Written(Vec<Option<Version>>),
     /// Nothing was written, because this operation could not be done.
-    Refused(usize, Refusal),
+    Refused(usize, DomainError),
     /// No answer came.
     Unknown,
 }
@@ -274,8 +274,8 @@ impl fmt::Display for Call {
                 Some(version) => write!(f, " -> done, {}", short(*version)),
                 None => write!(f, " -> done"),
             },
-            Answer::Refused(index, refusal) => {
-                write!(f, " -> operation {index} refused: {refusal:?}")
+            Answer::Refused(index, domain_error) => {
+                write!(f, " -> operation {index} refused: {domain_error:?}")
             }
             Answer::Unknown => write!(f, " -> no answer"),
         }

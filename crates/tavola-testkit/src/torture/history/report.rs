@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::check::{Blocked, Stuck, Verdict, check};
+use super::check::{Blocked, SearchResult, Stuck, check};
 use super::model::Versions;
 use super::record::{Answer, Ask, Call, Moment, NEVER};
 
@@ -52,8 +52,8 @@ fn shortest(calls: &[Call], rows: u8) -> Option<(Vec<Call>, Stuck)> {
 
 fn impossible(calls: &[Call], rows: u8) -> Option<Stuck> {
     match check(calls, &Versions::collect(calls).ok()?, rows) {
-        Verdict::Impossible(stuck) => Some(*stuck),
-        Verdict::Linearizable | Verdict::Undecided => None,
+        SearchResult::Impossible(stuck) => Some(*stuck),
+        SearchResult::Linearizable | SearchResult::Undecided => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Histories whose verdict is known. A checker that is wrong about these proves nothing about a
 //! server.
 
-use super::check::{Verdict, check, check_within};
+use super::check::{SearchResult, check, check_within};
 use super::model::{State, Versions, step};
 use super::record::{
-    Answer, Ask, Call, Condition, Content, Entity, Moment, NEVER, Page, Place, Record, Refusal,
+    Answer, Ask, Call, Condition, Content, DomainError, Entity, Moment, NEVER, Page, Place, Record,
     Scan, Verb, Write,
 };
 use super::{report, scans};
@@ -51,8 +51,13 @@ fn done(time: (Moment, Moment), writes: &[Write]) -> Call {
     call(time, Ask::Write(writes.to_vec()), Answer::Written(versions))
 }
 
-fn refused(time: (Moment, Moment), writes: &[Write], index: usize, refusal: Refusal) -> Call {
-    call(time, Ask::Write(writes.to_vec()), Answer::Refused(index, refusal))
+fn refused(
+    time: (Moment, Moment),
+    writes: &[Write],
+    index: usize,
+    domain_error: DomainError,
+) -> Call {
+    call(time, Ask::Write(writes.to_vec()), Answer::Refused(index, domain_error))
 }
 
 fn unanswered(time: (Moment, Moment), writes: &[Write]) -> Call {
@@ -65,9 +70,9 @@ fn verdict(calls: &[Call]) -> &'static str {
     match Versions::collect(&calls) {
         Err(_) => "contradiction",
         Ok(versions) => match check(&calls, &versions, ROWS) {
-            Verdict::Linearizable => "explained",
-            Verdict::Undecided => "undecided",
-            Verdict::Impossible(_) => "impossible",
+            SearchResult::Linearizable => "explained",
+            SearchResult::Undecided => "undecided",
+            SearchResult::Impossible(_) => "impossible",
         },
     }
 }
@@ -139,34 +144,34 @@ fn conditions() {
         |number, version| Write { condition: Condition::Version(version), ..put(0, number) };
     let first = done((1, 2), &[put(0, 1)]);
     let winner = done((10, 20), &[replace(2, 10)]);
-    let loser = |row: Refusal| refused((11, 21), &[replace(3, 10)], 0, row);
+    let loser = |row: DomainError| refused((11, 21), &[replace(3, 10)], 0, row);
     check_verdict(
         "one winner",
-        &[first.clone(), winner.clone(), loser(Refusal::Changed)],
+        &[first.clone(), winner.clone(), loser(DomainError::Changed)],
         "explained",
     );
     check_verdict(
         "refused for another reason",
-        &[first.clone(), winner.clone(), loser(Refusal::Missing)],
+        &[first.clone(), winner.clone(), loser(DomainError::Missing)],
         "impossible",
     );
     let winners = [first.clone(), winner.clone(), done((11, 21), &[replace(3, 10)])];
     check_verdict("two winners with one ETag", &winners, "impossible");
     check_verdict(
         "refused though nothing changed",
-        &[first.clone(), loser(Refusal::Changed)],
+        &[first.clone(), loser(DomainError::Changed)],
         "impossible",
     );
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
     check_verdict("insert on top", &[first.clone(), done((3, 4), &[insert])], "impossible");
     check_verdict(
         "insert refused",
-        &[first.clone(), refused((3, 4), &[insert], 0, Refusal::Exists)],
+        &[first.clone(), refused((3, 4), &[insert], 0, DomainError::Exists)],
         "explained",
     );
     check_verdict(
         "insert refused for nothing",
-        &[refused((3, 4), &[insert], 0, Refusal::Exists)],
+        &[refused((3, 4), &[insert], 0, DomainError::Exists)],
         "impossible",
     );
     check_verdict(
@@ -204,14 +209,14 @@ fn batches_are_whole() {
     check_verdict("a page with both", &[batch, page(vec![first, (1, entity(2))])], "explained");
 
     let failing = [put(0, 1), Write { condition: Condition::Exists, ..put(1, 2) }];
-    let not_done = refused((1, 2), &failing, 1, Refusal::Missing);
+    let not_done = refused((1, 2), &failing, 1, DomainError::Missing);
     check_verdict("refused", &[not_done.clone(), get((3, 4), 0, None)], "explained");
     check_verdict(
         "refused and half done",
         &[not_done, get((3, 4), 0, Some(entity(1)))],
         "contradiction",
     );
-    let wrong_index = refused((1, 2), &failing, 0, Refusal::Missing);
+    let wrong_index = refused((1, 2), &failing, 0, DomainError::Missing);
     check_verdict("the other operation blamed", &[wrong_index], "impossible");
 }
 
@@ -234,7 +239,7 @@ fn calls_without_answer() {
     // Nobody saw that write itself, but only it can have been in the way of the insert.
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
     let in_the_way =
-        [unanswered((1, 50), &[put(0, 1)]), refused((60, 61), &[insert], 0, Refusal::Exists)];
+        [unanswered((1, 50), &[put(0, 1)]), refused((60, 61), &[insert], 0, DomainError::Exists)];
     check_verdict("seen by its effect only", &in_the_way, "explained");
     check_verdict(
         "an unanswered delete",
@@ -247,7 +252,7 @@ fn calls_without_answer() {
 fn a_search_without_end_is_no_verdict() {
     let calls = [done((10, 20), &[put(0, 1)]), get((21, 30), 0, None)];
     let versions = Versions::collect(&calls).unwrap();
-    assert!(matches!(check_within(&calls, &versions, ROWS, 1), Verdict::Undecided));
+    assert!(matches!(check_within(&calls, &versions, ROWS, 1), SearchResult::Undecided));
 }
 
 #[test]
@@ -259,7 +264,7 @@ fn a_report_ends_where_it_became_impossible() {
         done((7, 8), &[put(1, 3)]),
         get((9, 10), 1, Some(entity(3))),
     ];
-    let Verdict::Impossible(stuck) = check(&calls, &Versions::collect(&calls).unwrap(), ROWS)
+    let SearchResult::Impossible(stuck) = check(&calls, &Versions::collect(&calls).unwrap(), ROWS)
     else {
         panic!()
     };
@@ -320,7 +325,12 @@ fn small_call(dice: &mut fastrand::Rng, number: u32) -> Call {
         3 | 4 => done(time, &[put(row, number)]),
         5 => done(time, &[delete(row)]),
         6 => unanswered(time, &[if dice.bool() { put(row, number) } else { delete(row) }]),
-        _ => refused(time, &[Write { verb: Verb::Insert, ..put(row, number) }], 0, Refusal::Exists),
+        _ => refused(
+            time,
+            &[Write { verb: Verb::Insert, ..put(row, number) }],
+            0,
+            DomainError::Exists,
+        ),
     }
 }
 
@@ -333,7 +343,7 @@ fn agrees_with_trying_everything() {
         let Ok(versions) = Versions::collect(&calls) else { continue };
         let all: Vec<usize> = (0..calls.len()).collect();
         let expected = can_be_explained(&calls, &versions, &State::empty(ROWS), &all, None);
-        let found = matches!(check(&calls, &versions, ROWS), Verdict::Linearizable);
+        let found = matches!(check(&calls, &versions, ROWS), SearchResult::Linearizable);
         let lines = || calls.iter().map(Call::to_string).collect::<Vec<_>>().join("\n");
         assert_eq!(found, expected, "{}", lines());
         *if expected { &mut explained } else { &mut impossible } += 1;

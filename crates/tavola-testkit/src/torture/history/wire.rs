@@ -15,7 +15,7 @@ use tavola_protocol::table::encode::NextPage;
 use tavola_protocol::table::entity_json::DecodedEntity;
 
 use super::record::{
-    Answer, Ask, Condition, Content, Entity, PROPERTIES, Place, Refusal, Verb, Version, Write,
+    Answer, Ask, Condition, Content, DomainError, Entity, PROPERTIES, Place, Verb, Version, Write,
 };
 use crate::client::{entity_key, name};
 use crate::torture::Violation;
@@ -121,17 +121,17 @@ pub(super) fn answer(ask: &Ask, reply: &Reply) -> Result<Answer, Violation> {
             .collect::<Result<_, _>>()
             .map(Answer::Written),
         (Ask::Write(writes), Err(DecodeError::Service(error))) => {
-            let refusal = match (error.status, error.code.as_str()) {
-                (StatusCode::CONFLICT, "EntityAlreadyExists") => Refusal::Exists,
-                (StatusCode::NOT_FOUND, "ResourceNotFound") => Refusal::Missing,
+            let domain_error = match (error.status, error.code.as_str()) {
+                (StatusCode::CONFLICT, "EntityAlreadyExists") => DomainError::Exists,
+                (StatusCode::NOT_FOUND, "ResourceNotFound") => DomainError::Missing,
                 (StatusCode::PRECONDITION_FAILED, "UpdateConditionNotSatisfied") => {
-                    Refusal::Changed
+                    DomainError::Changed
                 }
                 _ => return Err(unexpected(ask, reply)),
             };
             match error.operation {
-                Some(index) => Ok(Answer::Refused(index, refusal)),
-                None if writes.len() == 1 => Ok(Answer::Refused(0, refusal)),
+                Some(index) => Ok(Answer::Refused(index, domain_error)),
+                None if writes.len() == 1 => Ok(Answer::Refused(0, domain_error)),
                 None => Err(unexpected(ask, reply)),
             }
         }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use tavola_core::{AccessPolicy, AccountName, DateTime, Grant};
 use tavola_protocol::auth::{AccountKey, AccountSas, FieldsError, TableSas};
-use tavola_protocol::{AccountKeys, Caller, Credential, Rejection};
+use tavola_protocol::{AccountKeys, ApiError, Caller, Credential};
 
 use crate::judge;
 
@@ -89,7 +89,7 @@ pub(super) enum Finding {
 
 /// What the rules say.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct RuleReport {
     pub(super) findings: Vec<Finding>,
     /// Until when it would be good.
     pub(super) expiry: Option<DateTime>,
@@ -111,14 +111,14 @@ pub(super) fn examine(
     fields: &Fields,
     account: &AccountName,
     at: Circumstances<'_>,
-) -> Verdict {
+) -> RuleReport {
     let policies = at.policies;
     let policy = fields
         .policy()
         .zip(policies)
         .and_then(|(id, all)| all.iter().find(|policy| policy.id == id));
     let window = Window::of(fields, policy);
-    let mut verdict = Verdict {
+    let mut verdict = RuleReport {
         findings: Vec::new(),
         expiry: window.as_ref().and_then(|window| window.end),
         grant: None,
@@ -133,21 +133,21 @@ pub(super) fn examine(
                 verdict.grant = grant;
                 return verdict;
             }
-            Err(Rejection::ProtocolMismatch) => {
+            Err(ApiError::ProtocolMismatch) => {
                 verdict.findings.push(Finding::HttpsOnly);
                 caller.https = true;
             }
-            Err(Rejection::SourceIpMismatch(ip)) => {
+            Err(ApiError::SourceIpMismatch(ip)) => {
                 verdict.findings.push(Finding::Address(ip));
                 caller.ip = first_address(fields.ip());
             }
-            Err(rejection) => match window.as_ref().and_then(|window| window.miss(now)) {
+            Err(api_error) => match window.as_ref().and_then(|window| window.miss(now)) {
                 Some((finding, inside)) => {
                     verdict.findings.push(finding);
                     now = inside;
                 }
                 None => {
-                    verdict.findings.push(refusal(&rejection, fields, policies, policy));
+                    verdict.findings.push(refusal(&api_error, fields, policies, policy));
                     return verdict;
                 }
             },
@@ -159,7 +159,7 @@ pub(super) fn examine(
 fn complete(
     credential: Credential<'_>,
     policies: Option<&[AccessPolicy]>,
-) -> Result<Option<Grant>, Rejection> {
+) -> Result<Option<Grant>, ApiError> {
     match (credential, policies) {
         (Credential::Complete(grant, _), _) => Ok(Some(grant)),
         (Credential::NeedsPolicies(signature), Some(policies)) => {
@@ -170,12 +170,12 @@ fn complete(
 }
 
 fn refusal(
-    rejection: &Rejection,
+    api_error: &ApiError,
     fields: &Fields,
     policies: Option<&[AccessPolicy]>,
     policy: Option<&AccessPolicy>,
 ) -> Finding {
-    if *rejection == Rejection::ServiceMismatch {
+    if *api_error == ApiError::ServiceMismatch {
         return Finding::OtherService;
     }
     if fields.policy().is_some() && policies.is_some() && policy.is_none() {
@@ -183,7 +183,7 @@ fn refusal(
     }
     let twice = policy.map(|policy| in_both(fields, policy)).unwrap_or_default();
     if twice.is_empty() {
-        Finding::Malformed(judge::words(rejection))
+        Finding::Malformed(judge::words(api_error))
     } else {
         Finding::InPolicyToo(twice)
     }

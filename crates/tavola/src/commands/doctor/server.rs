@@ -10,7 +10,7 @@ use tavola_core::request::Select;
 use tavola_core::{AccessPolicy, AccountName, DateTime, TableName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::connection_string::Endpoint;
-use tavola_protocol::headers::Wish;
+use tavola_protocol::headers::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, Decoded, ServiceError};
 use tavola_protocol::table::encode::Style;
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -170,8 +170,9 @@ pub(super) fn own_address(endpoint: &Endpoint) -> IpAddr {
 
 /// Writes a request for this endpoint, unsigned.
 fn encoded(request: &TableRequest, endpoint: &Endpoint) -> Result<Request<Bytes>, HttpError> {
-    let wish = Wish { level: MetadataLevel::None, prefer: None, select: Select::All };
-    let style = Style { base: endpoint.as_str(), wish: &wish, page: None, boundary_ids: ["", ""] };
+    let format = ResponseFormat { level: MetadataLevel::None, prefer: None, select: Select::All };
+    let style =
+        Style { base: endpoint.as_str(), format: &format, page: None, boundary_ids: ["", ""] };
     encode_request(request, &style).map_err(|_| HttpError::Url("the keys do not fit into one"))
 }
 

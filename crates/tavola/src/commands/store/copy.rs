@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use tavola_core::Timestamp;
-use tavola_service::moving::{self, Course, Digest, MoveError, Moved, MovedTable};
+use tavola_service::migration::{self, Digest, MoveError, Moved, MovedTable, Resumption};
 use tavola_service::{Clock, SystemClock};
 use tavola_store::StoreError;
 
@@ -89,7 +89,7 @@ async fn copy(
     let mut progress = Shown::new();
     let (from, to, source) = (from.entities(), to.entities(), source.to_string());
     let moved =
-        moving::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
+        migration::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
     progress.end();
     moved.map_err(cannot_copy)
 }
@@ -121,7 +121,7 @@ fn print(moved: &Moved) {
     let rows: u64 = moved.tables.iter().map(|table| table.source.rows).sum();
     let tables = moved.tables.iter().filter(|table| table.account.is_some()).count();
     match moved.different().count() {
-        0 if moved.course == Course::WasThere => {
+        0 if moved.course == Resumption::WasThere => {
             println!("the target held all {tables} tables and {rows} rows already")
         }
         0 => println!("copied and verified {tables} tables, {rows} rows"),
@@ -163,9 +163,9 @@ fn to_json(moved: &Moved, from: &Place, to: &Place) -> Value {
         "from": from.to_string(),
         "to": to.to_string(),
         "course": match moved.course {
-            Course::Whole => "whole",
-            Course::Resumed => "resumed",
-            Course::WasThere => "was there",
+            Resumption::Whole => "whole",
+            Resumption::Resumed => "resumed",
+            Resumption::WasThere => "was there",
         },
         "tables": moved.tables.iter().map(table).collect::<Vec<_>>(),
     })

@@ -13,7 +13,7 @@ fn shown(read: Result<EntityBody, BodyError>) -> String {
     match read {
         Err(BodyError::Malformed(_)) => "malformed".to_owned(),
         Err(BodyError::InvalidKey(_)) => "invalid key".to_owned(),
-        Err(BodyError::Refused(refusal)) => format!("{refusal:?}"),
+        Err(BodyError::Refused(domain_error)) => format!("{domain_error:?}"),
         Ok(body) => {
             let partition_key = body.partition_key.map(|key| format!("PartitionKey={key:?}"));
             let row_key = body.row_key.map(|key| format!("RowKey={key:?}"));

@@ -4,7 +4,7 @@ use tavola_core::{AccessPolicy, AccountName, DateTime};
 use tavola_protocol::auth::{AccountKey, AccountSas, TableSas};
 use tavola_protocol::{AccountKeys, Caller};
 
-use super::{Circumstances, Fields, Finding, Mistake, Verdict, examine, holds};
+use super::{Circumstances, Fields, Finding, Mistake, RuleReport, examine, holds};
 
 const KEY: &str = "c2VjcmV0";
 
@@ -30,7 +30,7 @@ fn sas() -> TableSas {
     }
 }
 
-fn verdict(query: &str, policies: Option<&[AccessPolicy]>) -> Verdict {
+fn verdict(query: &str, policies: Option<&[AccessPolicy]>) -> RuleReport {
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
     let at = Circumstances { now: time("2026-01-01"), caller, policies };
     examine(query, &Fields::read(query).unwrap(), &account(), at)

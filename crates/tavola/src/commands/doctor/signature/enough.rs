@@ -1,8 +1,8 @@
 //! Whether a signature is enough for what somebody wants to do: table, letters, range.
 
 use tavola_core::{
-    AccessPolicy, AccountName, Cut, Denial, EntityKey, Grant, PartitionKey, Refusal, RowKey,
-    TableName, TableRequest,
+    AccessDenied, AccessPolicy, AccountName, Cut, DomainError, EntityKey, Grant, PartitionKey,
+    RowKey, TableName, TableRequest,
 };
 use tavola_protocol::auth::TableSas;
 
@@ -70,7 +70,7 @@ impl Wanted {
         };
         match grant.permits(&request) {
             Ok(()) => report.ok("operation", format!("{} is permitted", operation.name())),
-            Err(Denial::Request(Refusal::ResourceTypeMismatch)) => {
+            Err(AccessDenied::Request(DomainError::ResourceTypeMismatch)) => {
                 let needed = resource_types_needed(&request, account).join(" or ");
                 let words = format!(
                     "{} takes the resource type {needed} (srt), which is missing",
@@ -82,7 +82,7 @@ impl Wanted {
                     format!("make one with `--resource-types` that has {needed}"),
                 );
             }
-            Err(Denial::Request(Refusal::PermissionMismatch)) => {
+            Err(AccessDenied::Request(DomainError::PermissionMismatch)) => {
                 self.report_letters(&request, operation, fields, account, policies, report);
             }
             Err(_) if !operation.is_on_entities() => {

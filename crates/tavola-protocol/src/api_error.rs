@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::StatusCode;
-use tavola_core::{Denial, FailedOperation, Refusal};
+use tavola_core::{AccessDenied, DomainError, FailedOperation};
 
 use crate::deny_reason::DenyReason;
 use crate::table::batch::BatchError;
@@ -15,16 +15,16 @@ use crate::xml::XmlError;
 /// the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Rejection {
+pub enum ApiError {
     /// A refusal of the domain.
-    Refused(Refusal),
+    Refused(DomainError),
     /// What is wrong with one operation of a batch: the batch is answered, with this as its one
     /// part.
     InOperation {
         /// Counted from zero.
         index: usize,
         /// What is wrong with it.
-        rejection: Box<Rejection>,
+        api_error: Box<ApiError>,
     },
 
     /// Neither a `Host` header nor an absolute URL.
@@ -176,61 +176,61 @@ pub enum Budget {
     PartitionEntities,
 }
 
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<DomainError> for ApiError {
+    fn from(domain_error: DomainError) -> Self {
+        Self::Refused(domain_error)
     }
 }
 
-impl From<Denial> for Rejection {
-    fn from(denial: Denial) -> Self {
+impl From<AccessDenied> for ApiError {
+    fn from(denial: AccessDenied) -> Self {
         match denial {
-            Denial::Request(refusal) => refusal.into(),
-            Denial::Operation(failed) => failed.into(),
+            AccessDenied::Request(domain_error) => domain_error.into(),
+            AccessDenied::Operation(failed) => failed.into(),
         }
     }
 }
 
-impl From<FailedOperation> for Rejection {
+impl From<FailedOperation> for ApiError {
     fn from(failed: FailedOperation) -> Self {
-        Self::from(failed.refusal).in_operation(failed.index)
+        Self::from(failed.domain_error).in_operation(failed.index)
     }
 }
 
-impl From<BodyError> for Rejection {
+impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::Malformed(detail) => Self::MalformedBody { detail },
             BodyError::InvalidKey(detail) => Self::InvalidKey { detail },
-            BodyError::Refused(refusal) => Self::Refused(refusal),
+            BodyError::Refused(domain_error) => Self::Refused(domain_error),
         }
     }
 }
 
-impl From<BatchError> for Rejection {
+impl From<BatchError> for ApiError {
     fn from(BatchError: BatchError) -> Self {
         Self::MalformedBatch
     }
 }
 
-impl From<XmlError> for Rejection {
+impl From<XmlError> for ApiError {
     fn from(XmlError: XmlError) -> Self {
         Self::InvalidXmlDocument
     }
 }
 
-impl Rejection {
+impl ApiError {
     /// The same, as the failure of one operation of a batch.
     #[must_use]
     pub fn in_operation(self, index: usize) -> Self {
-        Self::InOperation { index, rejection: Box::new(self) }
+        Self::InOperation { index, api_error: Box::new(self) }
     }
 
     /// The rejection itself, whether or not it stands in a batch.
     #[must_use]
     pub fn innermost(&self) -> &Self {
         match self {
-            Self::InOperation { rejection, .. } => rejection.innermost(),
+            Self::InOperation { api_error, .. } => api_error.innermost(),
             other => other,
         }
     }
@@ -255,168 +255,176 @@ fn error(status: u16, code: &'static str, text: impl Into<Cow<'static, str>>) ->
 /// Status, code and text of every rejection. Texts are the service's own, misspellings included:
 /// people search them.
 #[must_use]
-pub fn status_code_text(rejection: &Rejection) -> ErrorParts {
-    match rejection {
-        Rejection::Refused(refusal) => refusal_parts(refusal),
-        Rejection::InOperation { index, rejection } => {
-            let inner = status_code_text(rejection);
+pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
+    match api_error {
+        ApiError::Refused(domain_error) => domain_error_parts(domain_error),
+        ApiError::InOperation { index, api_error } => {
+            let inner = status_code_text(api_error);
             ErrorParts { text: format!("{index}:{}", inner.text).into(), ..inner }
         }
-        Rejection::HostMissing => {
+        ApiError::HostMissing => {
             error(400, "HostInformationNotPresent", HOST_INFORMATION_NOT_PRESENT)
         }
-        Rejection::AccountNotFound => error(404, "ResourceNotFound", NOT_FOUND),
-        Rejection::InvalidUri => error(400, "InvalidUri", INVALID_URI),
-        Rejection::UrlUnparsable => {
+        ApiError::AccountNotFound => error(404, "ResourceNotFound", NOT_FOUND),
+        ApiError::InvalidUri => error(400, "InvalidUri", INVALID_URI),
+        ApiError::UrlUnparsable => {
             error(400, "RequestUrlFailedToParse", REQUEST_URL_FAILED_TO_PARSE)
         }
-        Rejection::KeyPredicate => error(400, "InvalidInput", QUERY_SYNTAX),
-        Rejection::MethodNotAllowed { .. } => error(405, "MethodNotAllowed", METHOD_NOT_ALLOWED),
-        Rejection::NotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
-        Rejection::InvalidHeaderValue { .. } => error(400, "InvalidHeaderValue", HEADER_FORMAT),
-        Rejection::MissingRequiredHeader(_) => {
+        ApiError::KeyPredicate => error(400, "InvalidInput", QUERY_SYNTAX),
+        ApiError::MethodNotAllowed { .. } => error(405, "MethodNotAllowed", METHOD_NOT_ALLOWED),
+        ApiError::NotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
+        ApiError::InvalidHeaderValue { .. } => error(400, "InvalidHeaderValue", HEADER_FORMAT),
+        ApiError::MissingRequiredHeader(_) => {
             error(400, "MissingRequiredHeader", MISSING_REQUIRED_HEADER)
         }
-        Rejection::InvalidETag(tag) => error(400, "InvalidInput", etag_not_valid(tag)),
-        Rejection::IfNoneMatch(verb) => error(400, "InvalidInput", if_none_match(verb)),
-        Rejection::BothConditions => error(400, "InvalidInput", BOTH_CONDITIONS),
-        Rejection::XMethodNotUsingPost => {
-            error(400, "XMethodNotUsingPost", X_METHOD_NOT_USING_POST)
-        }
-        Rejection::XMethodIncorrectValue => {
+        ApiError::InvalidETag(tag) => error(400, "InvalidInput", etag_not_valid(tag)),
+        ApiError::IfNoneMatch(verb) => error(400, "InvalidInput", if_none_match(verb)),
+        ApiError::BothConditions => error(400, "InvalidInput", BOTH_CONDITIONS),
+        ApiError::XMethodNotUsingPost => error(400, "XMethodNotUsingPost", X_METHOD_NOT_USING_POST),
+        ApiError::XMethodIncorrectValue => {
             error(400, "XMethodIncorrectValue", X_METHOD_INCORRECT_VALUE)
         }
-        Rejection::XMethodIncorrectCount => {
+        ApiError::XMethodIncorrectCount => {
             error(400, "XMethodIncorrectCount", X_METHOD_INCORRECT_COUNT)
         }
-        Rejection::AtomFormatNotSupported => {
+        ApiError::AtomFormatNotSupported => {
             error(415, "AtomFormatNotSupported", ATOM_FORMAT_NOT_SUPPORTED)
         }
-        Rejection::JsonVerboseFormatNotSupported => {
+        ApiError::JsonVerboseFormatNotSupported => {
             error(415, "JsonVerboseFormatNotSupported", JSON_VERBOSE_FORMAT_NOT_SUPPORTED)
         }
-        Rejection::MediaTypeNotSupported => {
+        ApiError::MediaTypeNotSupported => {
             error(415, "MediaTypeNotSupported", MEDIA_TYPE_NOT_SUPPORTED)
         }
-        Rejection::InvalidQueryParameter { .. } => {
+        ApiError::InvalidQueryParameter { .. } => {
             error(400, "InvalidQueryParameterValue", INVALID_QUERY_PARAMETER_VALUE)
         }
-        Rejection::MissingQueryParameter(_) => {
+        ApiError::MissingQueryParameter(_) => {
             error(400, "MissingRequiredQueryParameter", MISSING_REQUIRED_QUERY_PARAMETER)
         }
-        Rejection::InvalidInput | Rejection::MalformedBatch | Rejection::InvalidKey { .. } => {
+        ApiError::InvalidInput | ApiError::MalformedBatch | ApiError::InvalidKey { .. } => {
             error(400, "InvalidInput", NOT_VALID)
         }
-        Rejection::MalformedBody { .. } => error(400, "InvalidInput", MALFORMED_BODY),
-        Rejection::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
-        Rejection::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
-        Rejection::InvalidAuthenticationInfo => {
+        ApiError::MalformedBody { .. } => error(400, "InvalidInput", MALFORMED_BODY),
+        ApiError::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
+        ApiError::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
+        ApiError::InvalidAuthenticationInfo => {
             error(400, "InvalidAuthenticationInfo", INVALID_AUTHENTICATION_INFO)
         }
-        Rejection::CredentialsMissing { .. } => {
+        ApiError::CredentialsMissing { .. } => {
             error(401, "InvalidAuthenticationInfo", CREDENTIALS_MISSING)
         }
-        Rejection::ServiceMismatch => error(403, "AuthorizationServiceMismatch", SERVICE_MISMATCH),
-        Rejection::ProtocolMismatch => {
+        ApiError::ServiceMismatch => error(403, "AuthorizationServiceMismatch", SERVICE_MISMATCH),
+        ApiError::ProtocolMismatch => {
             error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH)
         }
-        Rejection::SourceIpMismatch(ip) => {
+        ApiError::SourceIpMismatch(ip) => {
             error(403, "AuthorizationSourceIPMismatch", source_ip_mismatch(*ip))
         }
-        Rejection::AuthenticationFailed { .. } => {
+        ApiError::AuthenticationFailed { .. } => {
             error(403, "AuthenticationFailed", AUTHENTICATION_FAILED)
         }
-        Rejection::Denied(_) => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
-        Rejection::PublicKeyHost { host } => {
+        ApiError::Denied(_) => error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE),
+        ApiError::PublicKeyHost { host } => {
             error(403, "AuthorizationFailure", public_key_host(host))
         }
-        Rejection::PublicKeyOrigin => error(403, "AuthorizationFailure", PUBLIC_KEY_ORIGIN),
-        Rejection::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
-        Rejection::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
-        Rejection::ServerBusy { .. } | Rejection::StoreUnavailable => {
-            error(503, "ServerBusy", BUSY)
-        }
+        ApiError::PublicKeyOrigin => error(403, "AuthorizationFailure", PUBLIC_KEY_ORIGIN),
+        ApiError::CorsHeaderMissing => error(400, "InvalidHeaderValue", CORS_HEADER_MISSING),
+        ApiError::CorsNoRule => error(403, "CorsPreflightFailure", CORS_NO_RULE),
+        ApiError::ServerBusy { .. } | ApiError::StoreUnavailable => error(503, "ServerBusy", BUSY),
         // Clients know this code as one to come back after; the service itself has none for a full
         // disk.
-        Rejection::StoreFull => error(503, "ServerBusy", STORE_FULL),
+        ApiError::StoreFull => error(503, "ServerBusy", STORE_FULL),
         // The client's time, not ours: the service's own code for a time-out would say that the
         // write may have been done.
-        Rejection::BodyTooSlow => error(408, "RequestTimeout", BODY_TOO_SLOW),
+        ApiError::BodyTooSlow => error(408, "RequestTimeout", BODY_TOO_SLOW),
         // A client that may repeat the request must read the outcome before it does: to it, both
         // look the same.
-        Rejection::OperationTimedOut | Rejection::UnknownOutcome => {
+        ApiError::OperationTimedOut | ApiError::UnknownOutcome => {
             error(500, "OperationTimedOut", TIMED_OUT)
         }
-        Rejection::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
-        Rejection::OverBudget(Budget::Ingress) => error(503, "ServerBusy", INGRESS_OVER_LIMIT),
-        Rejection::OverBudget(Budget::Egress) => error(503, "ServerBusy", EGRESS_OVER_LIMIT),
+        ApiError::OverBudget(Budget::Requests) => error(503, "ServerBusy", REQUESTS_OVER_LIMIT),
+        ApiError::OverBudget(Budget::Ingress) => error(503, "ServerBusy", INGRESS_OVER_LIMIT),
+        ApiError::OverBudget(Budget::Egress) => error(503, "ServerBusy", EGRESS_OVER_LIMIT),
         // The service has texts for the limits of accounts only.
-        Rejection::OverBudget(Budget::PartitionEntities) => error(503, "ServerBusy", BUSY),
-        Rejection::InternalError => error(500, "InternalError", INTERNAL_ERROR),
+        ApiError::OverBudget(Budget::PartitionEntities) => error(503, "ServerBusy", BUSY),
+        ApiError::InternalError => error(500, "InternalError", INTERNAL_ERROR),
     }
 }
 
-fn refusal_parts(refusal: &Refusal) -> ErrorParts {
-    match refusal {
-        Refusal::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),
-        Refusal::TableNotFound => error(404, "TableNotFound", TABLE_NOT_FOUND),
+fn domain_error_parts(domain_error: &DomainError) -> ErrorParts {
+    match domain_error {
+        DomainError::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),
+        DomainError::TableNotFound => error(404, "TableNotFound", TABLE_NOT_FOUND),
         // The service has a code `EntityNotFound` and was never seen using it.
-        Refusal::ResourceNotFound | Refusal::EntityNotFound => {
+        DomainError::ResourceNotFound | DomainError::EntityNotFound => {
             error(404, "ResourceNotFound", NOT_FOUND)
         }
-        Refusal::TableNameLength => error(400, "OutOfRangeInput", NAME_LENGTH),
-        Refusal::TableNameCharacters => error(400, "InvalidResourceName", INVALID_RESOURCE_NAME),
-        Refusal::TableNameReserved => error(400, "InvalidInput", NOT_VALID),
-        Refusal::EntityAlreadyExists => error(409, "EntityAlreadyExists", ENTITY_ALREADY_EXISTS),
-        Refusal::ConditionNotMet => {
+        DomainError::TableNameLength => error(400, "OutOfRangeInput", NAME_LENGTH),
+        DomainError::TableNameCharacters => {
+            error(400, "InvalidResourceName", INVALID_RESOURCE_NAME)
+        }
+        DomainError::TableNameReserved => error(400, "InvalidInput", NOT_VALID),
+        DomainError::EntityAlreadyExists => {
+            error(409, "EntityAlreadyExists", ENTITY_ALREADY_EXISTS)
+        }
+        DomainError::ConditionNotMet => {
             error(412, "UpdateConditionNotSatisfied", UPDATE_CONDITION_NOT_SATISFIED)
         }
-        Refusal::EntityTooLarge => error(400, "EntityTooLarge", ENTITY_TOO_LARGE),
-        Refusal::TooManyProperties => error(400, "TooManyProperties", TOO_MANY_PROPERTIES),
-        Refusal::DuplicateProperty => {
+        DomainError::EntityTooLarge => error(400, "EntityTooLarge", ENTITY_TOO_LARGE),
+        DomainError::TooManyProperties => error(400, "TooManyProperties", TOO_MANY_PROPERTIES),
+        DomainError::DuplicateProperty => {
             error(400, "DuplicatePropertiesSpecified", DUPLICATE_PROPERTIES_SPECIFIED)
         }
-        Refusal::PropertyNameInvalid => error(400, "PropertyNameInvalid", PROPERTY_NAME_INVALID),
-        Refusal::PropertyNameTooLong => error(400, "PropertyNameTooLong", PROPERTY_NAME_TOO_LONG),
-        Refusal::PropertyValueTooLarge => {
+        DomainError::PropertyNameInvalid => {
+            error(400, "PropertyNameInvalid", PROPERTY_NAME_INVALID)
+        }
+        DomainError::PropertyNameTooLong => {
+            error(400, "PropertyNameTooLong", PROPERTY_NAME_TOO_LONG)
+        }
+        DomainError::PropertyValueTooLarge => {
             error(400, "PropertyValueTooLarge", PROPERTY_VALUE_TOO_LARGE)
         }
-        Refusal::PropertiesNeedValue => error(400, "PropertiesNeedValue", PROPERTIES_NEED_VALUE),
-        Refusal::KeyTooLarge => error(400, "KeyValueTooLarge", KEY_VALUE_TOO_LARGE),
-        Refusal::ParameterOutOfRange { name, value } => error(
+        DomainError::PropertiesNeedValue => {
+            error(400, "PropertiesNeedValue", PROPERTIES_NEED_VALUE)
+        }
+        DomainError::KeyTooLarge => error(400, "KeyValueTooLarge", KEY_VALUE_TOO_LARGE),
+        DomainError::ParameterOutOfRange { name, value } => error(
             400,
             "OutOfRangeInput",
             format!("The '{name}' parameter of value '{value}' is out of range."),
         ),
-        Refusal::KeyCount => error(400, "InvalidInput", KEY_COUNT),
-        Refusal::KeyOutOfRange => error(400, "OutOfRangeInput", OUT_OF_RANGE),
-        Refusal::TooManyOperations => error(400, "InvalidInput", TOO_MANY_OPERATIONS),
-        Refusal::DifferentPartitions => error(
+        DomainError::KeyCount => error(400, "InvalidInput", KEY_COUNT),
+        DomainError::KeyOutOfRange => error(400, "OutOfRangeInput", OUT_OF_RANGE),
+        DomainError::TooManyOperations => error(400, "InvalidInput", TOO_MANY_OPERATIONS),
+        DomainError::DifferentPartitions => error(
             400,
             "CommandsInBatchActOnDifferentPartitions",
             COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS,
         ),
-        Refusal::DuplicateRow => error(400, "InvalidDuplicateRow", INVALID_DUPLICATE_ROW),
-        Refusal::EmptyTransaction | Refusal::FilterInvalid => error(400, "InvalidInput", NOT_VALID),
-        Refusal::FilterSyntax { position, filter } => error(
+        DomainError::DuplicateRow => error(400, "InvalidDuplicateRow", INVALID_DUPLICATE_ROW),
+        DomainError::EmptyTransaction | DomainError::FilterInvalid => {
+            error(400, "InvalidInput", NOT_VALID)
+        }
+        DomainError::FilterSyntax { position, filter } => error(
             400,
             "InvalidInput",
             format!("Syntax error at position {position} in '{filter}'."),
         ),
-        Refusal::FilterLiteral { edm, literal } => {
+        DomainError::FilterLiteral { edm, literal } => {
             error(400, "InvalidInput", format!("Unrecognized '{edm}' literal '{literal}'."))
         }
-        Refusal::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
-        Refusal::WritesNotAllowed => {
+        DomainError::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
+        DomainError::WritesNotAllowed => {
             error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED)
         }
-        Refusal::NotAuthorized | Refusal::KeyNotAuthorized => {
+        DomainError::NotAuthorized | DomainError::KeyNotAuthorized => {
             error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE)
         }
-        Refusal::PermissionMismatch => {
+        DomainError::PermissionMismatch => {
             error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH)
         }
-        Refusal::ResourceTypeMismatch => {
+        DomainError::ResourceTypeMismatch => {
             error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH)
         }
     }
@@ -533,25 +541,25 @@ fn if_none_match(verb: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::{FailedOperation, Refusal};
+    use tavola_core::{DomainError, FailedOperation};
 
-    use super::{Rejection, status_code_text};
+    use super::{ApiError, status_code_text};
 
     /// Statement 40: the lines of the reference's table that are about a status or a code more than
     /// one could expect.
     #[test]
     fn what_the_service_says() {
-        let date = || Refusal::ParameterOutOfRange {
+        let date = || DomainError::ParameterOutOfRange {
             name: "d".to_owned(),
             value: "01/01/0001 00:00:00".to_owned(),
         };
-        for (rejection, expected) in [
+        for (api_error, expected) in [
             (
-                Refusal::EntityNotFound.into(),
+                DomainError::EntityNotFound.into(),
                 "404 ResourceNotFound The specified resource does not exist.",
             ),
             (
-                Refusal::TableNotFound.into(),
+                DomainError::TableNotFound.into(),
                 "404 TableNotFound The table specified does not exist.",
             ),
             (
@@ -559,43 +567,46 @@ mod tests {
                 "400 OutOfRangeInput The 'd' parameter of value '01/01/0001 00:00:00' is out of range.",
             ),
             (
-                Refusal::FilterSyntax { position: 7, filter: "aaa bbb ccc".to_owned() }.into(),
+                DomainError::FilterSyntax { position: 7, filter: "aaa bbb ccc".to_owned() }.into(),
                 "400 InvalidInput Syntax error at position 7 in 'aaa bbb ccc'.",
             ),
             (
-                Refusal::FilterLiteral { edm: "Edm.Int32", literal: "5454161346626".to_owned() }
-                    .into(),
+                DomainError::FilterLiteral {
+                    edm: "Edm.Int32",
+                    literal: "5454161346626".to_owned(),
+                }
+                .into(),
                 "400 InvalidInput Unrecognized 'Edm.Int32' literal '5454161346626'.",
             ),
             (
-                Rejection::IfNoneMatch("PUT"),
+                ApiError::IfNoneMatch("PUT"),
                 "400 InvalidInput If-None-Match HTTP header cannot be specified for PUT operations.",
             ),
             (
-                FailedOperation { index: 3, refusal: Refusal::EntityAlreadyExists }.into(),
+                FailedOperation { index: 3, domain_error: DomainError::EntityAlreadyExists }.into(),
                 "409 EntityAlreadyExists 3:The specified entity already exists.",
             ),
             (
-                Rejection::MalformedBody { detail: "d".to_owned() }.in_operation(0),
+                ApiError::MalformedBody { detail: "d".to_owned() }.in_operation(0),
                 "400 InvalidInput 0:An error occurred while processing this request.",
             ),
             (
-                Rejection::StoreFull,
+                ApiError::StoreFull,
                 "503 ServerBusy The server's disk is full. Nothing was written. Entities can be read. Deletions are taken \
                  while some room is left.",
             ),
             (
-                Rejection::BodyTooSlow,
+                ApiError::BodyTooSlow,
                 "408 RequestTimeout The request body did not arrive within the permitted time. Nothing was done.",
             ),
             (
-                Rejection::UnknownOutcome,
+                ApiError::UnknownOutcome,
                 "500 OperationTimedOut The operation could not be completed within the permitted time.",
             ),
         ] {
-            let parts = status_code_text(&rejection);
+            let parts = status_code_text(&api_error);
             let text = format!("{} {} {}", parts.status.as_u16(), parts.code, parts.text);
-            assert_eq!(text, expected, "{rejection:?}");
+            assert_eq!(text, expected, "{api_error:?}");
         }
     }
 }

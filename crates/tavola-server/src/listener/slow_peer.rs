@@ -22,7 +22,7 @@ const LINGER_BYTES_MAX: usize = 32 << 20;
 
 /// A stream that fails when writing to it waits for too long.
 #[derive(Debug)]
-pub(super) struct Patient<S> {
+pub(super) struct SlowPeerTimeout<S> {
     stream: S,
     patience: Duration,
     /// Since when the other end keeps us waiting, and what it took meanwhile.
@@ -31,7 +31,7 @@ pub(super) struct Patient<S> {
     lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
-impl<S> Patient<S> {
+impl<S> SlowPeerTimeout<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None, lingering: None }
     }
@@ -60,7 +60,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Patient<S> {
+impl<S: AsyncRead + Unpin> SlowPeerTimeout<S> {
     /// Reads and forgets what still comes. Ready at once if nothing does: then closing takes
     /// nothing away.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -83,7 +83,7 @@ impl<S: AsyncRead + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SlowPeerTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SlowPeerTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -142,9 +142,9 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn pair() -> (Patient<DuplexStream>, DuplexStream) {
+    fn pair() -> (SlowPeerTimeout<DuplexStream>, DuplexStream) {
         let (ours, theirs) = duplex(1024);
-        (Patient::new(ours, PATIENCE), theirs)
+        (SlowPeerTimeout::new(ours, PATIENCE), theirs)
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@
 //! says how far the copy is, so that one that was cut short goes on, and that nobody serves half of
 //! a store. Neither store may be served meanwhile.
 
+mod checkpoint;
 mod digest;
-mod mark;
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ use tavola_store::{Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
 use crate::audit::{Audit, SYSTEM_TABLES};
 use crate::clock::Clock;
 use crate::error::ServiceError;
+use checkpoint::CopyCheckpoint;
 pub use digest::Digest;
-use mark::Mark;
 
 /// What is read at a time.
 const PAGE_ROWS: usize = 1000;
@@ -106,7 +106,7 @@ impl fmt::Display for MovedTable {
 
 /// How a move came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum Resumption {
     /// From nothing.
     Whole,
     /// It went on where an earlier one was cut short.
@@ -121,7 +121,7 @@ pub struct Moved {
     /// Every table, in the order in which they were copied.
     pub tables: Vec<MovedTable>,
     /// How it came about.
-    pub course: Course,
+    pub course: Resumption,
 }
 
 impl Moved {
@@ -148,10 +148,10 @@ pub async fn copy(
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Moved, MoveError> {
-    if let Some(mark) = Mark::read(from).await? {
-        return Err(MoveError::SourceUnfinished(mark.source));
+    if let Some(checkpoint) = CopyCheckpoint::read(from).await? {
+        return Err(MoveError::SourceUnfinished(checkpoint.source));
     }
-    let begun = Mark::read(to).await?.and_then(|mark| mark.versions_max);
+    let begun = CopyCheckpoint::read(to).await?.and_then(|checkpoint| checkpoint.versions_max);
     let versions_max = versions_max.map(|max| begun.unwrap_or(max));
     let mut mover = Mover {
         from,
@@ -159,17 +159,19 @@ pub async fn copy(
         clock,
         watch,
         tables: survey(from).await?,
-        mark: Mark::new(source, versions_max),
+        checkpoint: CopyCheckpoint::new(source, versions_max),
     };
     mover.read_source().await?;
     let course = match mover.begin().await? {
-        Course::WasThere => return Ok(Moved { tables: mover.tables, course: Course::WasThere }),
+        Resumption::WasThere => {
+            return Ok(Moved { tables: mover.tables, course: Resumption::WasThere });
+        }
         course => course,
     };
     mover.copy_tables().await?;
     mover.read_target().await?;
     if mover.tables.iter().all(MovedTable::is_equal) {
-        Mark::remove(to, clock.now()).await?;
+        CopyCheckpoint::remove(to, clock.now()).await?;
     }
     Ok(Moved { tables: mover.tables, course })
 }
@@ -180,14 +182,14 @@ pub async fn copy(
 /// # Errors
 /// If the store fails.
 pub async fn unfinished_copy(store: &dyn Store) -> Result<Option<String>, StoreError> {
-    Ok(Mark::read(store).await?.map(|mark| mark.source))
+    Ok(CopyCheckpoint::read(store).await?.map(|checkpoint| checkpoint.source))
 }
 
 /// The row that only an unfinished copy has, for stores that can look for it before they are
 /// opened.
 #[must_use]
 pub fn unfinished_copy_address() -> EntityAddress {
-    mark::address()
+    checkpoint::address()
 }
 
 /// The name of the source, from that row.
@@ -195,7 +197,7 @@ pub fn unfinished_copy_address() -> EntityAddress {
 /// # Errors
 /// If the row is damaged.
 pub fn unfinished_copy_source(row: &Row) -> Result<String, StoreError> {
-    mark::read(row).map(|mark| mark.source)
+    checkpoint::read(row).map(|checkpoint| checkpoint.source)
 }
 
 /// The tables of a store in the order in which they are copied: the catalogue last, so that no
@@ -241,21 +243,22 @@ struct Mover<'a> {
     clock: &'a dyn Clock,
     watch: &'a mut dyn Watch,
     tables: Vec<MovedTable>,
-    mark: Mark,
+    checkpoint: CopyCheckpoint,
 }
 
 impl Mover<'_> {
     async fn read_source(&mut self) -> Result<(), MoveError> {
         self.watch.begin("reading the source", None);
         for table in &mut self.tables {
-            table.source = digest(self.from, table.id, self.mark.versions_max, self.watch).await?;
+            table.source =
+                digest(self.from, table.id, self.checkpoint.versions_max, self.watch).await?;
         }
-        self.mark.content = self.tables.iter().map(|table| table.source).sum();
+        self.checkpoint.content = self.tables.iter().map(|table| table.source).sum();
         Ok(())
     }
 
     async fn read_target(&mut self) -> Result<(), MoveError> {
-        self.watch.begin("verifying", Some(self.mark.content.rows));
+        self.watch.begin("verifying", Some(self.checkpoint.content.rows));
         for table in &mut self.tables {
             table.target = Some(digest(self.to, table.id, None, self.watch).await?);
         }
@@ -263,23 +266,23 @@ impl Mover<'_> {
     }
 
     /// Looks what the target holds, and marks it as ours if it is empty.
-    async fn begin(&mut self) -> Result<Course, MoveError> {
-        if let Some(standing) = Mark::read(self.to).await? {
-            if standing.content != self.mark.content {
+    async fn begin(&mut self) -> Result<Resumption, MoveError> {
+        if let Some(standing) = CopyCheckpoint::read(self.to).await? {
+            if standing.content != self.checkpoint.content {
                 return Err(MoveError::OtherCopy(standing.source));
             }
-            self.mark.position = standing.position;
-            return Ok(Course::Resumed);
+            self.checkpoint.position = standing.position;
+            return Ok(Resumption::Resumed);
         }
         if let Some(occupied) = self.first_occupied().await? {
             return if self.is_all_there().await? {
-                Ok(Course::WasThere)
+                Ok(Resumption::WasThere)
             } else {
                 Err(MoveError::NotEmpty(occupied))
             };
         }
-        self.mark.write(self.to, self.clock.now()).await?;
-        Ok(Course::Whole)
+        self.checkpoint.write(self.to, self.clock.now()).await?;
+        Ok(Resumption::Whole)
     }
 
     async fn first_occupied(&self) -> Result<Option<String>, MoveError> {
@@ -305,15 +308,15 @@ impl Mover<'_> {
     }
 
     async fn copy_tables(&mut self) -> Result<(), MoveError> {
-        self.watch.begin("copying", Some(self.mark.content.rows));
-        let begun = self.mark.position.as_ref().map(|(table, _)| *table);
+        self.watch.begin("copying", Some(self.checkpoint.content.rows));
+        let begun = self.checkpoint.position.as_ref().map(|(table, _)| *table);
         let at = begun
             .and_then(|begun| self.tables.iter().position(|table| table.id == begun))
             .unwrap_or_default();
         self.watch.advance(self.tables[..at].iter().map(|table| table.source.rows).sum());
         for index in at..self.tables.len() {
             let id = self.tables[index].id;
-            let start = match self.mark.position.take() {
+            let start = match self.checkpoint.position.take() {
                 Some((table, Some(last))) if table == id => Cut::After(last),
                 _ => Cut::Start,
             };
@@ -325,7 +328,7 @@ impl Mover<'_> {
     /// Reads a page while the one before it is written.
     async fn copy_table(&mut self, index: usize, start: Cut) -> Result<(), MoveError> {
         let table = self.tables[index].id;
-        let (from, versions_max) = (self.from, self.mark.versions_max);
+        let (from, versions_max) = (self.from, self.checkpoint.versions_max);
         let mut page = read_capped(from, table, start, versions_max).await?;
         loop {
             let next = page.next.take();
@@ -341,14 +344,14 @@ impl Mover<'_> {
             let last = page.rows.last().map(Row::key).transpose()?;
             let Some(following) = following? else { break };
             if last.is_some() {
-                self.mark.position = Some((table, last));
-                self.mark.write(self.to, self.clock.now()).await?;
+                self.checkpoint.position = Some((table, last));
+                self.checkpoint.write(self.to, self.clock.now()).await?;
             }
             page = following;
         }
         if let Some(after) = self.tables.get(index + 1) {
-            self.mark.position = Some((after.id, None));
-            self.mark.write(self.to, self.clock.now()).await?;
+            self.checkpoint.position = Some((after.id, None));
+            self.checkpoint.write(self.to, self.clock.now()).await?;
         }
         Ok(())
     }

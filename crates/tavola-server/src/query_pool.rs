@@ -1,4 +1,4 @@
-//! The lane of queries: threads of their own, of lower priority than those that serve sockets.
+//! The query pool: threads of their own, of lower priority than those that serve sockets.
 //!
 //! A page of a thousand entities takes milliseconds to find and to write down. On the threads of
 //! sockets every point request behind it would wait for all of it. Here the system's scheduler lets
@@ -24,11 +24,11 @@ const THREADS_MIN: usize = 8;
 
 /// Runs queries.
 #[derive(Debug)]
-pub(crate) struct QueryLane {
+pub(crate) struct QueryPool {
     runtime: Option<Runtime>,
 }
 
-impl QueryLane {
+impl QueryPool {
     /// # Errors
     /// If threads cannot be had.
     pub(crate) fn start() -> std::io::Result<Self> {
@@ -77,7 +77,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-impl Drop for QueryLane {
+impl Drop for QueryPool {
     fn drop(&mut self) {
         // A runtime must not be waited for inside another one.
         if let Some(runtime) = self.runtime.take() {

@@ -3,7 +3,7 @@
 
 /// Why the service says no.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum DomainError {
     /// A table of that name exists, in whatever case.
     TableAlreadyExists,
     /// An operation on entities of a table that does not exist.

@@ -2,7 +2,7 @@
 //! how far it is.
 
 use tavola_core::{
-    EdmValue, EntityAddress, EntityKey, EntityOperation, PartitionKey, Precondition, Refusal,
+    DomainError, EdmValue, EntityAddress, EntityKey, EntityOperation, PartitionKey, Precondition,
     TableId, Timestamp,
 };
 use tavola_store::keys::entity_key;
@@ -14,7 +14,7 @@ use crate::error::ServiceError;
 use crate::record::{Record, date_time, int64, require, row_key, text};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct CopyCheckpoint {
     /// What is copied, for people.
     pub(super) source: String,
     /// All that is to be copied: another content is another source, or one that somebody has
@@ -27,7 +27,7 @@ pub(super) struct Mark {
     pub(super) versions_max: Option<Timestamp>,
 }
 
-impl Mark {
+impl CopyCheckpoint {
     pub(super) fn new(source: &str, versions_max: Option<Timestamp>) -> Self {
         Self { source: source.to_owned(), content: Digest::default(), position: None, versions_max }
     }
@@ -63,7 +63,7 @@ impl Mark {
     pub(super) async fn remove(store: &dyn Store, now: Timestamp) -> Result<(), ServiceError> {
         let operation = EntityOperation::Delete(key().row_key, Precondition::Exists);
         match put(store, TableId::UNFINISHED_COPY, operation, key(), now).await {
-            Err(ServiceError::Refused(Refusal::EntityNotFound)) => Ok(()),
+            Err(ServiceError::Refused(DomainError::EntityNotFound)) => Ok(()),
             other => other,
         }
     }
@@ -79,7 +79,7 @@ fn key() -> EntityKey {
 }
 
 /// Reads a mark, for the audit too.
-pub(super) fn read(row: &Row) -> Result<Mark, StoreError> {
+pub(super) fn read(row: &Row) -> Result<CopyCheckpoint, StoreError> {
     use tavola_core::EntityView as _;
     let number = |name: &str| row.property(name).and_then(int64).map(i64::cast_unsigned);
     let last = match (
@@ -89,7 +89,7 @@ pub(super) fn read(row: &Row) -> Result<Mark, StoreError> {
         (Some(partition_key), Some(row_key)) => Some(entity_key(partition_key, row_key)?),
         _ => None,
     };
-    Ok(Mark {
+    Ok(CopyCheckpoint {
         source: require(row, "Source", text)?.to_owned(),
         content: Digest {
             rows: require(row, "Rows", int64)?.cast_unsigned(),
