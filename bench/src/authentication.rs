@@ -13,7 +13,7 @@ use http::Request;
 use http::request::Parts;
 use serde::Serialize;
 use serde_json::json;
-use tavola_core::AccountName;
+use tavola_core::{AccountName, ServiceKind};
 use tavola_protocol::auth::{AccountKey, AccountKeys, AccountSas, Scheme, TableSas, sign_request};
 use tavola_protocol::{
     Address, AddressRules, AuthContext, Caller, Precedence, authenticate, locate,
@@ -143,7 +143,9 @@ impl Bench {
     fn authenticates(&self) -> bool {
         let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
         let (now, precedence) = (SystemTime::now(), Precedence::Header);
-        let auth = AuthContext { keys: &self.keys, challenge: "", caller, now, precedence };
+        let service = ServiceKind::Table;
+        let auth =
+            AuthContext { service, keys: &self.keys, challenge: "", caller, now, precedence };
         authenticate(black_box(&self.parts), &self.address, &auth).is_ok()
     }
 }

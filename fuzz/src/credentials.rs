@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
-use tavola_core::Grant;
+use tavola_core::{Grant, ServiceKind};
 use tavola_protocol::auth::{
     AccountKey, AccountKeys, AuthContext, Caller, Credential, PolicySignature, Precedence,
 };
-use tavola_protocol::{Address, ApiError, ResponseContext};
+use tavola_protocol::table::TableContext;
+use tavola_protocol::{Address, ApiError};
 
 use crate::requests::check_refusal;
 
@@ -59,6 +60,7 @@ pub enum Opened {
 pub fn authenticate(parts: &Parts, address: &Address) -> Result<Option<Opened>, ApiError> {
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: true };
     let auth = AuthContext {
+        service: ServiceKind::Table,
         keys: &KEYS,
         challenge: "Bearer",
         caller,
@@ -87,6 +89,6 @@ pub fn check_refused(parts: &Parts, address: &Address) -> Option<ApiError> {
 /// The same, and that the answer can be written, which costs more than the check.
 pub fn check_refused_in_words(parts: &Parts, address: &Address) {
     if let Some(api_error) = check_refused(parts, address) {
-        check_refusal(&api_error, &ResponseContext::of(parts, Some(address)));
+        check_refusal(&api_error.into(), &TableContext::of(parts, Some(address)));
     }
 }

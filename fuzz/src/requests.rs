@@ -5,11 +5,12 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tavola_core::request::Select;
 use tavola_core::{DateTime, TableRequest};
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::encode::Style;
 use tavola_protocol::table::entity_json::MetadataLevel;
+use tavola_protocol::table::{TableContext, TableError};
 use tavola_protocol::table::{encode_request, parse_request, render_error};
-use tavola_protocol::{Address, AddressRules, ApiError, ResponseContext, ResponseHead, locate};
+use tavola_protocol::{Address, AddressRules, ApiError, ResponseHead, locate};
 
 /// The one account that requests can be for.
 pub const ACCOUNT: &str = "devstoreaccount1";
@@ -112,8 +113,8 @@ fn located<B>(request: &Request<B>) -> Result<Address, ApiError> {
 pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
     let address = located(&request);
     let (parts, body) = request.into_parts();
-    let mut context = ResponseContext::of(&parts, address.as_ref().ok());
-    let parsed = address.and_then(|address| {
+    let mut context = TableContext::of(&parts, address.as_ref().ok());
+    let parsed = address.map_err(TableError::from).and_then(|address| {
         let understood = parse_request(&parts, &body, &address, &mut context)?;
         Ok((understood, address.secondary))
     });
@@ -129,29 +130,30 @@ pub fn check_request(request: Request<Bytes>) -> Option<TableRequest> {
             }
             Some(understood)
         }
-        Err(api_error) => {
-            check_refusal(&api_error, &context);
+        Err(table_error) => {
+            check_refusal(&table_error, &context);
             None
         }
     }
 }
 
-pub(crate) fn check_refusal(api_error: &ApiError, context: &ResponseContext) {
+pub(crate) fn check_refusal(table_error: &TableError, context: &TableContext) {
     let response_head = ResponseHead { request_id: "fuzz", now: DateTime::MIN, context };
-    let status = render_error(api_error, &response_head).status();
+    let status = render_error(table_error, &response_head).status();
     let blames_the_client = status.as_u16() < 500 || status.as_u16() == 501;
-    assert!(blames_the_client, "{status} for {api_error:?}");
+    assert!(blames_the_client, "{status} for {table_error:?}");
 }
 
 /// What the server understands when a client asks this; `None` if HTTP cannot say it, being too
 /// long for a URL.
-fn parse_again(understood: &TableRequest, base: &str) -> Option<Result<TableRequest, ApiError>> {
+fn parse_again(understood: &TableRequest, base: &str) -> Option<Result<TableRequest, TableError>> {
     let format =
         ResponseFormat { level: MetadataLevel::Minimal, prefer: None, select: Select::All };
     let style = Style { base, format: &format, page: None, boundary_ids: ["b", "c"] };
     let encoded = encode_request(understood, &style).ok()?;
     let address = located(&encoded);
     let (parts, body) = encoded.into_parts();
-    let mut context = ResponseContext::of(&parts, address.as_ref().ok());
+    let mut context = TableContext::of(&parts, address.as_ref().ok());
+    let address = address.map_err(TableError::from);
     Some(address.and_then(|address| parse_request(&parts, &body, &address, &mut context)))
 }

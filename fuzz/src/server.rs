@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use tavola_core::request::Select;
 use tavola_core::{AccountName, DateTime, TableRequest, Timestamp};
 use tavola_protocol::auth::{Scheme, sign_request};
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::encode::{NextPage, Style};
 use tavola_protocol::table::entity_json::MetadataLevel;
@@ -19,7 +19,7 @@ use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::connection::{self, Connection};
 use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
-use tavola_server::{Config, Node, handler};
+use tavola_server::{Config, Node, pipeline};
 use tavola_service::TableService;
 use tavola_service::clock::Clock;
 use tavola_store::MemoryStore;
@@ -62,6 +62,7 @@ impl Clock for StandingClock {
 #[derive(Debug)]
 pub struct Server {
     node: Arc<Node>,
+    tables: Arc<TableService>,
 }
 
 impl Server {
@@ -72,9 +73,9 @@ impl Server {
     #[must_use]
     pub fn new() -> Self {
         let tables = TableService::new(Arc::new(MemoryStore::new()), Arc::new(StandingClock));
-        let node = Node::new(&CONFIG, tables, Arc::new(AlwaysReady), Telemetry::new(None))
+        let node = Node::new(&CONFIG, Arc::new(AlwaysReady), Telemetry::new(None))
             .expect("it names no files");
-        Self { node: Arc::new(node) }
+        Self { node: Arc::new(node), tables: Arc::new(tables) }
     }
 
     /// What the handler answers.
@@ -86,8 +87,13 @@ impl Server {
     pub fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
         let connection = Connection::new(peer, connection::Scheme::Http);
-        let answer = handler::handle(Arc::clone(&self.node), connection, request.map(Full::new));
-        let answer = RUNTIME.block_on(answer).expect("there is no connection to break");
+        let (node, tables) = (Arc::clone(&self.node), Arc::clone(&self.tables));
+        let answer = pipeline::handle(node, tables, connection, request.map(Full::new));
+        let answer = RUNTIME.block_on(async {
+            let (parts, body) = answer.await.expect("there is no connection to break").into_parts();
+            let body = body.collect().await.expect("no body of tables fails").to_bytes();
+            Response::from_parts(parts, body)
+        });
         // libFuzzer ends the process at a panic, caught or not. This holds too where its hook does
         // not.
         assert_eq!(self.node.telemetry.panics(), 0, "the handler caught a panic: {answer:?}");

@@ -80,15 +80,4 @@ pub enum DomainError {
     FilterInvalid,
     /// A function or arithmetic in a filter.
     FilterNotImplemented,
-
-    /// A write through the read-only secondary, or in an account that takes none.
-    WritesNotAllowed,
-    /// What the credential can never do, or not with this table.
-    NotAuthorized,
-    /// An entity whose keys lie outside the range that the credential opens.
-    KeyNotAuthorized,
-    /// What the credential's permissions do not cover.
-    PermissionMismatch,
-    /// A kind of resource that the signature does not open.
-    ResourceTypeMismatch,
 }

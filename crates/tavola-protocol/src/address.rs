@@ -26,6 +26,15 @@ pub struct Address {
     pub resource_path: String,
 }
 
+impl Address {
+    /// The first segment of the path: the table, queue or container that a request is about, still
+    /// percent-encoded.
+    #[must_use]
+    pub fn container(&self) -> &str {
+        first_segment(&self.resource_path).0
+    }
+}
+
 /// How this listener reads addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRules {

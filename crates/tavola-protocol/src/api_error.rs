@@ -1,32 +1,35 @@
-//! Everything that can be wrong with a request, and what the service says to it.
+//! What can be wrong with a request to any service, and what the services say to it.
+//!
+//! Each service has an error of its own beside this one, with its own table of status, code and
+//! text; it wraps these.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::StatusCode;
-use tavola_core::{AccessDenied, DomainError, FailedOperation};
+use tavola_core::AccessError;
 
 use crate::deny_reason::DenyReason;
-use crate::table::batch::BatchError;
-use crate::table::entity_json::BodyError;
 use crate::xml::XmlError;
 
-/// Why a request gets an error. Domain refusals pass through; the rest is seen on the wire or in
-/// the server.
+/// An error that a service answers with.
+pub trait ServiceApiError: From<ApiError> {
+    /// Status, code and text.
+    fn parts(&self) -> ErrorParts;
+
+    /// The error that all services know, if it is one.
+    fn common(&self) -> Option<&ApiError>;
+
+    /// Why the request was denied; `None` if it was let in and failed otherwise.
+    fn deny_reason(&self) -> Option<DenyReason> {
+        self.common().and_then(DenyReason::of)
+    }
+}
+
+/// Why a request to any service gets an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// A refusal of the domain.
-    Refused(DomainError),
-    /// What is wrong with one operation of a batch: the batch is answered, with this as its one
-    /// part.
-    InOperation {
-        /// Counted from zero.
-        index: usize,
-        /// What is wrong with it.
-        api_error: Box<ApiError>,
-    },
-
     /// Neither a `Host` header nor an absolute URL.
     HostMissing,
     /// Path style, and the first segment is no account of ours.
@@ -35,8 +38,6 @@ pub enum ApiError {
     InvalidUri,
     /// A path with broken escapes or that is not UTF-8.
     UrlUnparsable,
-    /// A key predicate that does not parse, or a key in it with a slash.
-    KeyPredicate,
     /// A verb that the resource does not have.
     MethodNotAllowed {
         /// The verbs that it has, as the `Allow` header lists them.
@@ -54,24 +55,6 @@ pub enum ApiError {
     },
     /// A header that the operation needs.
     MissingRequiredHeader(&'static str),
-    /// `If-Match` that is neither `*` nor one entity tag.
-    InvalidETag(String),
-    /// `If-None-Match` on a write; the verb's name.
-    IfNoneMatch(&'static str),
-    /// `If-Match` and `If-None-Match` together.
-    BothConditions,
-    /// `X-HTTP-Method` on another verb than POST.
-    XMethodNotUsingPost,
-    /// `X-HTTP-Method` with a verb that cannot be tunnelled.
-    XMethodIncorrectValue,
-    /// `X-HTTP-Method` more than once.
-    XMethodIncorrectCount,
-    /// Only Atom is wanted or sent.
-    AtomFormatNotSupported,
-    /// Only verbose JSON is wanted.
-    JsonVerboseFormatNotSupported,
-    /// Only something else is wanted.
-    MediaTypeNotSupported,
 
     /// A query parameter that does not parse, or stands twice.
     InvalidQueryParameter {
@@ -84,19 +67,6 @@ pub enum ApiError {
     MissingQueryParameter(&'static str),
     /// `$top`, `$select` or a continuation that the service does not take.
     InvalidInput,
-
-    /// A body that is not the JSON it should be.
-    MalformedBody {
-        /// Which property, and what is wrong with it; nothing secret.
-        detail: String,
-    },
-    /// A key in a body that is no text, or is declared to be something else.
-    InvalidKey {
-        /// Which, and what is wrong with it; nothing secret.
-        detail: String,
-    },
-    /// A body that is not a batch.
-    MalformedBatch,
     /// A body that is not the XML it should be.
     InvalidXmlDocument,
     /// Beyond 4 MiB.
@@ -111,6 +81,8 @@ pub enum ApiError {
         /// For logs and counters; the client is not told.
         reason: DenyReason,
     },
+    /// What the credential does not cover.
+    Access(AccessError),
     /// A signature that does not open this service.
     ServiceMismatch,
     /// A signature for https only, over http.
@@ -176,40 +148,9 @@ pub enum Budget {
     PartitionEntities,
 }
 
-impl From<DomainError> for ApiError {
-    fn from(domain_error: DomainError) -> Self {
-        Self::Refused(domain_error)
-    }
-}
-
-impl From<AccessDenied> for ApiError {
-    fn from(denial: AccessDenied) -> Self {
-        match denial {
-            AccessDenied::Request(domain_error) => domain_error.into(),
-            AccessDenied::Operation(failed) => failed.into(),
-        }
-    }
-}
-
-impl From<FailedOperation> for ApiError {
-    fn from(failed: FailedOperation) -> Self {
-        Self::from(failed.domain_error).in_operation(failed.index)
-    }
-}
-
-impl From<BodyError> for ApiError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::Malformed(detail) => Self::MalformedBody { detail },
-            BodyError::InvalidKey(detail) => Self::InvalidKey { detail },
-            BodyError::Refused(domain_error) => Self::Refused(domain_error),
-        }
-    }
-}
-
-impl From<BatchError> for ApiError {
-    fn from(BatchError: BatchError) -> Self {
-        Self::MalformedBatch
+impl From<AccessError> for ApiError {
+    fn from(access_error: AccessError) -> Self {
+        Self::Access(access_error)
     }
 }
 
@@ -219,24 +160,17 @@ impl From<XmlError> for ApiError {
     }
 }
 
-impl ApiError {
-    /// The same, as the failure of one operation of a batch.
-    #[must_use]
-    pub fn in_operation(self, index: usize) -> Self {
-        Self::InOperation { index, api_error: Box::new(self) }
+impl ServiceApiError for ApiError {
+    fn parts(&self) -> ErrorParts {
+        status_code_text(self)
     }
 
-    /// The rejection itself, whether or not it stands in a batch.
-    #[must_use]
-    pub fn innermost(&self) -> &Self {
-        match self {
-            Self::InOperation { api_error, .. } => api_error.innermost(),
-            other => other,
-        }
+    fn common(&self) -> Option<&ApiError> {
+        Some(self)
     }
 }
 
-/// What the service says to a rejection.
+/// What the service says to an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorParts {
     /// The HTTP status.
@@ -247,21 +181,19 @@ pub struct ErrorParts {
     pub text: Cow<'static, str>,
 }
 
-fn error(status: u16, code: &'static str, text: impl Into<Cow<'static, str>>) -> ErrorParts {
+pub(crate) fn error(
+    status: u16,
+    code: &'static str,
+    text: impl Into<Cow<'static, str>>,
+) -> ErrorParts {
     let status = StatusCode::from_u16(status).expect("the tables below hold HTTP statuses");
     ErrorParts { status, code, text: text.into() }
 }
 
-/// Status, code and text of every rejection. Texts are the service's own, misspellings included:
+/// Status, code and text of every error. Texts are the service's own, misspellings included:
 /// people search them.
-#[must_use]
-pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
+fn status_code_text(api_error: &ApiError) -> ErrorParts {
     match api_error {
-        ApiError::Refused(domain_error) => domain_error_parts(domain_error),
-        ApiError::InOperation { index, api_error } => {
-            let inner = status_code_text(api_error);
-            ErrorParts { text: format!("{index}:{}", inner.text).into(), ..inner }
-        }
         ApiError::HostMissing => {
             error(400, "HostInformationNotPresent", HOST_INFORMATION_NOT_PRESENT)
         }
@@ -270,31 +202,11 @@ pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
         ApiError::UrlUnparsable => {
             error(400, "RequestUrlFailedToParse", REQUEST_URL_FAILED_TO_PARSE)
         }
-        ApiError::KeyPredicate => error(400, "InvalidInput", QUERY_SYNTAX),
         ApiError::MethodNotAllowed { .. } => error(405, "MethodNotAllowed", METHOD_NOT_ALLOWED),
         ApiError::NotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
         ApiError::InvalidHeaderValue { .. } => error(400, "InvalidHeaderValue", HEADER_FORMAT),
         ApiError::MissingRequiredHeader(_) => {
             error(400, "MissingRequiredHeader", MISSING_REQUIRED_HEADER)
-        }
-        ApiError::InvalidETag(tag) => error(400, "InvalidInput", etag_not_valid(tag)),
-        ApiError::IfNoneMatch(verb) => error(400, "InvalidInput", if_none_match(verb)),
-        ApiError::BothConditions => error(400, "InvalidInput", BOTH_CONDITIONS),
-        ApiError::XMethodNotUsingPost => error(400, "XMethodNotUsingPost", X_METHOD_NOT_USING_POST),
-        ApiError::XMethodIncorrectValue => {
-            error(400, "XMethodIncorrectValue", X_METHOD_INCORRECT_VALUE)
-        }
-        ApiError::XMethodIncorrectCount => {
-            error(400, "XMethodIncorrectCount", X_METHOD_INCORRECT_COUNT)
-        }
-        ApiError::AtomFormatNotSupported => {
-            error(415, "AtomFormatNotSupported", ATOM_FORMAT_NOT_SUPPORTED)
-        }
-        ApiError::JsonVerboseFormatNotSupported => {
-            error(415, "JsonVerboseFormatNotSupported", JSON_VERBOSE_FORMAT_NOT_SUPPORTED)
-        }
-        ApiError::MediaTypeNotSupported => {
-            error(415, "MediaTypeNotSupported", MEDIA_TYPE_NOT_SUPPORTED)
         }
         ApiError::InvalidQueryParameter { .. } => {
             error(400, "InvalidQueryParameterValue", INVALID_QUERY_PARAMETER_VALUE)
@@ -302,10 +214,6 @@ pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
         ApiError::MissingQueryParameter(_) => {
             error(400, "MissingRequiredQueryParameter", MISSING_REQUIRED_QUERY_PARAMETER)
         }
-        ApiError::InvalidInput | ApiError::MalformedBatch | ApiError::InvalidKey { .. } => {
-            error(400, "InvalidInput", NOT_VALID)
-        }
-        ApiError::MalformedBody { .. } => error(400, "InvalidInput", MALFORMED_BODY),
         ApiError::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
         ApiError::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
         ApiError::InvalidAuthenticationInfo => {
@@ -314,6 +222,8 @@ pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
         ApiError::CredentialsMissing { .. } => {
             error(401, "InvalidAuthenticationInfo", CREDENTIALS_MISSING)
         }
+        ApiError::InvalidInput => error(400, "InvalidInput", NOT_VALID),
+        ApiError::Access(access_error) => access_error_parts(*access_error),
         ApiError::ServiceMismatch => error(403, "AuthorizationServiceMismatch", SERVICE_MISMATCH),
         ApiError::ProtocolMismatch => {
             error(403, "AuthorizationProtocolMismatch", PROTOCOL_MISMATCH)
@@ -352,81 +262,21 @@ pub fn status_code_text(api_error: &ApiError) -> ErrorParts {
     }
 }
 
-fn domain_error_parts(domain_error: &DomainError) -> ErrorParts {
-    match domain_error {
-        DomainError::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),
-        DomainError::TableNotFound => error(404, "TableNotFound", TABLE_NOT_FOUND),
-        // The service has a code `EntityNotFound` and was never seen using it.
-        DomainError::ResourceNotFound | DomainError::EntityNotFound => {
-            error(404, "ResourceNotFound", NOT_FOUND)
-        }
-        DomainError::TableNameLength => error(400, "OutOfRangeInput", NAME_LENGTH),
-        DomainError::TableNameCharacters => {
-            error(400, "InvalidResourceName", INVALID_RESOURCE_NAME)
-        }
-        DomainError::TableNameReserved => error(400, "InvalidInput", NOT_VALID),
-        DomainError::EntityAlreadyExists => {
-            error(409, "EntityAlreadyExists", ENTITY_ALREADY_EXISTS)
-        }
-        DomainError::ConditionNotMet => {
-            error(412, "UpdateConditionNotSatisfied", UPDATE_CONDITION_NOT_SATISFIED)
-        }
-        DomainError::EntityTooLarge => error(400, "EntityTooLarge", ENTITY_TOO_LARGE),
-        DomainError::TooManyProperties => error(400, "TooManyProperties", TOO_MANY_PROPERTIES),
-        DomainError::DuplicateProperty => {
-            error(400, "DuplicatePropertiesSpecified", DUPLICATE_PROPERTIES_SPECIFIED)
-        }
-        DomainError::PropertyNameInvalid => {
-            error(400, "PropertyNameInvalid", PROPERTY_NAME_INVALID)
-        }
-        DomainError::PropertyNameTooLong => {
-            error(400, "PropertyNameTooLong", PROPERTY_NAME_TOO_LONG)
-        }
-        DomainError::PropertyValueTooLarge => {
-            error(400, "PropertyValueTooLarge", PROPERTY_VALUE_TOO_LARGE)
-        }
-        DomainError::PropertiesNeedValue => {
-            error(400, "PropertiesNeedValue", PROPERTIES_NEED_VALUE)
-        }
-        DomainError::KeyTooLarge => error(400, "KeyValueTooLarge", KEY_VALUE_TOO_LARGE),
-        DomainError::ParameterOutOfRange { name, value } => error(
-            400,
-            "OutOfRangeInput",
-            format!("The '{name}' parameter of value '{value}' is out of range."),
-        ),
-        DomainError::KeyCount => error(400, "InvalidInput", KEY_COUNT),
-        DomainError::KeyOutOfRange => error(400, "OutOfRangeInput", OUT_OF_RANGE),
-        DomainError::TooManyOperations => error(400, "InvalidInput", TOO_MANY_OPERATIONS),
-        DomainError::DifferentPartitions => error(
-            400,
-            "CommandsInBatchActOnDifferentPartitions",
-            COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS,
-        ),
-        DomainError::DuplicateRow => error(400, "InvalidDuplicateRow", INVALID_DUPLICATE_ROW),
-        DomainError::EmptyTransaction | DomainError::FilterInvalid => {
-            error(400, "InvalidInput", NOT_VALID)
-        }
-        DomainError::FilterSyntax { position, filter } => error(
-            400,
-            "InvalidInput",
-            format!("Syntax error at position {position} in '{filter}'."),
-        ),
-        DomainError::FilterLiteral { edm, literal } => {
-            error(400, "InvalidInput", format!("Unrecognized '{edm}' literal '{literal}'."))
-        }
-        DomainError::FilterNotImplemented => error(501, "NotImplemented", NOT_IMPLEMENTED),
-        DomainError::WritesNotAllowed => {
+fn access_error_parts(access_error: AccessError) -> ErrorParts {
+    match access_error {
+        AccessError::WritesNotAllowed => {
             error(403, "InsufficientAccountPermissions", WRITES_NOT_ALLOWED)
         }
-        DomainError::NotAuthorized | DomainError::KeyNotAuthorized => {
+        AccessError::NotAuthorized | AccessError::KeyNotAuthorized => {
             error(403, "AuthorizationFailure", AUTHORIZATION_FAILURE)
         }
-        DomainError::PermissionMismatch => {
+        AccessError::PermissionMismatch => {
             error(403, "AuthorizationPermissionMismatch", PERMISSION_MISMATCH)
         }
-        DomainError::ResourceTypeMismatch => {
+        AccessError::ResourceTypeMismatch => {
             error(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE_MISMATCH)
         }
+        AccessError::UnknownToTokens => error(404, "ResourceNotFound", NOT_FOUND),
     }
 }
 
@@ -441,40 +291,26 @@ fn public_key_host(host: &str) -> String {
 const PUBLIC_KEY_ORIGIN: &str = "This request is not authorized to perform this operation. The key of the development \
     account is public, so that pages of other sites may use it only if a CORS rule admits their Origin: set one with Set \
     Table Service Properties, or use an account with a key of its own.";
-
-const NOT_VALID: &str = "One of the request inputs is not valid.";
-const NOT_FOUND: &str = "The specified resource does not exist.";
+pub(crate) const NOT_VALID: &str = "One of the request inputs is not valid.";
+pub(crate) const NOT_FOUND: &str = "The specified resource does not exist.";
 const STORE_FULL: &str = "The server's disk is full. Nothing was written. Entities can be read. Deletions are taken while some room is left.";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 const BODY_TOO_SLOW: &str =
     "The request body did not arrive within the permitted time. Nothing was done.";
 const TIMED_OUT: &str = "The operation could not be completed within the permitted time.";
-const QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
 const HEADER_FORMAT: &str = "The value for one of the HTTP headers is not in the correct format.";
 const HOST_INFORMATION_NOT_PRESENT: &str = "The required host information is not present in the request. You must \
     send a non-empty Host header or include the absolute URI in the request line.";
 const INVALID_URI: &str = "The requested URI does not represent any resource on the server.";
 const REQUEST_URL_FAILED_TO_PARSE: &str = "The url in the request could not be parsed.";
 const METHOD_NOT_ALLOWED: &str = "The requested method is not allowed on the specified resource.";
-const NOT_IMPLEMENTED: &str =
+pub(crate) const NOT_IMPLEMENTED: &str =
     "The requested operation is not implemented on the specified resource.";
 const MISSING_REQUIRED_HEADER: &str = "A required HTTP header was not specified.";
-const BOTH_CONDITIONS: &str = "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. \
-    Please specify either one of the headers or none of them.";
-const MALFORMED_BODY: &str = "An error occurred while processing this request.";
-const X_METHOD_NOT_USING_POST: &str =
-    "The request uses X-HTTP-Method with an HTTP verb other than POST.";
-const X_METHOD_INCORRECT_VALUE: &str = "The specified X-HTTP-Method is invalid.";
-const X_METHOD_INCORRECT_COUNT: &str = "More than one X-HTTP-Method is specified.";
-const ATOM_FORMAT_NOT_SUPPORTED: &str = "Atom format is not supported.";
-const JSON_VERBOSE_FORMAT_NOT_SUPPORTED: &str = "JSON Verbose format is not supported.";
-const MEDIA_TYPE_NOT_SUPPORTED: &str = "None of the provided media types are supported.";
 const INVALID_QUERY_PARAMETER_VALUE: &str =
     "Value for one of the query parameters specified in the request URI is invalid.";
 const MISSING_REQUIRED_QUERY_PARAMETER: &str =
     "A required query parameter was not specified for this request.";
-const TOO_MANY_OPERATIONS: &str =
-    "The batch request operation exceeds the maximum 100 changes per change set.";
 const INVALID_XML_DOCUMENT: &str = "XML specified is not syntactically valid.";
 const REQUEST_BODY_TOO_LARGE: &str =
     "The request body is too large and exceeds the maximum permissible limit.";
@@ -492,31 +328,6 @@ const REQUESTS_OVER_LIMIT: &str = "Operations per second is over the account lim
 const INGRESS_OVER_LIMIT: &str = "Ingress is over the account limit.";
 const EGRESS_OVER_LIMIT: &str = "Egress is over the account limit.";
 const INTERNAL_ERROR: &str = "The server encountered an internal error. Please retry the request.";
-const TABLE_ALREADY_EXISTS: &str = "The table specified already exists.";
-const TABLE_NOT_FOUND: &str = "The table specified does not exist.";
-const NAME_LENGTH: &str =
-    "The specified resource name length is not within the permissible limits.";
-const INVALID_RESOURCE_NAME: &str = "The specifed resource name contains invalid characters.";
-const ENTITY_ALREADY_EXISTS: &str = "The specified entity already exists.";
-const UPDATE_CONDITION_NOT_SATISFIED: &str =
-    "The update condition specified in the request was not satisfied.";
-const ENTITY_TOO_LARGE: &str = "The entity is larger than the maximum allowed size (1MB).";
-const TOO_MANY_PROPERTIES: &str = "The entity contains more properties than allowed. Each entity can include up to \
-    252 properties to store data. Each entity also has 3 system properties.";
-const DUPLICATE_PROPERTIES_SPECIFIED: &str = "A property is specified more than one time.";
-const PROPERTY_NAME_INVALID: &str = "The property name is invalid.";
-const PROPERTY_NAME_TOO_LONG: &str = "The property name exceeds the maximum allowed length (255).";
-const PROPERTY_VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed size (64KB). If the property \
-    value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
-const PROPERTIES_NEED_VALUE: &str =
-    "The values are not specified for all properties in the entity.";
-const KEY_VALUE_TOO_LARGE: &str = "The key value exceeds the maximum allowed size (1KB).";
-const KEY_COUNT: &str = "The number of keys specified in the URI does not match number of key properties for the resource.";
-const OUT_OF_RANGE: &str = "One of the request inputs is out of range.";
-const COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS: &str =
-    "All commands in a batch must operate on same entity group.";
-const INVALID_DUPLICATE_ROW: &str = "The batch request contains multiple changes with same row key. An entity can \
-    appear only once in a batch request.";
 const WRITES_NOT_ALLOWED: &str = "Write operations are not allowed.";
 const AUTHORIZATION_FAILURE: &str = "This request is not authorized to perform this operation.";
 const PERMISSION_MISMATCH: &str =
@@ -524,89 +335,6 @@ const PERMISSION_MISMATCH: &str =
 const RESOURCE_TYPE_MISMATCH: &str =
     "This request is not authorized to perform this operation using this resource type.";
 
-fn etag_not_valid(tag: &str) -> String {
-    format!(
-        "The etag value '{tag}' specified in one of the request headers is not valid. Please make sure only one etag \
-         value is specified and is valid."
-    )
-}
-
 fn source_ip_mismatch(ip: IpAddr) -> String {
     format!("This request is not authorized to perform this operation using this source IP {ip}.")
-}
-
-fn if_none_match(verb: &str) -> String {
-    format!("If-None-Match HTTP header cannot be specified for {verb} operations.")
-}
-
-#[cfg(test)]
-mod tests {
-    use tavola_core::{DomainError, FailedOperation};
-
-    use super::{ApiError, status_code_text};
-
-    /// Statement 40: the lines of the reference's table that are about a status or a code more than
-    /// one could expect.
-    #[test]
-    fn what_the_service_says() {
-        let date = || DomainError::ParameterOutOfRange {
-            name: "d".to_owned(),
-            value: "01/01/0001 00:00:00".to_owned(),
-        };
-        for (api_error, expected) in [
-            (
-                DomainError::EntityNotFound.into(),
-                "404 ResourceNotFound The specified resource does not exist.",
-            ),
-            (
-                DomainError::TableNotFound.into(),
-                "404 TableNotFound The table specified does not exist.",
-            ),
-            (
-                date().into(),
-                "400 OutOfRangeInput The 'd' parameter of value '01/01/0001 00:00:00' is out of range.",
-            ),
-            (
-                DomainError::FilterSyntax { position: 7, filter: "aaa bbb ccc".to_owned() }.into(),
-                "400 InvalidInput Syntax error at position 7 in 'aaa bbb ccc'.",
-            ),
-            (
-                DomainError::FilterLiteral {
-                    edm: "Edm.Int32",
-                    literal: "5454161346626".to_owned(),
-                }
-                .into(),
-                "400 InvalidInput Unrecognized 'Edm.Int32' literal '5454161346626'.",
-            ),
-            (
-                ApiError::IfNoneMatch("PUT"),
-                "400 InvalidInput If-None-Match HTTP header cannot be specified for PUT operations.",
-            ),
-            (
-                FailedOperation { index: 3, domain_error: DomainError::EntityAlreadyExists }.into(),
-                "409 EntityAlreadyExists 3:The specified entity already exists.",
-            ),
-            (
-                ApiError::MalformedBody { detail: "d".to_owned() }.in_operation(0),
-                "400 InvalidInput 0:An error occurred while processing this request.",
-            ),
-            (
-                ApiError::StoreFull,
-                "503 ServerBusy The server's disk is full. Nothing was written. Entities can be read. Deletions are taken \
-                 while some room is left.",
-            ),
-            (
-                ApiError::BodyTooSlow,
-                "408 RequestTimeout The request body did not arrive within the permitted time. Nothing was done.",
-            ),
-            (
-                ApiError::UnknownOutcome,
-                "500 OperationTimedOut The operation could not be completed within the permitted time.",
-            ),
-        ] {
-            let parts = status_code_text(&api_error);
-            let text = format!("{} {} {}", parts.status.as_u16(), parts.code, parts.text);
-            assert_eq!(text, expected, "{api_error:?}");
-        }
-    }
 }

@@ -11,16 +11,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tavola_core::cors::{CorsRule, rule_for};
 
 use crate::api_error::ApiError;
-use crate::headers::{ResponseHead, text_value};
+use crate::headers::text_value;
+use crate::response::{ResponseContext, ResponseHead};
 
 /// Answers a preflight. It is never authenticated, and the resource need not exist.
 ///
 /// # Errors
 /// If a header is missing, or no rule admits what it asks for.
-pub fn preflight(
+pub fn preflight<C: AsRef<ResponseContext>>(
     parts: &Parts,
     rules: &[CorsRule],
-    response_head: &ResponseHead<'_>,
+    response_head: &ResponseHead<'_, C>,
 ) -> Result<Response<Bytes>, ApiError> {
     let headers = preflight_headers(&parts.headers, rules)?;
     Ok(response_head.respond(StatusCode::OK, headers, Bytes::new()))
@@ -51,8 +52,8 @@ fn preflight_headers(asked: &HeaderMap, rules: &[CorsRule]) -> Result<HeaderMap,
 ///
 /// A rule for every origin answers requests without an origin too, so that caches hold one answer
 /// for all. Any other rule makes the answer depend on the origin, which caches must know.
-pub fn add_cors_headers(
-    response: &mut Response<Bytes>,
+pub fn add_cors_headers<B>(
+    response: &mut Response<B>,
     origin: Option<&str>,
     method: &str,
     rules: &[CorsRule],
@@ -108,7 +109,8 @@ mod tests {
     use tavola_core::cors::CorsRule;
 
     use super::{add_cors_headers, preflight};
-    use crate::headers::{ResponseContext, ResponseHead};
+    use crate::response::ResponseHead;
+    use crate::table::TableContext;
     use crate::table::render_error;
 
     fn rule(origin: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
@@ -134,11 +136,11 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        let context = ResponseContext::of(&parts, None);
+        let context = TableContext::of(&parts, None);
         let response_head =
             ResponseHead { request_id: "id", now: DateTime::MIN, context: &context };
         preflight(&parts, rules, &response_head)
-            .unwrap_or_else(|api_error| render_error(&api_error, &response_head))
+            .unwrap_or_else(|api_error| render_error(&api_error.into(), &response_head))
     }
 
     /// Statements 246 and 247.

@@ -3,7 +3,7 @@
 //! The client is told what the service tells it, which is often one code for many causes. An
 //! operator must be able to tell a client whose clock is wrong from one who guesses keys.
 
-use tavola_core::DomainError;
+use tavola_core::AccessError;
 
 use crate::api_error::ApiError;
 
@@ -121,7 +121,7 @@ impl DenyReason {
     /// Why a request was refused; `None` if it was let in and failed otherwise.
     #[must_use]
     pub fn of(api_error: &ApiError) -> Option<Self> {
-        match api_error.innermost() {
+        match api_error {
             ApiError::AccountNotFound => Some(Self::UnknownAccount),
             ApiError::AuthenticationFailed { reason, .. }
             | ApiError::CredentialsMissing { reason, .. }
@@ -133,29 +133,30 @@ impl DenyReason {
             ApiError::CorsNoRule | ApiError::PublicKeyHost { .. } | ApiError::PublicKeyOrigin => {
                 Some(Self::Origin)
             }
-            ApiError::Refused(domain_error) => Self::of_domain_error(domain_error),
+            ApiError::Access(access_error) => Self::of_access_error(*access_error),
             _ => None,
         }
     }
 
-    fn of_domain_error(domain_error: &DomainError) -> Option<Self> {
-        match domain_error {
-            DomainError::WritesNotAllowed => Some(Self::ReadOnly),
-            DomainError::NotAuthorized => Some(Self::Resource),
-            DomainError::KeyNotAuthorized => Some(Self::Range),
-            DomainError::PermissionMismatch => Some(Self::Permission),
-            DomainError::ResourceTypeMismatch => Some(Self::ResourceType),
-            _ => None,
+    fn of_access_error(access_error: AccessError) -> Option<Self> {
+        match access_error {
+            AccessError::WritesNotAllowed => Some(Self::ReadOnly),
+            AccessError::NotAuthorized => Some(Self::Resource),
+            AccessError::KeyNotAuthorized => Some(Self::Range),
+            AccessError::PermissionMismatch => Some(Self::Permission),
+            AccessError::ResourceTypeMismatch => Some(Self::ResourceType),
+            AccessError::UnknownToTokens => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tavola_core::DomainError;
+    use tavola_core::{AccessError, DomainError};
 
     use super::DenyReason;
-    use crate::api_error::ApiError;
+    use crate::api_error::{ApiError, ServiceApiError as _};
+    use crate::table::TableError;
 
     #[test]
     fn names_are_distinct_words() {
@@ -173,8 +174,8 @@ mod tests {
     #[test]
     fn a_missing_account_is_no_missing_entity() {
         assert_eq!(DenyReason::of(&ApiError::AccountNotFound), Some(DenyReason::UnknownAccount));
-        assert_eq!(DenyReason::of(&DomainError::EntityNotFound.into()), None);
-        let in_batch = ApiError::from(DomainError::KeyNotAuthorized).in_operation(3);
-        assert_eq!(DenyReason::of(&in_batch), Some(DenyReason::Range));
+        assert_eq!(TableError::from(DomainError::EntityNotFound).deny_reason(), None);
+        let in_batch = TableError::from(ApiError::Access(AccessError::KeyNotAuthorized));
+        assert_eq!(in_batch.in_operation(3).deny_reason(), Some(DenyReason::Range));
     }
 }

@@ -8,7 +8,7 @@ use tavola_core::DateTime;
 
 use crate::api_error::{ApiError, ErrorParts};
 
-/// The namespace of the XML form. It is that of OData, not the shape of blobs and queues.
+/// The namespace of the Table service's XML form.
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
 /// The JSON form: `{"odata.error":{"code":…,"message":{"lang":"en-US","value":…}}}`, with nothing
@@ -17,8 +17,8 @@ const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/datas
 /// A detail stands inside the value, between text and request id: clients parse the members
 /// strictly and show the value to people.
 #[must_use]
-pub fn json(error: &ErrorParts, api_error: &ApiError, request_id: &str, now: DateTime) -> Vec<u8> {
-    let detail = detail(api_error).map(|detail| format!("\n{detail}")).unwrap_or_default();
+pub fn json(error: &ErrorParts, detail: Option<&str>, request_id: &str, now: DateTime) -> Vec<u8> {
+    let detail = detail.map(|detail| format!("\n{detail}")).unwrap_or_default();
     let value = format!("{}{detail}{}", error.text, tail(request_id, now));
     let (code, lang) = (error.code.into(), "en-US".into());
     let body = Body { error: Error { code, message: Message { lang, value } } };
@@ -44,9 +44,14 @@ struct Message {
     value: String,
 }
 
-/// The XML form, with the details that only it has room for.
+/// The XML form of the Table service, with the details that only XML has room for.
 #[must_use]
-pub fn xml(error: &ErrorParts, api_error: &ApiError, request_id: &str, now: DateTime) -> Vec<u8> {
+pub fn odata_xml(
+    error: &ErrorParts,
+    api_error: Option<&ApiError>,
+    request_id: &str,
+    now: DateTime,
+) -> Vec<u8> {
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{}</m:code>\
          <m:message xml:lang=\"en-US\">{}{}</m:message>",
@@ -54,27 +59,42 @@ pub fn xml(error: &ErrorParts, api_error: &ApiError, request_id: &str, now: Date
         escape(&error.text),
         tail(request_id, now)
     );
-    for (name, value) in details(api_error) {
-        text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
-    }
+    push_details(&mut text, api_error);
     text.push_str("</m:error>");
     text.into_bytes()
+}
+
+/// The XML form of the Blob and Queue services.
+#[must_use]
+pub fn storage_xml(
+    error: &ErrorParts,
+    api_error: Option<&ApiError>,
+    request_id: &str,
+    now: DateTime,
+) -> Vec<u8> {
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>{}</Code><Message>{}{}</Message>",
+        error.code,
+        escape(&error.text),
+        tail(request_id, now)
+    );
+    push_details(&mut text, api_error);
+    text.push_str("</Error>");
+    text.into_bytes()
+}
+
+fn push_details(text: &mut String, api_error: Option<&ApiError>) {
+    for (name, value) in api_error.map(details).unwrap_or_default() {
+        text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
+    }
 }
 
 fn tail(request_id: &str, now: DateTime) -> String {
     format!("\nRequestId:{request_id}\nTime:{}", now.to_text_full())
 }
 
-fn detail(api_error: &ApiError) -> Option<&str> {
-    match api_error.innermost() {
-        ApiError::AuthenticationFailed { detail, .. } => detail.as_deref(),
-        ApiError::MalformedBody { detail } | ApiError::InvalidKey { detail } => Some(detail),
-        _ => None,
-    }
-}
-
 fn details(api_error: &ApiError) -> Vec<(&'static str, &str)> {
-    match api_error.innermost() {
+    match api_error {
         ApiError::AuthenticationFailed { detail: Some(detail), .. } => {
             vec![("AuthenticationErrorDetail", detail)]
         }
@@ -145,9 +165,10 @@ fn read_xml(text: &str) -> Option<(String, String)> {
 mod tests {
     use tavola_core::{DateTime, DomainError};
 
-    use super::{json, read, xml};
-    use crate::api_error::{ApiError, status_code_text};
+    use super::{json, odata_xml, read, storage_xml};
+    use crate::api_error::{ApiError, ServiceApiError as _};
     use crate::deny_reason::DenyReason;
+    use crate::table::TableError;
 
     const ID: &str = "aceccc68-b002-006e-7110-617748000000";
 
@@ -155,12 +176,12 @@ mod tests {
         DateTime::parse("2020-07-23T16:43:14.3010508Z").unwrap()
     }
 
-    fn json_of(api_error: &ApiError) -> String {
-        String::from_utf8(json(&status_code_text(api_error), api_error, ID, now())).unwrap()
+    fn json_of(error: &TableError) -> String {
+        String::from_utf8(json(&error.parts(), error.detail(), ID, now())).unwrap()
     }
 
-    fn xml_of(api_error: &ApiError) -> String {
-        String::from_utf8(xml(&status_code_text(api_error), api_error, ID, now())).unwrap()
+    fn xml_of(error: &TableError) -> String {
+        String::from_utf8(odata_xml(&error.parts(), error.common(), ID, now())).unwrap()
     }
 
     /// Statements 34 to 36, byte by byte as recorded.
@@ -176,15 +197,26 @@ mod tests {
     #[test]
     fn the_xml_form() {
         assert_eq!(
-            xml_of(&ApiError::InvalidXmlDocument),
+            xml_of(&ApiError::InvalidXmlDocument.into()),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidXmlDocument</m:code><m:message xml:lang=\"en-US\">XML specified is not syntactically valid.\nRequestId:aceccc68-b002-006e-7110-617748000000\nTime:2020-07-23T16:43:14.3010508Z</m:message></m:error>"
+        );
+    }
+
+    #[test]
+    fn the_form_of_blobs_and_queues() {
+        let error = ApiError::MissingQueryParameter("comp");
+        let body = storage_xml(&error.parts(), error.common(), ID, now());
+        assert_eq!(
+            String::from_utf8(body).unwrap(),
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>MissingRequiredQueryParameter</Code><Message>A required query parameter was not specified for this request.\nRequestId:aceccc68-b002-006e-7110-617748000000\nTime:2020-07-23T16:43:14.3010508Z</Message><QueryParameterName>comp</QueryParameterName></Error>"
         );
     }
 
     #[test]
     fn details() {
         let detail = Some("string to sign: 'GET\n<\u{1}>'".to_owned());
-        let failed = ApiError::AuthenticationFailed { detail, reason: DenyReason::Signature };
+        let failed =
+            ApiError::AuthenticationFailed { detail, reason: DenyReason::Signature }.into();
         assert!(
             json_of(&failed).contains(
                 "including the signature.\\nstring to sign: 'GET\\n<\\u0001>'\\nRequestId:"
@@ -193,7 +225,8 @@ mod tests {
         assert!(xml_of(&failed).ends_with(
             "</m:message><AuthenticationErrorDetail>string to sign: 'GET\n&lt;?&gt;'</AuthenticationErrorDetail></m:error>"
         ));
-        let header = ApiError::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() };
+        let header =
+            ApiError::InvalidHeaderValue { name: "x-ms-version", value: "a&b".to_owned() }.into();
         assert!(
             xml_of(&header).contains(
                 "<HeaderName>x-ms-version</HeaderName><HeaderValue>a&amp;b</HeaderValue>"
@@ -208,15 +241,15 @@ mod tests {
         let detail = || "The property 'a' is an array or an object.".to_owned();
         for (api_error, expected) in [
             (
-                ApiError::MalformedBody { detail: detail() },
+                TableError::MalformedBody { detail: detail() },
                 "\"value\":\"An error occurred while processing this request.",
             ),
             (
-                ApiError::InvalidKey { detail: detail() },
+                TableError::InvalidKey { detail: detail() },
                 "\"value\":\"One of the request inputs is not valid.",
             ),
             (
-                ApiError::InvalidKey { detail: detail() }.in_operation(3),
+                TableError::InvalidKey { detail: detail() }.in_operation(3),
                 "\"value\":\"3:One of the request inputs is not valid.",
             ),
         ] {
@@ -227,8 +260,8 @@ mod tests {
 
     #[test]
     fn a_client_reads_both_forms() {
-        let api_error = ApiError::InvalidETag("<&>\"\n".to_owned());
-        let error = status_code_text(&api_error);
+        let api_error = TableError::InvalidETag("<&>\"\n".to_owned());
+        let error = api_error.parts();
         let message = format!("{}\nRequestId:{ID}\nTime:2020-07-23T16:43:14.3010508Z", error.text);
         let expected = Some((error.code.to_owned(), message));
         assert_eq!(read(json_of(&api_error).as_bytes()), expected);

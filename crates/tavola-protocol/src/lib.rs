@@ -13,17 +13,18 @@ pub mod connection_string;
 pub mod cors;
 pub mod deny_reason;
 pub mod error_body;
-pub mod headers;
+pub(crate) mod headers;
+pub mod response;
 pub mod table;
 pub mod version;
 pub mod xml;
 
 pub use address::{Address, AddressRules, locate};
-pub use api_error::ApiError;
+pub use api_error::{ApiError, ServiceApiError};
 pub use auth::{
     AccountKey, AccountKeys, AuthContext, Caller, Credential, Precedence, authenticate,
 };
 pub use connection_string::ConnectionString;
 pub use deny_reason::DenyReason;
-pub use headers::{ResponseContext, ResponseHead};
+pub use response::{ResponseContext, ResponseHead};
 pub use version::Version;

@@ -13,16 +13,13 @@
 
 use std::time::Duration;
 
-use tavola_core::TableRequest;
-use tavola_core::filter::plan::plan;
-use tavola_core::request::EntityQuery;
 use tavola_fair::{Line, Refused, Share, Turn};
 use tavola_protocol::ApiError;
-use tavola_store::SHORT_SCAN_ROWS;
 
-use crate::handler::RETRY_AFTER_SECONDS;
 use crate::tenants::{Tenant, write_units};
 
+/// What a client is told to wait when the server is over a limit.
+const RETRY_AFTER_SECONDS: u32 = 1;
 /// The longest that a request waits for its turn.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The same for a large body: it has come all the way, and would have to come again.
@@ -33,7 +30,7 @@ const LARGE_BODY_BYTES: usize = 256 * 1024;
 
 /// How much there is to do for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// A look at a few rows.
     Point,
     /// It may read many rows.
@@ -102,22 +99,6 @@ async fn turn(line: &std::sync::Arc<Line>, units: u64, time: Duration) -> Result
     line.take(units, time).await.map_err(|Refused| busy())
 }
 
-/// What a request of the Table service asks for. A query that can read but a few rows is a point
-/// request in all but name.
-pub(crate) fn work(request: &TableRequest, body_bytes: u64) -> Work {
-    match request {
-        TableRequest::QueryEntities(_, query) if !is_short(query) => Work::Query,
-        TableRequest::QueryTables(_) => Work::Query,
-        request if request.is_write() => Work::Write { body_bytes },
-        _ => Work::Point,
-    }
-}
-
-fn is_short(query: &EntityQuery) -> bool {
-    query.top.is_some_and(|top| top <= SHORT_SCAN_ROWS)
-        && plan(query.filter.as_ref()).reads_what_it_returns()
-}
-
 pub(crate) fn busy() -> ApiError {
     ApiError::ServerBusy { retry_after_seconds: RETRY_AFTER_SECONDS }
 }
@@ -126,8 +107,7 @@ pub(crate) fn busy() -> ApiError {
 mod tests {
     use std::sync::Arc;
 
-    use tavola_core::filter::parse::parse;
-    use tavola_core::{AccountName, TableName};
+    use tavola_core::AccountName;
     use tavola_fair::{Pool, Turns};
 
     use super::*;
@@ -135,39 +115,6 @@ mod tests {
     fn tenant(requests: &Arc<Pool>, queries: &Arc<Turns>) -> Tenant {
         let (bodies, writes) = (Pool::new(0).member(1), Turns::new(1).line(1));
         Tenant { requests: requests.member(1), bodies, queries: queries.line(1), writes }
-    }
-
-    #[test]
-    fn a_query_of_a_few_rows_is_a_point_request() {
-        let work = |filter: &str, top: Option<usize>| {
-            let query = EntityQuery { filter: parse(filter).unwrap(), top, from: None };
-            work(&TableRequest::QueryEntities(TableName::parse("table").unwrap(), query), 0)
-        };
-        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", Some(10)), Work::Point);
-        assert_eq!(work("", Some(1)), Work::Point);
-        assert_eq!(
-            work("PartitionKey eq 'p' and RowKey ge 'r'", Some(21)),
-            Work::Query,
-            "many rows"
-        );
-        assert_eq!(work("PartitionKey eq 'p' and RowKey ge 'r'", None), Work::Query);
-        assert_eq!(
-            work("PartitionKey eq 'p' and Age gt 30", Some(10)),
-            Work::Query,
-            "nobody knows how many rows"
-        );
-        assert_eq!(
-            work("PartitionKey eq 'p' or PartitionKey eq 'q'", Some(10)),
-            Work::Query,
-            "several places"
-        );
-    }
-
-    #[test]
-    fn what_changes_something_is_a_write() {
-        let table = TableName::parse("table").unwrap();
-        assert_eq!(work(&TableRequest::DeleteTable(table), 7), Work::Write { body_bytes: 7 });
-        assert_eq!(work(&TableRequest::GetServiceProperties, 0), Work::Point);
     }
 
     #[tokio::test]

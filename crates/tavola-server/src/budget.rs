@@ -54,6 +54,11 @@ impl Budgets {
         if self.ingress.take(body_bytes, now) { Ok(()) } else { Err(Budget::Ingress) }
     }
 
+    /// A body came while its request was carried out: later requests pay for it.
+    pub(crate) fn charge_ingress(&self, bytes: u64) {
+        self.ingress.charge(bytes, self.since.elapsed());
+    }
+
     /// An answer was sent: later requests pay for it.
     pub(crate) fn charge_answer(&self, bytes: u64) {
         self.egress.charge(bytes, self.since.elapsed());

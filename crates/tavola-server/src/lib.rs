@@ -2,24 +2,29 @@
 //!
 //! Deliberately absent: what a request means (the service) and how it is written (the protocol).
 //!
-//! The way of a request: [`listener`] accepts, [`handler`] is the line itself, [`telemetry`] hears
-//! of it once.
+//! The way of a request: [`listener`] accepts, [`pipeline`] is the line itself, [`service`] says what
+//! a service adds to it, [`telemetry`] hears of it once.
 
 pub mod admin;
-mod admission;
+pub mod admission;
 mod auth_failures;
-mod body;
+pub mod body;
+
 mod body_memory;
 pub mod budget;
+mod completion;
 pub mod config;
 pub mod connection;
-pub mod handler;
 pub mod listener;
 pub mod node;
+pub mod pipeline;
 pub mod proxy;
 mod public_key;
 mod query_pool;
+pub mod response_body;
 pub mod serve;
+pub mod service;
+mod tables;
 pub mod telemetry;
 mod tenants;
 pub mod tls;

@@ -24,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use ipnet::IpNet;
 use tavola_fair::Member;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,8 +33,10 @@ use tokio::sync::{Semaphore, watch};
 use crate::body::RequestBody;
 use crate::config::Limits;
 use crate::connection::{Connection, Scheme};
-use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
+use crate::pipeline::{self, ConnectionBroken};
+use crate::response_body::ResponseBody;
+use crate::service::Service;
 use crate::tls::TlsReloader;
 use addresses::Addresses;
 use half_closed::{Answering, ExchangeState, HalfClosed, arriving};
@@ -49,18 +52,48 @@ const BUSY_ANSWERS_MAX: usize = 64;
 /// All that such a connection gets.
 const BUSY_ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Serves the Table service on `listener` until `stop` turns true, then lets open requests finish.
-/// With `tls` it speaks https only.
-pub async fn serve_tables(
+/// A service, and what all connections to all services share.
+#[derive(Debug)]
+pub(crate) struct Endpoint<S> {
+    pub(crate) node: Arc<Node>,
+    pub(crate) service: Arc<S>,
+}
+
+impl<S> Clone for Endpoint<S> {
+    fn clone(&self) -> Self {
+        Self { node: Arc::clone(&self.node), service: Arc::clone(&self.service) }
+    }
+}
+
+/// How many connections there may be, to all services together.
+#[derive(Debug)]
+pub(crate) struct ConnectionLimits {
+    connections: Arc<Semaphore>,
+    addresses: Addresses,
+    busy_answers: Arc<Semaphore>,
+}
+
+impl ConnectionLimits {
+    pub(crate) fn new(limits: &Limits, trusted_proxies: &[IpNet]) -> Self {
+        Self {
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            addresses: Addresses::new(limits.connections_per_address, trusted_proxies.to_vec()),
+            busy_answers: Arc::new(Semaphore::new(BUSY_ANSWERS_MAX)),
+        }
+    }
+}
+
+/// Serves a service on `listener` until `stop` turns true, then lets open requests finish. With
+/// `tls` it speaks https only.
+pub async fn serve<S: Service>(
     listener: TcpListener,
     tls: Option<Arc<TlsReloader>>,
     node: Arc<Node>,
+    service: Arc<S>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let connections = Arc::new(Semaphore::new(node.limits.connections));
-    let addresses =
-        Addresses::new(node.limits.connections_per_address, node.trusted_proxies.clone());
-    let busy_answers = Arc::new(Semaphore::new(BUSY_ANSWERS_MAX));
+    let endpoint = Endpoint { node, service };
+    let limits = &endpoint.node.connections;
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -68,38 +101,32 @@ pub async fn serve_tables(
             _ = stop.wait_for(|stop| *stop) => break,
         };
         let Some((stream, peer)) = accepted_connection(accepted).await else { continue };
-        let node = Arc::clone(&node);
-        let place =
-            addresses.enter(peer.ip()).zip(Arc::clone(&connections).try_acquire_owned().ok());
+        let endpoint = endpoint.clone();
+        let connection = Arc::clone(&limits.connections).try_acquire_owned().ok();
+        let place = limits.addresses.enter(peer.ip()).zip(connection);
         match (place, &tls) {
             (Some(permit), None) => {
                 let connection = Connection::new(peer, Scheme::Http);
-                let stream = SlowPeerTimeout::new(stream, node.limits.body_time);
-                tokio::spawn(holding(
-                    permit,
-                    serve_http1(stream, connection, node, graceful.watcher()),
-                ));
+                let stream = SlowPeerTimeout::new(stream, endpoint.node.limits.body_time);
+                let served = serve_http1(stream, connection, endpoint, graceful.watcher());
+                tokio::spawn(holding(permit, served));
             }
             (Some(permit), Some(tls)) => {
-                let secured = secure::serve(
-                    stream,
-                    peer,
-                    tls.any_http(),
-                    node,
-                    graceful.watcher(),
-                    stop.clone(),
-                );
+                let (tls, watcher) = (tls.any_http(), graceful.watcher());
+                let secured = secure::serve(stream, peer, tls, endpoint, watcher, stop.clone());
                 tokio::spawn(holding(permit, secured));
             }
             (None, tls) => {
-                if let Ok(permit) = Arc::clone(&busy_answers).try_acquire_owned() {
-                    tokio::spawn(holding(permit, refuse_connection(stream, tls.clone(), node)));
+                if let Ok(permit) = Arc::clone(&limits.busy_answers).try_acquire_owned() {
+                    let refused = refuse_connection(stream, tls.clone(), endpoint);
+                    tokio::spawn(holding(permit, refused));
                 }
             }
         }
     }
     drop(listener);
-    let _all_finished = tokio::time::timeout(node.limits.drain_time, graceful.shutdown()).await;
+    let drain_time = endpoint.node.limits.drain_time;
+    let _all_finished = tokio::time::timeout(drain_time, graceful.shutdown()).await;
 }
 
 /// Without the pause a server that has no descriptors left would do nothing but ask for one.
@@ -126,26 +153,31 @@ async fn holding<P>(permit: P, connection: impl Future<Output = ()>) {
     connection.await;
 }
 
-async fn serve_http1<S>(stream: S, connection: Connection, node: Arc<Node>, graceful: Watcher)
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
+async fn serve_http1<T, S: Service>(
+    stream: T,
+    connection: Connection,
+    endpoint: Endpoint<S>,
+    graceful: Watcher,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let http = http1_builder(&node.limits);
+    let http = http1_builder(&endpoint.node.limits);
     let peer = connection.peer;
-    let heads = node.heads.member(1);
+    let heads = endpoint.node.heads.member(1);
     let exchange = Arc::new(ExchangeState::default());
     let stream = HalfClosed::new(stream, Arc::clone(&exchange));
     let service = service_fn(move |request| {
         let request = arriving(request, &exchange);
-        let answer = answer(Arc::clone(&node), connection.clone(), request, Arc::clone(&heads));
+        let answer = answer(endpoint.clone(), connection.clone(), request, Arc::clone(&heads));
         let exchange = Arc::clone(&exchange);
         async move {
-            Ok::<_, ConnectionBroken>(
-                answer.await?.map(|body| ReplyBody::new(body, Answering::begin(exchange))),
-            )
+            let response = answer.await?;
+            let sent = |body| ReplyBody::new(body, Answering::begin(exchange));
+            Ok::<_, ConnectionBroken>(response.map(sent))
         }
     });
-    if let Err(error) = graceful.watch(http.serve_connection(TokioIo::new(stream), service)).await {
+    let served = http.serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = graceful.watch(served).await {
         ended(peer, &error);
     }
 }
@@ -161,16 +193,16 @@ fn http1_builder(limits: &Limits) -> http1::Builder {
     http
 }
 
-async fn answer<B: RequestBody>(
-    node: Arc<Node>,
+async fn answer<B: RequestBody, S: Service>(
+    Endpoint { node, service }: Endpoint<S>,
     connection: Connection,
     request: Request<B>,
     heads: Arc<Member>,
-) -> Result<Response<Bytes>, ConnectionBroken> {
+) -> Result<Response<ResponseBody>, ConnectionBroken> {
     Ok(match heads::admit(&request, &heads) {
-        Ok(_until_answered) => handler::handle(node, connection, request).await?,
-        Err(HeadError::Busy) => handler::busy_answer(&node),
-        Err(HeadError::TooLarge) => too_large(),
+        Ok(_until_answered) => pipeline::handle(node, service, connection, request).await?,
+        Err(HeadError::Busy) => pipeline::busy_answer(&node, &*service).map(ResponseBody::full),
+        Err(HeadError::TooLarge) => too_large().map(ResponseBody::full),
     })
 }
 
@@ -188,15 +220,18 @@ fn ended(peer: SocketAddr, error: &dyn std::error::Error) {
 }
 
 /// Answers one request of a connection that is over the bound, and closes it.
-async fn refuse_connection(stream: TcpStream, tls: Option<Arc<TlsReloader>>, node: Arc<Node>) {
+async fn refuse_connection<S: Service>(
+    stream: TcpStream,
+    tls: Option<Arc<TlsReloader>>,
+    endpoint: Endpoint<S>,
+) {
     let refused = async {
         match tls {
-            None => refuse_on(stream, &node).await,
+            None => refuse_on(stream, &endpoint).await,
             Some(tls) => {
-                if let Ok(stream) =
-                    secure::handshake(stream, tls.http1_only(), BUSY_ANSWER_TIME).await
-                {
-                    refuse_on(stream, &node).await;
+                let handshake = secure::handshake(stream, tls.http1_only(), BUSY_ANSWER_TIME);
+                if let Ok(stream) = handshake.await {
+                    refuse_on(stream, &endpoint).await;
                 }
             }
         }
@@ -205,13 +240,15 @@ async fn refuse_connection(stream: TcpStream, tls: Option<Arc<TlsReloader>>, nod
     let _ended = tokio::time::timeout(BUSY_ANSWER_TIME, refused).await;
 }
 
-async fn refuse_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, node: &Node) {
+async fn refuse_on<T, S: Service>(stream: T, endpoint: &Endpoint<S>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let Endpoint { node, service } = endpoint;
     let service = service_fn(|_request: Request<Incoming>| {
-        let response = handler::busy_answer(node).map(Full::new);
+        let response = pipeline::busy_answer(node, &**service).map(Full::new);
         async move { Ok::<_, Infallible>(response) }
     });
-    let connection = http1_builder(&node.limits)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    let _ended = connection.await;
+    let http = http1_builder(&node.limits).keep_alive(false).to_owned();
+    let _ended = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tavola_fair::Pool;
 use tavola_protocol::Precedence;
-use tavola_service::TableService;
 
 use crate::auth_failures::AuthFailures;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Layers, Limits, TokenConfig};
+use crate::listener::ConnectionLimits;
 use crate::public_key::DevelopmentHosts;
 use crate::query_pool::QueryPool;
 use crate::telemetry::Telemetry;
@@ -95,8 +95,6 @@ pub struct Node {
     accounts: ArcSwap<Accounts>,
     /// Whose tokens count. Replaced when other issuers or roles are configured.
     tokens: ArcSwap<Tokens>,
-    /// What requests mean.
-    pub tables: TableService,
     /// Never look for the account in the host name.
     pub path_style_only: bool,
     /// What counts of two credentials in one request.
@@ -126,6 +124,7 @@ pub struct Node {
     /// are among them.
     pub(crate) open_requests: AtomicUsize,
     pub(crate) http2_connections: AtomicUsize,
+    pub(crate) connections: ConnectionLimits,
     /// What each account has of what is bounded.
     pub(crate) tenants: Tenants,
     /// Memory for the heads of requests, shared out between connections.
@@ -141,14 +140,12 @@ impl Node {
     /// If a file that the configuration names cannot be used.
     pub fn new(
         config: &Config,
-        tables: TableService,
         health: Arc<dyn Health>,
         telemetry: Telemetry,
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             accounts: ArcSwap::from_pointee(config.accounts.clone()),
             tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
-            tables,
             path_style_only: config.path_style_only,
             credential_precedence: config.personality.credential_precedence(),
             development_hosts: DevelopmentHosts::new(config),
@@ -163,6 +160,7 @@ impl Node {
             reloading: Mutex::new(()),
             open_requests: AtomicUsize::new(0),
             http2_connections: AtomicUsize::new(0),
+            connections: ConnectionLimits::new(&config.limits, &config.trusted_proxies),
             tenants: Tenants::new(&config.limits),
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
             auth_failures: Arc::new(AuthFailures::new(config.auth_failures)),

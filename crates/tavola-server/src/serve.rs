@@ -4,21 +4,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, join_all};
 use rustix::io::Errno;
+use tavola_core::ServiceKind;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use crate::admin::serve_admin;
-use crate::config::Config;
-use crate::listener::serve_tables;
+use crate::config::{Config, ListenerConfig};
+use crate::listener;
 use crate::node::Node;
+use crate::service::Service;
 use crate::tls::TlsReloader;
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for the {what}: {source}; {}", advice(source))]
 pub struct ServerError {
-    what: &'static str,
+    what: String,
     address: SocketAddr,
     source: io::Error,
 }
@@ -43,7 +46,7 @@ fn advice(error: &io::Error) -> &'static str {
 /// connect.
 #[derive(Debug)]
 pub struct ReservedPorts {
-    tables: Reserved,
+    services: Vec<(ServiceKind, Reserved)>,
     admin: Reserved,
 }
 
@@ -53,7 +56,11 @@ impl ReservedPorts {
     /// # Errors
     /// If an address cannot be had.
     pub fn take(config: &Config) -> Result<Self, ServerError> {
-        let tables = Reserved::take("Table service", config.table)?;
+        let take = |listener: &ListenerConfig| {
+            let what = format!("{} service", listener.service.title());
+            Reserved::take(&what, listener.address).map(|port| (listener.service, port))
+        };
+        let services = config.listeners.iter().map(take).collect::<Result<_, _>>()?;
         let admin = match Reserved::take("admin port", config.admin) {
             // Azurite has no such port, so it must not keep a second emulator from starting.
             Err(_) if config.admin_port_is_open => {
@@ -61,21 +68,23 @@ impl ReservedPorts {
             }
             result => result?,
         };
-        Ok(Self { tables, admin })
+        Ok(Self { services, admin })
     }
 
-    /// Accepts connections from now on. With `tls` the Table service speaks https.
+    /// Accepts connections from now on. With `tls` the services speak https.
     ///
     /// # Errors
     /// If another process began to listen on a port that both had taken.
     pub fn listen(self, tls: Option<Arc<TlsReloader>>) -> Result<Server, ServerError> {
-        Ok(Server { tables: self.tables.listen()?, tls, admin: self.admin.listen()? })
+        let listen = |(service, port): (_, Reserved)| Ok((service, port.listen()?));
+        let services = self.services.into_iter().map(listen).collect::<Result<_, _>>()?;
+        Ok(Server { services, tls, admin: self.admin.listen()? })
     }
 }
 
 #[derive(Debug)]
 struct Reserved {
-    what: &'static str,
+    what: String,
     address: SocketAddr,
     socket: TcpSocket,
 }
@@ -84,7 +93,8 @@ struct Reserved {
 const BACKLOG: u32 = 1024;
 
 impl Reserved {
-    fn take(what: &'static str, address: SocketAddr) -> Result<Self, ServerError> {
+    fn take(what: &str, address: SocketAddr) -> Result<Self, ServerError> {
+        let what = what.to_owned();
         let bind = || {
             let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
             // A server that was just stopped leaves connections behind, which must not keep the
@@ -93,11 +103,10 @@ impl Reserved {
             socket.bind(address)?;
             Ok(socket)
         };
-        bind().map(|socket| Self { what, address, socket }).map_err(|source| ServerError {
-            what,
-            address,
-            source,
-        })
+        match bind() {
+            Ok(socket) => Ok(Self { what, address, socket }),
+            Err(source) => Err(ServerError { what, address, source }),
+        }
     }
 
     fn listen(self) -> Result<TcpListener, ServerError> {
@@ -106,16 +115,51 @@ impl Reserved {
     }
 }
 
+/// A service that can be served: any [`Service`], whatever its types.
+pub trait Servable: Send + Sync {
+    /// Which one.
+    fn kind(&self) -> ServiceKind;
+
+    /// Serves it on `listener` until `stop` turns true and open requests have finished.
+    fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        tls: Option<Arc<TlsReloader>>,
+        node: Arc<Node>,
+        stop: watch::Receiver<bool>,
+    ) -> BoxFuture<'static, ()>;
+}
+
+impl<S: Service> Servable for S {
+    fn kind(&self) -> ServiceKind {
+        S::KIND
+    }
+
+    fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        tls: Option<Arc<TlsReloader>>,
+        node: Arc<Node>,
+        stop: watch::Receiver<bool>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let background = tokio::spawn(Arc::clone(&self).background());
+            listener::serve(listener, tls, node, self, stop).await;
+            background.abort();
+        })
+    }
+}
+
 /// A server whose sockets accept already.
 #[derive(Debug)]
 pub struct Server {
-    tables: TcpListener,
+    services: Vec<(ServiceKind, TcpListener)>,
     tls: Option<Arc<TlsReloader>>,
     admin: TcpListener,
 }
 
 impl Server {
-    /// Takes the ports and accepts connections. With `tls` the Table service speaks https.
+    /// Takes the ports and accepts connections. With `tls` the services speak https.
     ///
     /// # Errors
     /// If an address cannot be had.
@@ -123,33 +167,46 @@ impl Server {
         ReservedPorts::take(config)?.listen(tls)
     }
 
-    /// Where the Table service listens, with the port that was chosen.
+    /// Where a service listens, with the port that was chosen.
     ///
     /// # Errors
-    /// If the system cannot tell.
-    pub fn table_address(&self) -> std::io::Result<SocketAddr> {
-        self.tables.local_addr()
+    /// If it does not listen, or the system cannot tell.
+    pub fn address(&self, service: ServiceKind) -> io::Result<SocketAddr> {
+        let listener = self.services.iter().find(|(kind, _)| *kind == service);
+        let (_, listener) = listener.ok_or(io::ErrorKind::NotConnected)?;
+        listener.local_addr()
     }
 
     /// Where health and metrics listen, with the port that was chosen.
     ///
     /// # Errors
     /// If the system cannot tell.
-    pub fn admin_address(&self) -> std::io::Result<SocketAddr> {
+    pub fn admin_address(&self) -> io::Result<SocketAddr> {
         self.admin.local_addr()
     }
 
     /// Serves until `stop` turns true and open requests have finished. The admin port answers until
     /// the end.
-    pub async fn run(self, node: Arc<Node>, stop: watch::Receiver<bool>) {
+    ///
+    /// # Panics
+    /// If a service that listens is not among `services`.
+    pub async fn run(
+        self,
+        node: Arc<Node>,
+        services: Vec<Arc<dyn Servable>>,
+        stop: watch::Receiver<bool>,
+    ) {
         let (stop_admin, admin_stopped) = watch::channel(false);
         let admin = tokio::spawn(serve_admin(self.admin, Arc::clone(&node), admin_stopped));
         node.tokens().start();
-        let reclaimer = tokio::spawn(node.tables.reclaimer().run());
         let renewals = self.tls.clone().map(|tls| tokio::spawn(tls.watch(stop.clone())));
-        serve_tables(self.tables, self.tls, node, stop).await;
+        let serving = self.services.into_iter().map(|(kind, listener)| {
+            let service = services.iter().find(|service| service.kind() == kind);
+            let service = Arc::clone(service.expect("every service that listens is given"));
+            service.serve(listener, self.tls.clone(), Arc::clone(&node), stop.clone())
+        });
+        join_all(serving).await;
         renewals.inspect(tokio::task::JoinHandle::abort);
-        reclaimer.abort();
         let _no_receiver_left = stop_admin.send(true);
         let _ended = admin.await;
     }

@@ -55,14 +55,13 @@ impl Server {
         }
         let config = Config::resolve(&layers, Personality::Server).unwrap();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
-        let node = Arc::new(
-            Node::new(&config, tables, Arc::new(AlwaysReady), Telemetry::new(None)).unwrap(),
-        );
+        let node =
+            Arc::new(Node::new(&config, Arc::new(AlwaysReady), Telemetry::new(None)).unwrap());
         let runtime = Runtime::new().unwrap();
         let socket = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let authority = socket.local_addr().unwrap().to_string();
         let (stop, stopped) = watch::channel(false);
-        runtime.spawn(listener::serve_tables(socket, None, node, stopped));
+        runtime.spawn(listener::serve(socket, None, node, Arc::new(tables), stopped));
         let server = Self { authority, rows_read, _stop: stop, _runtime: runtime };
         server.client(PATIENCE).create_table(TABLE);
         server

@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tavola_core::grant::{Role, RoleAssignment};
-use tavola_core::{AccountName, TableName};
+use tavola_core::AccountName;
+use tavola_core::ServiceKind;
+use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_protocol::auth::token::TokenError;
 use tavola_server::config::{Layers, TokenConfig};
 use tavola_server::{ConfigError, TokenAuthority, TokenRefusal};
@@ -45,7 +46,7 @@ fn authority_of(issuer: &str) -> TokenAuthority {
 }
 
 fn reads() -> Result<Vec<RoleAssignment>, TokenRefusal> {
-    Ok(vec![RoleAssignment { role: Role::Reader, tables: None }])
+    Ok(vec![RoleAssignment { role: Role::Reader, scope: Scope::Account }])
 }
 
 fn reader() -> Value {
@@ -110,10 +111,13 @@ async fn claims_earn_roles() {
         "#,
         issuer.url()
     ));
-    let everywhere = RoleAssignment { role: Role::Reader, tables: None };
-    let tables = ["Orders", "Customers"].map(|name| TableName::parse(name).unwrap()).to_vec();
-    let in_shop = RoleAssignment { role: Role::Contributor, tables: Some(tables) };
-    let root = RoleAssignment { role: Role::Administrator, tables: None };
+    let everywhere = RoleAssignment { role: Role::Reader, scope: Scope::Account };
+    let tables = ["Orders", "Customers"].map(str::to_owned).to_vec();
+    let in_shop = RoleAssignment {
+        role: Role::Contributor,
+        scope: Scope::Containers(ServiceKind::Table, tables),
+    };
+    let root = RoleAssignment { role: Role::Administrator, scope: Scope::Account };
     for (claims, in_the_shop, in_the_bank) in [
         (json!({}), vec![], vec![]),
         (json!({"roles": ["other", "reader"]}), vec![everywhere.clone()], vec![everywhere.clone()]),
@@ -516,7 +520,7 @@ async fn an_emulator_believes_everybody() {
     let emulator = TokenAuthority::new(&config).unwrap();
     assert_eq!(
         roles(&emulator, &token).await,
-        Ok(vec![RoleAssignment { role: Role::Contributor, tables: None }])
+        Ok(vec![RoleAssignment { role: Role::Contributor, scope: Scope::Account }])
     );
     let expired = issuer.token(&json!({"iss": tenant, "exp": 1}));
     assert_eq!(roles(&emulator, &expired).await, Err(TokenRefusal::Invalid(TokenError::Expired)));

@@ -5,7 +5,6 @@ use tavola_store::StoreError;
 
 /// A refusal of the domain, or trouble in the store.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ServiceError {
     /// The domain says no to the request.
     #[error("refused: {0:?}")]

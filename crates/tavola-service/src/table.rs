@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_core::filter::plan::{AccessClass, plan};
+use tavola_core::filter::plan::{AccessClass, Plan, plan};
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
@@ -20,6 +20,7 @@ use crate::catalog::{Catalog, TableEntry, read_table};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::partition_budgets::PartitionBudgets;
+use crate::planned::PlannedRequest;
 use crate::properties::PropertiesStore;
 use crate::query::{Page, read_page};
 use crate::reclaim::Reclaimer;
@@ -159,10 +160,11 @@ impl TableService {
         &self,
         grant: &Grant,
         entities: Rate,
-        request: TableRequest,
+        request: impl Into<PlannedRequest>,
         stop: &StopToken,
     ) -> Result<Answer, ServiceError> {
         let account = grant.account();
+        let (request, plan) = request.into().into_parts();
         match request {
             TableRequest::CreateTable(name) => self.create_table(account, name).await,
             TableRequest::QueryTables(query) => self.query_tables(account, &query, stop).await,
@@ -176,7 +178,8 @@ impl TableService {
                 self.get_entity(account, entities, &table, key).await
             }
             TableRequest::QueryEntities(table, query) => {
-                self.query_entities(grant, entities, &table, &query, stop).await
+                let plan = plan.expect("every query of entities is planned");
+                self.query_entities(grant, entities, &table, &query, plan, stop).await
             }
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
@@ -309,10 +312,11 @@ impl TableService {
         entities: Rate,
         name: &TableName,
         query: &EntityQuery,
+        plan: Plan,
         stop: &StopToken,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(grant.account(), name).await?;
-        let plan = plan(query.filter.as_ref()).within(grant.key_range());
+        let plan = plan.within(grant.key_range());
         let sole_partition =
             if entities.is_bounded() { plan.sole_partition().cloned() } else { None };
         if let Some(partition_key) = &sole_partition {

@@ -8,8 +8,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{Fixture, entity_key, name, new_entity};
+use tavola_core::ServiceKind;
 use tavola_core::filter::parse::parse;
-use tavola_core::grant::{Permissions, TableSignature};
+use tavola_core::grant::{Permissions, ServiceSignature};
 use tavola_core::request::EntityQuery;
 use tavola_core::{
     DomainError, EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, TableId,
@@ -224,12 +225,13 @@ async fn a_query_of_several_partitions_counts_in_each_and_is_not_refused() {
 async fn a_query_under_a_key_range_is_one_of_its_partition() {
     let server = Server::new().await;
     assert_eq!(server.left("q").await, ENTITIES);
-    let signature = TableSignature {
-        table: name("table"),
-        permissions: Permissions::of_table("r").unwrap(),
+    let signature = ServiceSignature {
+        service: ServiceKind::Table,
+        container: "table".to_owned(),
+        permissions: Permissions::of_service(ServiceKind::Table, "r").unwrap(),
         range: KeyRange::partition(entity_key("q/").partition_key),
     };
-    let grant = Grant::table_signature(server.fixture.account.clone(), signature);
+    let grant = Grant::service_signature(server.fixture.account.clone(), signature);
     let answer = server.ask_as(&grant, query("", None)).await;
     assert!(matches!(answer, Err(ServiceError::PartitionOverBudget)), "{answer:?}");
     server.next_second();

@@ -15,10 +15,10 @@ use tavola_core::{
     PropertyName, RowKey, TableName, TableRequest,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
-use tavola_protocol::headers::{Prefer, ResponseFormat};
 use tavola_protocol::table::decode::{DecodeError, Decoded, decode_reply};
 use tavola_protocol::table::encode::{NextPage, Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
+use tavola_protocol::table::{Prefer, ResponseFormat};
 
 use crate::record;
 use crate::server_process::{ACCOUNT, KEY};

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
-use tavola_core::AccountName;
+use tavola_core::{AccountName, ServiceKind};
 use tavola_protocol::auth::AccountKey;
 use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Secret};
 use tavola_protocol::{AccountKeys, ConnectionString};
@@ -25,9 +25,6 @@ use crate::flags;
 pub(crate) const VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// Of `--key-file`: far above any key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Where a server listens that picks its port when it starts: nobody can know, so it is the usual
-/// one.
-const USUAL_PORT: u16 = 10002;
 
 /// An account, where it is, and one of its keys.
 #[derive(Clone)]
@@ -257,8 +254,11 @@ pub(crate) fn configured_endpoint(
     account: &AccountName,
 ) -> Result<Endpoint, Failure> {
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
-    let port = if config.table.port() == 0 { USUAL_PORT } else { config.table.port() };
-    let address = SocketAddr::new(reachable(config.table.ip()), port);
+    let (ip, port) = config
+        .address(ServiceKind::Table)
+        .map_or((Ipv4Addr::LOCALHOST.into(), 0), |address| (address.ip(), address.port()));
+    let port = if port == 0 { ServiceKind::Table.default_port() } else { port };
+    let address = SocketAddr::new(reachable(ip), port);
     parse_endpoint(&format!("{scheme}://{address}/{account}"))
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
 }
 
 fn usual_endpoint(account: &AccountName) -> Result<Endpoint, Failure> {
-    parse_endpoint(&format!("http://127.0.0.1:{USUAL_PORT}/{account}"))
+    parse_endpoint(&format!("http://127.0.0.1:{}/{account}", ServiceKind::Table.default_port()))
 }
 
 fn development_account() -> Result<AccountName, Failure> {

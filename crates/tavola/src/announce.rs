@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use tavola_server::Config;
+use tavola_server::config::ListenerConfig;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::connection::Scheme;
 
@@ -21,57 +22,77 @@ pub(crate) enum Announcer {
 impl Announcer {
     /// Before the sockets are open. A port that the system will pick is not known yet.
     pub(crate) fn starting(self, config: &Config) {
-        if config.table.port() != 0 {
-            self.starting_at(config.scheme(), config.table);
+        for listener in config.listeners.iter().filter(|listener| listener.address.port() != 0) {
+            self.starting_at(config.scheme(), *listener);
         }
     }
 
-    fn starting_at(self, scheme: Scheme, table: SocketAddr) {
+    fn starting_at(self, scheme: Scheme, listener: ListenerConfig) {
+        let (title, address) = (listener.service.title(), listener.address);
         match self {
             Self::Tavola => {}
             Self::Azurite => {
-                println!("Azurite Table service is starting at {}", url(scheme, table))
+                println!("Azurite {title} service is starting at {}", url(scheme, address))
             }
-            Self::AzuriteTable => println!("Azurite Table service is starting on {table}"),
+            Self::AzuriteTable => println!("Azurite {title} service is starting on {address}"),
         }
     }
 
-    /// Tells people and waiting tools where to connect. The sockets accept by now.
-    pub(crate) fn listening(self, config: &Config, table: SocketAddr, admin: SocketAddr) {
+    /// Tells people and waiting tools where to connect; `listeners` have the ports that were
+    /// chosen. The sockets accept by now.
+    pub(crate) fn listening(
+        self,
+        config: &Config,
+        listeners: &[ListenerConfig],
+        admin: SocketAddr,
+    ) {
         let scheme = config.scheme();
-        if config.table.port() == 0 {
-            self.starting_at(scheme, table);
+        for listener in listeners {
+            if config.address(listener.service).is_some_and(|asked| asked.port() == 0) {
+                self.starting_at(scheme, *listener);
+            }
+            let (title, address) = (listener.service.title(), listener.address);
+            let at = url(scheme, address);
+            match self {
+                Self::Tavola => println!("{title} service is listening at {at}"),
+                Self::Azurite => {
+                    println!("Azurite {title} service is successfully listening at {at}")
+                }
+                Self::AzuriteTable => {
+                    println!("Azurite {title} service successfully started on {address}")
+                }
+            }
         }
-        match self {
-            Self::Tavola => listening(config, table, admin),
-            Self::Azurite => println!(
-                "Azurite Table service is successfully listening at {}",
-                url(scheme, table)
-            ),
-            Self::AzuriteTable => println!("Azurite Table service successfully started on {table}"),
+        if self == Self::Tavola {
+            what_to_paste(config, listeners, admin);
         }
     }
 
-    /// Somebody asked the server to stop.
-    pub(crate) fn closing(self) {
-        if self != Self::Tavola {
-            println!("Azurite Table service is closing...");
+    /// The server was asked to stop.
+    pub(crate) fn closing(self, config: &Config) {
+        for listener in config.listeners.iter().filter(|_| self != Self::Tavola) {
+            println!("Azurite {} service is closing...", listener.service.title());
         }
     }
 
     /// Everything is done.
-    pub(crate) fn closed(self) {
-        if self != Self::Tavola {
-            println!("Azurite Table service successfully closed");
+    pub(crate) fn closed(self, config: &Config) {
+        for listener in config.listeners.iter().filter(|_| self != Self::Tavola) {
+            println!("Azurite {} service successfully closed", listener.service.title());
         }
     }
 }
 
-fn listening(config: &Config, table: SocketAddr, admin: SocketAddr) {
-    let scheme = config.scheme();
-    println!("Table service is listening at {}", url(scheme, table));
+/// Where services listen, in words: `tables at 127.0.0.1:10002`.
+pub(crate) fn listeners(config: &Config) -> String {
+    let one =
+        |listener: &ListenerConfig| format!("{}s at {}", listener.service.name(), listener.address);
+    config.listeners.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn what_to_paste(config: &Config, listeners: &[ListenerConfig], admin: SocketAddr) {
     if config.accounts.is_development() {
-        let connect = development_string(scheme, table);
+        let connect = development_string(config.scheme(), listeners);
         println!("No account is configured, so the development account is served: {connect}");
     }
     let admin = url(Scheme::Http, admin);
@@ -82,15 +103,20 @@ fn url(scheme: Scheme, address: SocketAddr) -> String {
     format!("{}://{address}", scheme.name())
 }
 
-fn development_string(scheme: Scheme, table: SocketAddr) -> String {
-    let reachable = match table.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], table.port())),
-        _ => table,
+fn development_string(scheme: Scheme, listeners: &[ListenerConfig]) -> String {
+    let endpoint = |listener: &ListenerConfig| {
+        let reachable = match listener.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => {
+                SocketAddr::from(([127, 0, 0, 1], listener.address.port()))
+            }
+            _ => listener.address,
+        };
+        let (title, at) = (listener.service.title(), url(scheme, reachable));
+        format!("{title}Endpoint={at}/{DEVELOPMENT_ACCOUNT};")
     };
     format!(
-        "DefaultEndpointsProtocol={};AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
-         TableEndpoint={}/{DEVELOPMENT_ACCOUNT};",
+        "DefaultEndpointsProtocol={};AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};{}",
         scheme.name(),
-        url(scheme, reachable)
+        listeners.iter().map(endpoint).collect::<String>()
     )
 }

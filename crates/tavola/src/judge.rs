@@ -3,10 +3,10 @@
 
 use http::Request;
 use http::header::HOST;
-use tavola_core::{AccountName, DateTime};
+use tavola_core::{AccountName, DateTime, ServiceKind};
 use tavola_protocol::{
-    AccountKeys, AddressRules, ApiError, AuthContext, Caller, Credential, Precedence, authenticate,
-    locate,
+    AccountKeys, AddressRules, ApiError, AuthContext, Caller, Credential, Precedence,
+    ServiceApiError as _, authenticate, locate,
 };
 
 use crate::human_time::system_time;
@@ -24,6 +24,7 @@ pub(crate) fn judge(
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == account.as_str())?;
     let auth = AuthContext {
+        service: ServiceKind::Table,
         keys,
         challenge: "",
         caller,
@@ -45,7 +46,7 @@ pub(crate) fn words(api_error: &ApiError) -> String {
             detail.trim_end_matches('.').to_owned()
         }
         other => {
-            let parts = tavola_protocol::api_error::status_code_text(other);
+            let parts = other.parts();
             format!("{}: {}", parts.code, parts.text.trim_end_matches('.'))
         }
     }

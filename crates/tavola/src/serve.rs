@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
-use tavola_server::config::{StoreConfig, Warning};
+use tavola_server::config::{ListenerConfig, StoreConfig, Warning};
 use tavola_server::node::{Apply, Configuration, Reloaded};
+use tavola_server::serve::Servable;
 use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Node, ReservedPorts, Server};
@@ -60,7 +61,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     let announcer = command_line.announcer;
     announcer.starting(config);
     runtime.block_on(serve(config, tls.clone(), signals, Reloading { command_line, logs, tls }))?;
-    announcer.closed();
+    announcer.closed(config);
     Ok(())
 }
 
@@ -109,6 +110,24 @@ async fn serve_store(
     let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
     let telemetry =
         Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
+    let services = services(config, store);
+    let node = Node::new(config, store.health(), telemetry)?.with_configuration(reloading);
+    let node = Arc::new(node);
+    let (stop, stopped) = watch::channel(false);
+    reload_on_signal(signals.take_hangup(), Arc::clone(&node));
+    reopen_on_signal(signals.take_user_defined1(), Arc::clone(&node), logs);
+    stop_on_signal(stop, signals, announcer, config.clone());
+    announce(config, announcer, &server)?;
+    node.telemetry.record_admin(&on_host("start", "serving"));
+    server.run(Arc::clone(&node), services, stopped).await;
+    node.telemetry.record_admin(&on_host("stop", "stopped"));
+    node.telemetry.flush();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Every service that the server knows, on the store that it was given.
+fn services(config: &Config, store: &OpenStore) -> Vec<Arc<dyn Servable>> {
     let tables = match &config.store {
         StoreConfig::Cassandra(cluster) => {
             TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease)
@@ -117,25 +136,18 @@ async fn serve_store(
             TableService::new(store.entities(), Arc::new(SystemClock))
         }
     };
-    let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloading);
-    let node = Arc::new(node);
-    let (stop, stopped) = watch::channel(false);
-    reload_on_signal(signals.take_hangup(), Arc::clone(&node));
-    reopen_on_signal(signals.take_user_defined1(), Arc::clone(&node), logs);
-    stop_on_signal(stop, signals, announcer);
-    announce(config, announcer, &server)?;
-    node.telemetry.record_admin(&on_host("start", "serving"));
-    server.run(Arc::clone(&node), stopped).await;
-    node.telemetry.record_admin(&on_host("stop", "stopped"));
-    node.telemetry.flush();
-    tracing::info!("stopped");
-    Ok(())
+    vec![Arc::new(tables)]
 }
 
-fn stop_on_signal(stop: watch::Sender<bool>, mut signals: Signals, announcer: Announcer) {
+fn stop_on_signal(
+    stop: watch::Sender<bool>,
+    mut signals: Signals,
+    announcer: Announcer,
+    config: Config,
+) {
     tokio::spawn(async move {
         signals.stop().await;
-        announcer.closing();
+        announcer.closing(&config);
         tracing::info!("stopping: no new connections, open requests are finished");
         let _server_gone = stop.send(true);
     });
@@ -239,16 +251,24 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
 
 /// Says where the server is, in the words of the name that it was called by.
 fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<(), Failure> {
-    let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
-    let (table, admin) =
-        (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
-    announcer.listening(config, table, admin);
+    let no_address =
+        |error: std::io::Error| Failure::System(format!("cannot find out the port: {error}"));
+    let admin = server.admin_address().map_err(no_address)?;
+    let chosen = |listener: &ListenerConfig| {
+        let address = server.address(listener.service)?;
+        Ok(ListenerConfig { address, ..*listener })
+    };
+    let listeners: Vec<_> =
+        config.listeners.iter().map(chosen).collect::<Result<_, _>>().map_err(no_address)?;
+    announcer.listening(config, &listeners, admin);
     if config.admin.port() != 0 && admin.port() != config.admin.port() {
         let wanted = config.admin;
         tracing::warn!(
             "{wanted} is taken by another process, so health and metrics are at http://{admin} instead"
         );
     }
-    tracing::info!(%table, %admin, "listening");
+    for ListenerConfig { service, address } in listeners {
+        tracing::info!(service = service.name(), %address, %admin, "listening");
+    }
     Ok(())
 }

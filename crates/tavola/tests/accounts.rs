@@ -18,7 +18,7 @@ use http::{Request, Response, StatusCode};
 use tavola_core::filter::parse::parse;
 use tavola_core::request::{EntityQuery, Select, TablesQuery};
 use tavola_core::{EntityGroupTransaction, TableRequest};
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::decode::DecodeError;
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tavola_core::request::{EntityQuery, Select, TablesQuery};
 use tavola_core::{AccountName, EntityGroupTransaction, TableRequest};
 use tavola_protocol::auth::{AccountKey, AccountSas, TableSas};
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
 use tavola_testkit::record;

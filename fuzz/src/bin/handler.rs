@@ -19,9 +19,10 @@ use tavola_fuzz::{
     Model, Server, account_key, account_name, check_answer, led_to_account, read_request, sign,
 };
 use tavola_protocol::auth::TableSas;
+use tavola_protocol::table::TableContext;
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 use tavola_protocol::table::{continuation, decode_reply, parse_request};
-use tavola_protocol::{Address, ResponseContext, Version};
+use tavola_protocol::{Address, Version};
 
 const SEPARATOR: &[u8] = b"\n===\n";
 const TAG: &[u8] = b"{etag}";
@@ -110,8 +111,7 @@ fn check_exchange(
 ) {
     let visitor = Caller::admit(&mut request);
     let (parts, body) = request.clone().into_parts();
-    let asked =
-        parse_request(&parts, &body, address, &mut ResponseContext::of(&parts, Some(address)));
+    let asked = parse_request(&parts, &body, address, &mut TableContext::of(&parts, Some(address)));
     let answer = server.answer(request);
     let inner = check_answer(&parts.headers, &answer);
     if parts.method == Method::OPTIONS {

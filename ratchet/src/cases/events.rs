@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::StatusCode;
+use tavola_core::ServiceKind;
 use tavola_core::filter::plan::AccessClass;
 use tavola_core::reply::Cost;
-use tavola_server::connection::{Connection, Scheme};
+use tavola_server::connection::Scheme;
 use tavola_server::proxy::Client;
 use tavola_server::telemetry::{AccessLog, AccessLogFormat, RequestEvent, Subject, Telemetry};
 
@@ -33,15 +34,22 @@ fn record_with(run: &Run<'_>, telemetry: &Telemetry) -> Result {
     let event = RequestEvent {
         arrived: input::now(),
         client: Client { ip: peer.ip(), scheme: Scheme::Http },
-        connection: &Connection::new(peer, Scheme::Http),
-        parts: &parts,
+        service: ServiceKind::Table,
+        peer,
+        client_certificate: None,
+        method: parts.method,
+        uri: parts.uri,
+        version: parts.version,
+        presented: None,
         account: None,
-        request_id: "0b5f6c1e-7a52-4d7c-9a43-5c1b2f0e6d11",
-        client_request_id: Some("f2e84b70-e1cf-11f1-b04d-02fc00000001"),
+        request_id: "0b5f6c1e-7a52-4d7c-9a43-5c1b2f0e6d11".to_owned(),
+        client_request_id: Some("f2e84b70-e1cf-11f1-b04d-02fc00000001".to_owned()),
         status: StatusCode::OK,
         response_bytes: 500,
         duration: Duration::from_micros(180),
-        subject: &subject,
+        end_to_end: Duration::from_micros(190),
+        is_cut: false,
+        subject,
     };
     run.count(|| telemetry.record(black_box(&event)))
 }

@@ -11,8 +11,9 @@ use tavola_core::{
     PropertyName, TableName, TableRequest, Timestamp,
 };
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
+use tavola_protocol::table::TableContext;
 use tavola_protocol::table::parse_request;
-use tavola_protocol::{Address, AddressRules, ResponseContext, locate};
+use tavola_protocol::{Address, AddressRules, locate};
 use tavola_store::Row;
 
 use crate::failure::{Result, refused};
@@ -34,15 +35,15 @@ const ROWS_PER_PARTITION: usize = 1_000;
 
 /// What is asked, and how the answer is to be written: all that the handler does from the head and
 /// the body on, but for the credentials.
-pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, ResponseContext)> {
+pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, TableContext)> {
     let address = locate_account(parts)?;
-    let mut context = ResponseContext::of(parts, Some(&address));
+    let mut context = TableContext::of(parts, Some(&address));
     let request = parse_request(parts, body, &address, &mut context);
     Ok((request.map_err(|api_error| refused("a request")(&api_error))?, context))
 }
 
 /// How the answer to a request is to be written.
-pub(super) fn context(request: Request<Bytes>) -> Result<ResponseContext> {
+pub(super) fn context(request: Request<Bytes>) -> Result<TableContext> {
     let (parts, body) = request.into_parts();
     understand(&parts, &body).map(|(_, context)| context)
 }

@@ -7,12 +7,11 @@ use bytes::Bytes;
 use http::Request;
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::Continuation;
-use tavola_core::{DateTime, Entity, PartitionKey, RowKey, TableReply};
+use tavola_core::{DateTime, Entity, PartitionKey, RowKey, ServiceKind, TableReply};
 use tavola_protocol::auth::{AccountKeys, TableSas};
+use tavola_protocol::table::TableContext;
 use tavola_protocol::table::render_reply;
-use tavola_protocol::{
-    AuthContext, Caller, Precedence, ResponseContext, ResponseHead, authenticate,
-};
+use tavola_protocol::{AuthContext, Caller, Precedence, ResponseHead, authenticate};
 
 use super::input;
 use crate::counted::Run;
@@ -48,6 +47,7 @@ fn count_authentication(run: &Run<'_>, request: Request<Bytes>) -> Result {
     let keys = AccountKeys::parse(input::KEY, Some(input::OTHER_KEY))?;
     let caller = Caller { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), https: false };
     let auth = AuthContext {
+        service: ServiceKind::Table,
         keys: &keys,
         challenge: "Bearer",
         caller,
@@ -106,11 +106,11 @@ pub(super) fn render_page(run: &Run<'_>) -> Result {
     count_rendering(run, &TableReply::Entities { table, entities, next: Some(next) }, &context)
 }
 
-fn count_rendering(run: &Run<'_>, reply: &TableReply, context: &ResponseContext) -> Result {
+fn count_rendering(run: &Run<'_>, reply: &TableReply, context: &TableContext) -> Result {
     run.count(|| render_reply(black_box(reply), &response_head(context)))
 }
 
-fn response_head(context: &ResponseContext) -> ResponseHead<'_> {
+fn response_head(context: &TableContext) -> ResponseHead<'_, TableContext> {
     ResponseHead { request_id: REQUEST_ID, now: DateTime::from_unix(input::NOW), context }
 }
 

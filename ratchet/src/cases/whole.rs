@@ -18,7 +18,7 @@ use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::connection::{Connection, Scheme};
 use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
-use tavola_server::{Config, Node, handler};
+use tavola_server::{Config, Node, pipeline};
 use tavola_service::{SystemClock, TableService};
 use tokio::runtime::Runtime;
 
@@ -40,6 +40,7 @@ struct Server {
     runtime: Runtime,
     store: Arc<EmbeddedStore>,
     node: Arc<Node>,
+    tables: Arc<TableService>,
 }
 
 impl Server {
@@ -55,16 +56,16 @@ impl Server {
         }
         let config = Config::resolve(&layers, Personality::Server)?;
         let tables = TableService::new(Arc::clone(&store) as _, Arc::new(SystemClock));
-        let node = Node::new(&config, tables, Arc::new(AlwaysReady), Telemetry::new(None))?;
+        let node = Node::new(&config, Arc::new(AlwaysReady), Telemetry::new(None))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        Ok(Self { runtime, store, node: Arc::new(node) })
+        Ok(Self { runtime, store, node: Arc::new(node), tables: Arc::new(tables) })
     }
 
     async fn answer(&self, request: Request<Bytes>) -> Option<StatusCode> {
         let connection =
             Connection::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000)), Scheme::Http);
-        let answer =
-            handler::handle(Arc::clone(&self.node), connection, request.map(Full::new)).await;
+        let (node, tables) = (Arc::clone(&self.node), Arc::clone(&self.tables));
+        let answer = pipeline::handle(node, tables, connection, request.map(Full::new)).await;
         answer.ok().map(|answer| answer.status())
     }
 

@@ -1,21 +1,17 @@
 //! What the bearer of a checked credential may do.
 //!
 //! Every kind of credential becomes one [`Grant`]; [`Grant::permits`] is the only place that
-//! decides. What each request asks for is one table (`demand`), so that a new request cannot be
-//! forgotten.
+//! decides. It is asked with a [`Demand`], which every service states in the same words.
 
 mod demand;
 mod permissions;
 
 use crate::account::AccountName;
-use crate::domain_error::DomainError;
 use crate::key::EntityKey;
 use crate::range::KeyRange;
-use crate::request::TableRequest;
-use crate::table::TableName;
-use crate::transaction::FailedOperation;
+use crate::service_kind::ServiceKind;
 
-use demand::{Demand, Subject};
+pub use demand::{Demand, Letters, Resource};
 pub use permissions::{Permissions, ResourceTypes};
 
 /// The permission that authentication found.
@@ -31,49 +27,95 @@ pub struct Grant {
 enum Authority {
     Owner,
     AccountSignature(ResourceTypes, Permissions),
-    TableSignature(TableSignature),
+    ServiceSignature(ServiceSignature),
     Roles(Vec<RoleAssignment>),
 }
 
-/// What a signature for one table opens.
+/// What a signature for one container of one service opens: a table, a queue, a container of blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableSignature {
-    /// The table.
-    pub table: TableName,
-    /// Letters of `raud`.
+pub struct ServiceSignature {
+    /// The service that it is made for.
+    pub service: ServiceKind,
+    /// The container, in whatever case: no service has two names that differ by it alone.
+    pub container: String,
+    /// What may be done.
     pub permissions: Permissions,
-    /// The entities.
+    /// With which of the objects.
     pub range: KeyRange,
 }
 
 /// What a token's bearer is in an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Reads tables and entities.
+    /// Reads containers and what is in them.
     Reader,
     /// Reads and writes them.
     Contributor,
-    /// May also set the properties of the service, and change the server itself through its admin
+    /// May also set the properties of services, and change the server itself through its admin
     /// port.
     Administrator,
 }
 
-/// A role, and where it holds.
+/// A role, and where it applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleAssignment {
     /// What the bearer is.
     pub role: Role,
-    /// The tables for which it holds; `None` for the whole account.
-    pub tables: Option<Vec<TableName>>,
+    /// Where.
+    pub scope: Scope,
+}
+
+/// Where a role applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// In the whole account.
+    Account,
+    /// In these containers of one service.
+    Containers(ServiceKind, Vec<String>),
+}
+
+impl Scope {
+    fn has(&self, demand: &Demand<'_>) -> bool {
+        match (self, demand.resource.container()) {
+            (Self::Account, _) => true,
+            (Self::Containers(service, names), Some(container)) => {
+                *service == demand.service
+                    && names.iter().any(|name| name.eq_ignore_ascii_case(container))
+            }
+            (Self::Containers(..), None) => false,
+        }
+    }
+}
+
+/// Why a grant does not cover a demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessError {
+    /// The credential can never open such a thing.
+    NotAuthorized,
+    /// It opens such things, but not for this.
+    PermissionMismatch,
+    /// A signature over an account that opens other kinds of resource.
+    ResourceTypeMismatch,
+    /// A key outside of a signature's range.
+    KeyNotAuthorized,
+    /// The service has no such resource for the bearers of tokens.
+    UnknownToTokens,
+    /// A write through the secondary, or to an account that accepts none.
+    WritesNotAllowed,
 }
 
 /// Why a grant does not cover a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessDenied {
     /// The request as a whole.
-    Request(DomainError),
+    Request(AccessError),
     /// One operation of a transaction.
-    Operation(FailedOperation),
+    Operation {
+        /// Counted from zero.
+        index: usize,
+        /// Why.
+        error: AccessError,
+    },
 }
 
 impl Grant {
@@ -87,7 +129,7 @@ impl Grant {
         Self::new(account, Authority::Owner)
     }
 
-    /// What a signature over the whole account opens.
+    /// What a signature over the whole account opens, in the service that it is shown to.
     #[must_use]
     pub fn account_signature(
         account: AccountName,
@@ -97,10 +139,10 @@ impl Grant {
         Self::new(account, Authority::AccountSignature(types, permissions))
     }
 
-    /// What a signature for one table opens.
+    /// What a signature for one container opens.
     #[must_use]
-    pub fn table_signature(account: AccountName, signature: TableSignature) -> Self {
-        Self::new(account, Authority::TableSignature(signature))
+    pub fn service_signature(account: AccountName, signature: ServiceSignature) -> Self {
+        Self::new(account, Authority::ServiceSignature(signature))
     }
 
     /// What a token's bearer may do.
@@ -109,7 +151,7 @@ impl Grant {
         Self::new(account, Authority::Roles(assignments))
     }
 
-    /// The same for reading only: through the secondary, or in an account that takes no writes.
+    /// The same for reading only: through the secondary, or in an account that accepts no writes.
     #[must_use]
     pub fn read_only(self) -> Self {
         Self { read_only: true, ..self }
@@ -121,65 +163,39 @@ impl Grant {
         &self.account
     }
 
-    /// The entities that the grant is about: a query must not read beyond them.
+    /// The objects that the grant is about: a query must not read beyond them.
     #[must_use]
     pub fn key_range(&self) -> &KeyRange {
         match &self.authority {
-            Authority::TableSignature(signature) => &signature.range,
+            Authority::ServiceSignature(signature) => &signature.range,
             Authority::Owner | Authority::AccountSignature(..) | Authority::Roles(_) => {
                 &KeyRange::ALL
             }
         }
     }
 
-    /// Refuses what lies outside the grant. A query's own keys are not asked for:
-    /// [`Grant::key_range`] cuts it.
+    /// Refuses a demand that lies outside the grant. Whether anything may be written at all is
+    /// [`Grant::permits_writing`].
     ///
     /// # Errors
-    /// The refusal to answer with.
-    pub fn permits(&self, request: &TableRequest) -> Result<(), AccessDenied> {
-        if let TableRequest::Transaction(table, transaction) = request {
-            for (index, operation) in transaction.operations().iter().enumerate() {
-                let key = || {
-                    Some(EntityKey::new(
-                        transaction.partition_key().clone(),
-                        operation.row_key().clone(),
-                    ))
-                };
-                self.permits_demand(&Demand::of_operation(table, operation), key).map_err(
-                    |domain_error| AccessDenied::Operation(FailedOperation { index, domain_error }),
-                )?;
-            }
-            return self.permits_writing(request).map_err(AccessDenied::Request);
-        }
-        self.permits_demand(&Demand::of(request), || key_of(request))
-            .map_err(AccessDenied::Request)?;
-        self.permits_writing(request).map_err(AccessDenied::Request)
-    }
-
-    fn permits_writing(&self, request: &TableRequest) -> Result<(), DomainError> {
-        if self.read_only && request.is_write() {
-            Err(DomainError::WritesNotAllowed)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// `key` is the one entity that is asked for, if it is one; only a signature with a range wants
-    /// to know.
-    fn permits_demand(
-        &self,
-        demand: &Demand<'_>,
-        key: impl Fn() -> Option<EntityKey>,
-    ) -> Result<(), DomainError> {
+    /// Why.
+    pub fn permits(&self, demand: &Demand<'_>) -> Result<(), AccessError> {
         match &self.authority {
             Authority::Owner => Ok(()),
             Authority::AccountSignature(types, permissions) => {
                 by_account_signature(*types, *permissions, demand)
             }
-            Authority::TableSignature(signature) => signature.permits(demand, key),
+            Authority::ServiceSignature(signature) => signature.permits(demand),
             Authority::Roles(assignments) => by_roles(assignments, demand),
         }
+    }
+
+    /// Refuses a request that can change something if the grant is for reading.
+    ///
+    /// # Errors
+    /// [`AccessError::WritesNotAllowed`].
+    pub fn permits_writing(&self, is_write: bool) -> Result<(), AccessError> {
+        if self.read_only && is_write { Err(AccessError::WritesNotAllowed) } else { Ok(()) }
     }
 }
 
@@ -187,69 +203,37 @@ fn by_account_signature(
     types: ResourceTypes,
     permissions: Permissions,
     demand: &Demand<'_>,
-) -> Result<(), DomainError> {
-    let Some((resource_types, letters)) = demand.of_account_signature() else {
-        return Err(DomainError::NotAuthorized);
-    };
-    if !types.has_any(resource_types) {
-        return Err(DomainError::ResourceTypeMismatch);
+) -> Result<(), AccessError> {
+    let needed = demand.resource_types.ok_or(AccessError::NotAuthorized)?;
+    if !types.has_any(needed) {
+        return Err(AccessError::ResourceTypeMismatch);
     }
-    if letters.are_in(permissions) { Ok(()) } else { Err(DomainError::PermissionMismatch) }
+    if demand.letters.are_in(permissions) { Ok(()) } else { Err(AccessError::PermissionMismatch) }
 }
 
-impl TableSignature {
+impl ServiceSignature {
     /// First what no such signature can do, then what this one cannot, then where it cannot.
-    fn permits(
-        &self,
-        demand: &Demand<'_>,
-        key: impl Fn() -> Option<EntityKey>,
-    ) -> Result<(), DomainError> {
-        let Subject::Entities(table) = demand.subject else {
-            return Err(DomainError::NotAuthorized);
+    fn permits(&self, demand: &Demand<'_>) -> Result<(), AccessError> {
+        let Resource::Objects(container) = demand.resource else {
+            return Err(AccessError::NotAuthorized);
         };
-        if *table != self.table {
-            return Err(DomainError::NotAuthorized);
+        if demand.service != self.service || !container.eq_ignore_ascii_case(&self.container) {
+            return Err(AccessError::NotAuthorized);
         }
         if !demand.letters.are_in(self.permissions) {
-            return Err(DomainError::PermissionMismatch);
+            return Err(AccessError::PermissionMismatch);
         }
-        if key().is_some_and(|key| !self.range.contains(&key)) {
-            Err(DomainError::KeyNotAuthorized)
-        } else {
-            Ok(())
-        }
+        let is_inside = demand.key.is_none_or(|(partition_key, row_key)| {
+            self.range.contains(&EntityKey::new(partition_key.clone(), row_key.clone()))
+        });
+        if is_inside { Ok(()) } else { Err(AccessError::KeyNotAuthorized) }
     }
 }
 
-fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), DomainError> {
-    if let Subject::Policies = demand.subject {
-        // The service knows no such resource for tokens.
-        return Err(DomainError::ResourceNotFound);
-    }
-    let needed = match (demand.subject, demand.writes) {
-        // Its properties say which web pages are let in, for everybody who uses the account.
-        (Subject::Service, true) => Role::Administrator,
-        (_, true) => Role::Contributor,
-        (_, false) => Role::Reader,
-    };
-    let holds = |assignment: &&RoleAssignment| match (&assignment.tables, demand.subject.table()) {
-        (None, _) => true,
-        (Some(tables), Some(table)) => tables.contains(table),
-        (Some(_), None) => false,
-    };
-    let suffices = assignments.iter().filter(holds).any(|assignment| assignment.role >= needed);
-    if suffices { Ok(()) } else { Err(DomainError::PermissionMismatch) }
-}
-
-/// The one entity that a request is about.
-fn key_of(request: &TableRequest) -> Option<EntityKey> {
-    match request {
-        TableRequest::GetEntity(_, key) => Some(key.clone()),
-        TableRequest::Write(_, partition_key, operation) => {
-            Some(EntityKey::new(partition_key.clone(), operation.row_key().clone()))
-        }
-        _ => None,
-    }
+fn by_roles(assignments: &[RoleAssignment], demand: &Demand<'_>) -> Result<(), AccessError> {
+    let needed = demand.role.ok_or(AccessError::UnknownToTokens)?;
+    let suffices = assignments.iter().any(|one| one.role >= needed && one.scope.has(demand));
+    if suffices { Ok(()) } else { Err(AccessError::PermissionMismatch) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Sets of letters: what a signature allows, and on what.
 
+use crate::service_kind::ServiceKind;
+
 /// A set of small letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Letters(u32);
@@ -34,13 +36,23 @@ pub struct Permissions(Letters);
 impl Permissions {
     /// The letters of a table's signature and of stored access policies.
     pub const TABLE: &'static str = "raud";
+    /// The letters of a queue's signature.
+    pub const QUEUE: &'static str = "raup";
+    /// The letters of a signature for a container of blobs, or for one of them.
+    pub const BLOB: &'static str = "racwdxyltmeopi";
     /// The letters of an account's signature, those of the other services among them.
     pub const ACCOUNT: &'static str = "rwdxylacuptfi";
 
-    /// Reads the letters of a table's signature: `raud`, each at most once, at least one.
+    /// Reads the letters of a signature for one container of a service, each at most once, at least
+    /// one.
     #[must_use]
-    pub fn of_table(letters: &str) -> Option<Self> {
-        Self::parse(letters, Self::TABLE)
+    pub fn of_service(service: ServiceKind, letters: &str) -> Option<Self> {
+        let legal = match service {
+            ServiceKind::Blob => Self::BLOB,
+            ServiceKind::Queue => Self::QUEUE,
+            ServiceKind::Table => Self::TABLE,
+        };
+        Self::parse(letters, legal)
     }
 
     /// Reads the letters of an account's signature, each at most once, at least one.

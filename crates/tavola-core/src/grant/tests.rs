@@ -1,15 +1,17 @@
 use super::{
-    AccessDenied, Grant, Permissions, ResourceTypes, Role, RoleAssignment, TableSignature,
+    AccessDenied, AccessError, Grant, Permissions, ResourceTypes, Role, RoleAssignment, Scope,
+    ServiceSignature,
 };
 use crate::account::AccountName;
-use crate::domain_error::DomainError;
 use crate::entity::Properties;
 use crate::key::{EntityKey, PartitionKey, RowKey};
 use crate::operation::{EntityOperation, NewEntity, Precondition};
 use crate::range::{Cut, KeyRange};
 use crate::request::{EntityQuery, TableRequest, TablesQuery};
+use crate::service_kind::ServiceKind;
 use crate::table::TableName;
-use crate::transaction::{EntityGroupTransaction, FailedOperation};
+use crate::table_demands::permits;
+use crate::transaction::EntityGroupTransaction;
 
 fn account() -> AccountName {
     AccountName::parse("acct").unwrap()
@@ -42,12 +44,14 @@ fn write(name: &str, row_key: &str) -> TableRequest {
 }
 
 fn signature(letters: &str, range: KeyRange) -> Grant {
-    let permissions = Permissions::of_table(letters).unwrap();
-    Grant::table_signature(account(), TableSignature { table: table("tab"), permissions, range })
+    let permissions = Permissions::of_service(ServiceKind::Table, letters).unwrap();
+    let (service, container) = (ServiceKind::Table, "tab".to_owned());
+    let signature = ServiceSignature { service, container, permissions, range };
+    Grant::service_signature(account(), signature)
 }
 
-fn refused(domain_error: DomainError) -> Result<(), AccessDenied> {
-    Err(AccessDenied::Request(domain_error))
+fn refused(error: AccessError) -> Result<(), AccessDenied> {
+    Err(AccessDenied::Request(error))
 }
 
 #[test]
@@ -66,9 +70,9 @@ fn a_tables_signature_needs_its_letters() {
         ("d", write("delete", "r"), true),
         ("rau", write("delete", "r"), false),
     ] {
-        let expected = if allowed { Ok(()) } else { refused(DomainError::PermissionMismatch) };
+        let expected = if allowed { Ok(()) } else { refused(AccessError::PermissionMismatch) };
         assert_eq!(
-            signature(letters, KeyRange::ALL).permits(&request),
+            permits(&signature(letters, KeyRange::ALL), &request),
             expected,
             "{letters} {}",
             request.name()
@@ -92,8 +96,8 @@ fn a_tables_signature_opens_entities_of_its_table_only() {
         TableRequest::GetEntity(table("Other"), key("p", "r")),
     ] {
         assert_eq!(
-            grant.permits(&request),
-            refused(DomainError::NotAuthorized),
+            permits(&grant, &request),
+            refused(AccessError::NotAuthorized),
             "{}",
             request.name()
         );
@@ -106,22 +110,22 @@ fn a_range_binds_points_and_every_operation_of_a_transaction() {
     let grant = signature("raud", range.clone());
     assert_eq!(grant.key_range(), &range);
     for (row_key, inside) in [("a", false), ("b", true), ("d", true), ("dd", false)] {
-        let expected = if inside { Ok(()) } else { refused(DomainError::KeyNotAuthorized) };
+        let expected = if inside { Ok(()) } else { refused(AccessError::KeyNotAuthorized) };
         assert_eq!(
-            grant.permits(&TableRequest::GetEntity(table("Tab"), key("p", row_key))),
+            permits(&grant, &TableRequest::GetEntity(table("Tab"), key("p", row_key))),
             expected,
             "{row_key}"
         );
-        assert_eq!(grant.permits(&write("delete", row_key)), expected, "{row_key}");
+        assert_eq!(permits(&grant, &write("delete", row_key)), expected, "{row_key}");
         let group = EntityGroupTransaction::new(vec![
             operation("insert", "c"),
             operation("delete", row_key),
         ])
         .unwrap();
-        let failed = FailedOperation { index: 1, domain_error: DomainError::KeyNotAuthorized };
-        let expected = if inside { Ok(()) } else { Err(AccessDenied::Operation(failed)) };
+        let failed = AccessDenied::Operation { index: 1, error: AccessError::KeyNotAuthorized };
+        let expected = if inside { Ok(()) } else { Err(failed) };
         assert_eq!(
-            grant.permits(&TableRequest::Transaction(table("TAB"), group)),
+            permits(&grant, &TableRequest::Transaction(table("TAB"), group)),
             expected,
             "{row_key}"
         );
@@ -136,8 +140,8 @@ fn an_accounts_signature() {
     };
     let create = || TableRequest::CreateTable(table("Tab"));
     let list = || TableRequest::QueryTables(TablesQuery::default());
-    let wrong_type = || refused(DomainError::ResourceTypeMismatch);
-    let wrong_letter = || refused(DomainError::PermissionMismatch);
+    let wrong_type = || refused(AccessError::ResourceTypeMismatch);
+    let wrong_letter = || refused(AccessError::PermissionMismatch);
     for (types, letters, request, expected) in [
         ("s", "l", list(), Ok(())),
         ("c", "l", list(), Ok(())),
@@ -157,17 +161,17 @@ fn an_accounts_signature() {
             "sco",
             "rwdlacu",
             TableRequest::GetPolicies(table("Tab")),
-            refused(DomainError::NotAuthorized),
+            refused(AccessError::NotAuthorized),
         ),
         (
             "sco",
             "rwdlacu",
             TableRequest::SetPolicies(table("Tab"), Vec::new()),
-            refused(DomainError::NotAuthorized),
+            refused(AccessError::NotAuthorized),
         ),
     ] {
         assert_eq!(
-            grant(types, letters).permits(&request),
+            permits(&grant(types, letters), &request),
             expected,
             "{types} {letters} {}",
             request.name()
@@ -178,49 +182,51 @@ fn an_accounts_signature() {
 #[test]
 fn roles() {
     let of = |role, tables: Option<&[&str]>| {
-        let tables = tables.map(|names| names.iter().map(|name| table(name)).collect());
-        Grant::roles(account(), vec![RoleAssignment { role, tables }])
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let in_tables = |tables| Scope::Containers(ServiceKind::Table, names(tables));
+        let scope = tables.map_or(Scope::Account, in_tables);
+        Grant::roles(account(), vec![RoleAssignment { role, scope }])
     };
     let read = || TableRequest::GetEntity(table("Tab"), key("p", "r"));
-    let wrong = || refused(DomainError::PermissionMismatch);
+    let wrong = || refused(AccessError::PermissionMismatch);
     let reader = of(Role::Reader, None);
-    assert_eq!(reader.permits(&read()), Ok(()));
-    assert_eq!(reader.permits(&TableRequest::QueryTables(TablesQuery::default())), Ok(()));
-    assert_eq!(reader.permits(&write("insert", "r")), wrong());
+    assert_eq!(permits(&reader, &read()), Ok(()));
+    assert_eq!(permits(&reader, &TableRequest::QueryTables(TablesQuery::default())), Ok(()));
+    assert_eq!(permits(&reader, &write("insert", "r")), wrong());
     let contributor = of(Role::Contributor, Some(&["tab"]));
-    assert_eq!(contributor.permits(&write("insert", "r")), Ok(()));
-    assert_eq!(contributor.permits(&TableRequest::CreateTable(table("Tab"))), Ok(()));
+    assert_eq!(permits(&contributor, &write("insert", "r")), Ok(()));
+    assert_eq!(permits(&contributor, &TableRequest::CreateTable(table("Tab"))), Ok(()));
     assert_eq!(
-        contributor.permits(&TableRequest::GetEntity(table("Other"), key("p", "r"))),
+        permits(&contributor, &TableRequest::GetEntity(table("Other"), key("p", "r"))),
         wrong()
     );
-    assert_eq!(contributor.permits(&TableRequest::QueryTables(TablesQuery::default())), wrong());
+    assert_eq!(permits(&contributor, &TableRequest::QueryTables(TablesQuery::default())), wrong());
     let set_properties = || TableRequest::SetServiceProperties(Default::default());
-    assert_eq!(of(Role::Contributor, None).permits(&set_properties()), wrong());
-    assert_eq!(of(Role::Contributor, None).permits(&TableRequest::GetServiceProperties), Ok(()));
-    assert_eq!(of(Role::Administrator, None).permits(&set_properties()), Ok(()));
-    assert_eq!(of(Role::Administrator, Some(&["tab"])).permits(&set_properties()), wrong());
+    assert_eq!(permits(&of(Role::Contributor, None), &set_properties()), wrong());
+    assert_eq!(permits(&of(Role::Contributor, None), &TableRequest::GetServiceProperties), Ok(()));
+    assert_eq!(permits(&of(Role::Administrator, None), &set_properties()), Ok(()));
+    assert_eq!(permits(&of(Role::Administrator, Some(&["tab"])), &set_properties()), wrong());
     let policies = TableRequest::GetPolicies(table("Tab"));
     assert_eq!(
-        of(Role::Administrator, None).permits(&policies),
-        refused(DomainError::ResourceNotFound)
+        permits(&of(Role::Administrator, None), &policies),
+        refused(AccessError::UnknownToTokens)
     );
-    assert_eq!(Grant::roles(account(), Vec::new()).permits(&read()), wrong());
+    assert_eq!(permits(&Grant::roles(account(), Vec::new()), &read()), wrong());
 }
 
 #[test]
 fn reading_only() {
     let grant = Grant::owner(account()).read_only();
-    assert_eq!(grant.permits(&write("insert", "r")), refused(DomainError::WritesNotAllowed));
-    assert_eq!(grant.permits(&TableRequest::GetPolicies(table("Tab"))), Ok(()));
+    assert_eq!(permits(&grant, &write("insert", "r")), refused(AccessError::WritesNotAllowed));
+    assert_eq!(permits(&grant, &TableRequest::GetPolicies(table("Tab"))), Ok(()));
 }
 
 #[test]
 fn letters() {
     for bad in ["", "x", "rr", "raudr", "R", "r ", "é"] {
-        assert!(Permissions::of_table(bad).is_none(), "{bad}");
+        assert!(Permissions::of_service(ServiceKind::Table, bad).is_none(), "{bad}");
     }
-    assert!(Permissions::of_table("duar").is_some());
+    assert!(Permissions::of_service(ServiceKind::Table, "duar").is_some());
     for bad in ["", "so so", "b", "ss", "S"] {
         assert!(ResourceTypes::parse(bad).is_none(), "{bad}");
     }

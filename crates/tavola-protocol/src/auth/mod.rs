@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tavola_core::{AccountName, Grant};
+use tavola_core::{AccountName, Grant, ServiceKind};
 
 use crate::address::Address;
 use crate::api_error::ApiError;
@@ -30,12 +30,13 @@ use crate::version::Version;
 
 pub use admin::{AdminSignature, AdminSignatureError, check_admin_signature, sign_admin_request};
 pub use presented::{Presented, PresentedSas};
-pub use sas::{AccountSas, FieldsError, PolicySignature, SasFields, TableSas};
+pub use sas::{AccountSas, FieldsError, PolicySignature, QueueSas, SasFields, TableSas};
 pub use shared_key::{
     AccountKey, AccountKeys, KeyTextError, Scheme, SignedParts, sign_request, string_to_sign,
 };
 pub use signer::{KeyNumber, SignatureKind, Signer};
 
+use canonical::{CanonicalRequest, candidates};
 use shared_key::Credentials;
 
 /// A request's date may be this far from our clock, in either direction.
@@ -58,6 +59,8 @@ pub struct Caller {
 /// What the server knows when a request arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthContext<'a> {
+    /// The service that is asked, which decides what is signed.
+    pub service: ServiceKind,
     /// The keys of the account that the request is for.
     pub keys: &'a AccountKeys,
     /// What `WWW-Authenticate` says to a request without credentials.
@@ -84,7 +87,7 @@ pub enum Precedence {
 pub enum Credential<'a> {
     /// All is said: what it opens, and who signed.
     Complete(Grant, Signer),
-    /// A good signature whose rest stands in the access policies of a table.
+    /// A valid signature whose rest is in the access policies of a container.
     NeedsPolicies(PolicySignature),
     /// A token, of which only its issuer's keys can tell anything.
     Token(&'a str),
@@ -118,7 +121,7 @@ pub fn authenticate<'a>(
     // The version decides by which rules credentials are read, so it comes first.
     let version = Version::of(parts)?;
     let signed_query = || parts.uri.query().filter(|query| SasFields::are_in(Some(query)));
-    let by_signature = |query| sas::check(query, &address.account, auth);
+    let by_signature = |query| sas::check(query, address, auth);
     let Some(header) = parts.headers.get(AUTHORIZATION) else {
         let nothing = || Err(without_credentials(version, auth.challenge, DenyReason::Missing));
         return signed_query().map_or_else(nothing, by_signature);
@@ -147,7 +150,7 @@ fn by_header<'a>(
             Err(token_needs_https())
         };
     }
-    let signer = check_shared_key(parts, &address.account, auth.keys, auth.now)?;
+    let signer = check_shared_key(auth.service, parts, &address.account, auth.keys, auth.now)?;
     Ok(Credential::Complete(Grant::owner(address.account.clone()), signer))
 }
 
@@ -156,6 +159,7 @@ fn by_header<'a>(
 /// # Errors
 /// What the service answers to a header that is malformed, of another account, or does not hold.
 pub fn check_shared_key(
+    service: ServiceKind,
     parts: &Parts,
     account: &AccountName,
     keys: &AccountKeys,
@@ -170,7 +174,12 @@ pub fn check_shared_key(
             "The account of the Authorization header is not the account of the request's URL.";
         return Err(failed(DenyReason::OtherAccount, detail));
     }
-    let key = check_signature(&credentials, parts, account, keys)?;
+    let key = match service {
+        ServiceKind::Table => check_table_signature(&credentials, parts, account, keys)?,
+        ServiceKind::Blob | ServiceKind::Queue => {
+            check_canonical_signature(&credentials, parts, account, keys)?
+        }
+    };
     check_date(&parts.headers, now)?;
     Ok(Signer { key, kind: SignatureKind::Request(credentials.scheme) })
 }
@@ -204,7 +213,7 @@ fn token_needs_https() -> ApiError {
     failed(DenyReason::Protocol, "A token needs https.")
 }
 
-fn check_signature(
+fn check_table_signature(
     credentials: &Credentials<'_>,
     parts: &Parts,
     account: &AccountName,
@@ -232,13 +241,36 @@ fn check_signature(
     {
         return Ok(key);
     }
+    Err(signature_mismatch(credentials, &text))
+}
+
+/// Clients of the Blob and Queue services disagree about the canonical form, so several are tried.
+fn check_canonical_signature(
+    credentials: &Credentials<'_>,
+    parts: &Parts,
+    account: &AccountName,
+    keys: &AccountKeys,
+) -> Result<KeyNumber, ApiError> {
+    let version = Version::of(parts)?;
+    let request = CanonicalRequest { parts, account: account.as_str(), version };
+    let mut documented = None;
+    for text in candidates(credentials.scheme, request) {
+        if let Some(key) = keys.verify(&text, &credentials.signature) {
+            return Ok(key);
+        }
+        documented.get_or_insert(text);
+    }
+    Err(signature_mismatch(credentials, &documented.unwrap_or_default()))
+}
+
+fn signature_mismatch(credentials: &Credentials<'_>, text: &str) -> ApiError {
     // Not the whole of it: it may be right for another request.
     let given = credentials.signature_text.get(..SIGNATURE_CHARS_SHOWN).unwrap_or_default();
     let detail = format!(
         "The MAC signature found in the HTTP request '{given}...' is not the same as any computed signature. \
          Server used following string to sign: '{text}'."
     );
-    Err(failed(DenyReason::Signature, detail))
+    failed(DenyReason::Signature, detail)
 }
 
 /// The Python library signs a request for the secondary first and then puts `/acct-secondary`

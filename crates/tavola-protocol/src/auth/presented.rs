@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
+use tavola_core::ServiceKind;
 
 use super::shared_key::Credentials;
 use super::signer::SignatureKind;
@@ -39,10 +40,10 @@ pub struct PresentedSas {
 impl Presented {
     /// What `authenticate` would look at. A header counts more than a signature in the URL.
     #[must_use]
-    pub fn of(parts: &Parts) -> Self {
+    pub fn of(service: ServiceKind, parts: &Parts) -> Self {
         match parts.headers.get(AUTHORIZATION) {
             Some(authorization) => authorization.to_str().map_or(Self::Unreadable, Self::of_header),
-            None => PresentedSas::of(parts.uri.query())
+            None => PresentedSas::of(service, parts.uri.query())
                 .map_or(Self::Nothing, |sas| Self::Signature(sas.kind)),
         }
     }
@@ -61,7 +62,7 @@ impl Presented {
 impl PresentedSas {
     /// What a query string carries.
     #[must_use]
-    pub fn of(query: Option<&str>) -> Option<Self> {
+    pub fn of(service: ServiceKind, query: Option<&str>) -> Option<Self> {
         let query = query.filter(|query| SasFields::are_in(Some(query)))?;
         // A signature whose fields cannot be read is still one that was shown.
         let fields = SasFields::parse(query).unwrap_or_default();
@@ -70,7 +71,8 @@ impl PresentedSas {
             let _infallible = write!(sha256, "{byte:02x}");
         }
         let of_account = fields.given("ss").is_some() || fields.given("srt").is_some();
-        let kind = if of_account { SignatureKind::AccountSas } else { SignatureKind::TableSas };
+        let kind =
+            if of_account { SignatureKind::AccountSas } else { SignatureKind::ServiceSas(service) };
         Some(Self { sha256, policy: fields.given("si").map(str::to_owned), kind })
     }
 }
@@ -78,6 +80,8 @@ impl PresentedSas {
 #[cfg(test)]
 mod tests {
     use http::Request;
+
+    use tavola_core::ServiceKind;
 
     use super::{Presented, PresentedSas, SignatureKind};
     use crate::auth::Scheme;
@@ -87,7 +91,7 @@ mod tests {
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
         }
-        Presented::of(&request.body(()).unwrap().into_parts().0)
+        Presented::of(ServiceKind::Table, &request.body(()).unwrap().into_parts().0)
     }
 
     #[test]
@@ -105,7 +109,7 @@ mod tests {
         }
         assert_eq!(
             presented(None, "/a/t?sig=x&tn=t"),
-            Presented::Signature(SignatureKind::TableSas)
+            Presented::Signature(SignatureKind::ServiceSas(ServiceKind::Table))
         );
         assert_eq!(
             presented(None, "/a/t?sig=x&srt=o"),
@@ -123,16 +127,19 @@ mod tests {
         let expected = PresentedSas {
             sha256,
             policy: Some("readers".to_owned()),
-            kind: SignatureKind::TableSas,
+            kind: SignatureKind::ServiceSas(ServiceKind::Table),
         };
-        let shown = PresentedSas::of(Some("sv=2020-12-06&sig=c2ln%2F%2B%3D%3D&si=readers"));
+        let shown = PresentedSas::of(
+            ServiceKind::Table,
+            Some("sv=2020-12-06&sig=c2ln%2F%2B%3D%3D&si=readers"),
+        );
         assert_eq!(shown, Some(expected.clone()));
-        let shown = PresentedSas::of(Some("SIG=c2ln/%2b==&ss=t&srt=o"));
+        let shown = PresentedSas::of(ServiceKind::Table, Some("SIG=c2ln/%2b==&ss=t&srt=o"));
         assert_eq!(
             shown,
             Some(PresentedSas { policy: None, kind: SignatureKind::AccountSas, ..expected })
         );
-        assert!(PresentedSas::of(Some("sig=%zz&sig=1")).is_some());
-        assert_eq!(PresentedSas::of(Some("si=readers")), None);
+        assert!(PresentedSas::of(ServiceKind::Table, Some("sig=%zz&sig=1")).is_some());
+        assert_eq!(PresentedSas::of(ServiceKind::Table, Some("si=readers")), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Who signed: which key of an account, and what. It tells credentials apart and opens nothing.
 
+use tavola_core::ServiceKind;
+
 use super::shared_key::Scheme;
 
 /// One of the two keys of an account.
@@ -50,8 +52,8 @@ pub enum SignatureKind {
     Admin,
     /// A shared access signature for an account.
     AccountSas,
-    /// A shared access signature for a table.
-    TableSas,
+    /// A shared access signature for a container of one service: a table, a queue.
+    ServiceSas(ServiceKind),
 }
 
 impl SignatureKind {
@@ -63,14 +65,16 @@ impl SignatureKind {
             Self::Request(Scheme::SharedKeyLite) => "shared-key-lite",
             Self::Admin => "admin",
             Self::AccountSas => "account-sas",
-            Self::TableSas => "table-sas",
+            Self::ServiceSas(ServiceKind::Blob) => "blob-sas",
+            Self::ServiceSas(ServiceKind::Queue) => "queue-sas",
+            Self::ServiceSas(ServiceKind::Table) => "table-sas",
         }
     }
 
     /// A shared access signature, which can be handed on.
     #[must_use]
     pub const fn is_sas(self) -> bool {
-        matches!(self, Self::AccountSas | Self::TableSas)
+        matches!(self, Self::AccountSas | Self::ServiceSas(_))
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 use http::Request;
 use http::request::Parts;
 use proptest::prelude::*;
-use tavola_core::AccountName;
+use tavola_core::{AccountName, ServiceKind};
 
 use super::shared_key::{AccountKey, AccountKeys, Scheme, SignedParts, string_to_sign};
 use super::{AuthContext, Caller, Precedence, TableSas, authenticate};
 use crate::address::{Address, AddressRules, locate};
-use crate::api_error::{ApiError, status_code_text};
+use crate::api_error::{ApiError, ServiceApiError as _};
 use crate::deny_reason::DenyReason;
 
 const KEY: &str =
@@ -45,7 +45,8 @@ fn check(parts: &Parts, now: SystemTime) -> Result<(), ApiError> {
 fn check_with(parts: &Parts, now: SystemTime, precedence: Precedence) -> Result<(), ApiError> {
     let keys = AccountKeys::parse(KEY, Some(SECOND_KEY)).unwrap();
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-    let auth = AuthContext { keys: &keys, challenge: "Bearer", caller, now, precedence };
+    let service = ServiceKind::Table;
+    let auth = AuthContext { service, keys: &keys, challenge: "Bearer", caller, now, precedence };
     authenticate(parts, &address(parts), &auth).map(|_| ())
 }
 
@@ -55,7 +56,7 @@ fn failure(parts: &Parts, now: SystemTime) -> String {
         Err(ApiError::AuthenticationFailed { detail, .. }) => {
             detail.unwrap_or_else(|| "no detail".to_owned())
         }
-        Err(other) => status_code_text(&other).code.to_owned(),
+        Err(other) => other.parts().code.to_owned(),
     }
 }
 

@@ -16,9 +16,9 @@ use tavola_core::{
 use super::batch::encode_batch;
 use super::continuation;
 use super::entity_json::{MetadataLevel, encode_entity_body, entity_url_path};
+use super::format::ResponseFormat;
 use super::query::Parameter;
 use super::tables_json::encode_table_body;
-use crate::headers::ResponseFormat;
 use crate::xml::{write_policies, write_service_properties};
 
 /// The version that requests speak: the one that the official clients send.

@@ -5,6 +5,9 @@ pub mod continuation;
 pub mod decode;
 pub mod encode;
 pub mod entity_json;
+pub mod error;
+mod fields;
+pub mod format;
 pub mod metadata;
 pub(crate) mod query;
 pub mod reply;
@@ -14,5 +17,7 @@ pub mod uri;
 
 pub use decode::decode_reply;
 pub use encode::encode_request;
+pub use error::TableError;
+pub use format::{Prefer, ResponseFormat, TableContext};
 pub use reply::{render_error, render_reply};
 pub use request::parse_request;

@@ -10,6 +10,7 @@ use tavola_core::{PartitionKey, RowKey, TableName};
 
 use super::{continuation, uri};
 use crate::api_error::ApiError;
+use crate::table::error::TableError;
 
 /// The service waits at most so long, whatever a client asks.
 const TIMEOUT_SECONDS_MAX: u64 = 30;
@@ -64,7 +65,7 @@ impl Parameter {
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     values: [Option<Cow<'a, str>>; Parameter::ALL.len()],
-    fault: Option<ApiError>,
+    fault: Option<TableError>,
 }
 
 impl<'a> Query<'a> {
@@ -79,14 +80,18 @@ impl<'a> Query<'a> {
         parsed
     }
 
-    fn take(&mut self, name: &str, value: &'a str) -> Result<(), ApiError> {
+    fn take(&mut self, name: &str, value: &'a str) -> Result<(), TableError> {
         let Some(name) = decode_form(name) else {
-            return Err(ApiError::UrlUnparsable);
+            return Err(TableError::Common(ApiError::UrlUnparsable));
         };
         let Some(parameter) = Parameter::ALL.into_iter().find(|parameter| parameter.name() == name)
         else {
             // `$orderby` and its like; a parameter without a dollar that we do not know is ignored.
-            return if name.starts_with('$') { Err(ApiError::NotImplemented) } else { Ok(()) };
+            return if name.starts_with('$') {
+                Err(TableError::Common(ApiError::NotImplemented))
+            } else {
+                Ok(())
+            };
         };
         let slot = &mut self.values[parameter as usize];
         match decode_form(value) {
@@ -94,15 +99,15 @@ impl<'a> Query<'a> {
                 *slot = Some(decoded);
                 Ok(())
             }
-            _ => Err(ApiError::InvalidQueryParameter {
+            _ => Err(TableError::Common(ApiError::InvalidQueryParameter {
                 name: parameter.name(),
                 value: value.to_owned(),
-            }),
+            })),
         }
     }
 
     /// What is wrong with the query string as such.
-    pub(crate) fn check(&self) -> Result<(), ApiError> {
+    pub(crate) fn check(&self) -> Result<(), TableError> {
         self.fault.clone().map_or(Ok(()), Err)
     }
 
@@ -110,9 +115,9 @@ impl<'a> Query<'a> {
         self.values[parameter as usize].as_deref()
     }
 
-    pub(crate) fn invalid(&self, parameter: Parameter) -> ApiError {
+    pub(crate) fn invalid(&self, parameter: Parameter) -> TableError {
         let value = self.get(parameter).unwrap_or_default().to_owned();
-        ApiError::InvalidQueryParameter { name: parameter.name(), value }
+        TableError::Common(ApiError::InvalidQueryParameter { name: parameter.name(), value })
     }
 
     /// True for the operations whose bodies are XML.
@@ -120,7 +125,7 @@ impl<'a> Query<'a> {
         self.get(Parameter::RestType) == Some("service") || self.get(Parameter::Comp) == Some("acl")
     }
 
-    pub(crate) fn timeout(&self) -> Result<Option<Duration>, ApiError> {
+    pub(crate) fn timeout(&self) -> Result<Option<Duration>, TableError> {
         let Some(text) = self.get(Parameter::Timeout) else {
             return Ok(None);
         };
@@ -129,7 +134,7 @@ impl<'a> Query<'a> {
     }
 
     /// `$select`: empty and `*` mean everything.
-    pub(crate) fn select(&self) -> Result<Select, ApiError> {
+    pub(crate) fn select(&self) -> Result<Select, TableError> {
         let text = self.get(Parameter::Select).unwrap_or_default();
         let mut names: Vec<String> = Vec::new();
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -137,7 +142,7 @@ impl<'a> Query<'a> {
                 return Ok(Select::All);
             }
             if names.len() == SELECT_NAMES_MAX {
-                return Err(ApiError::InvalidInput);
+                return Err(TableError::Common(ApiError::InvalidInput));
             }
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
@@ -146,51 +151,54 @@ impl<'a> Query<'a> {
         Ok(if names.is_empty() { Select::All } else { Select::Names(names) })
     }
 
-    pub(crate) fn entity_query(&self) -> Result<EntityQuery, ApiError> {
+    pub(crate) fn entity_query(&self) -> Result<EntityQuery, TableError> {
         Ok(EntityQuery { filter: self.filter()?, top: self.top()?, from: self.continuation()? })
     }
 
-    pub(crate) fn tables_query(&self) -> Result<TablesQuery, ApiError> {
+    pub(crate) fn tables_query(&self) -> Result<TablesQuery, TableError> {
         let from = self.get(Parameter::NextTableName).map(decode_token).transpose()?;
         // A token is text of the client's: only a legal name may become a key of the catalogue.
         let from = from
             .map(|name| TableName::parse(&name))
             .transpose()
-            .map_err(|_| ApiError::InvalidInput)?;
+            .map_err(|_| TableError::Common(ApiError::InvalidInput))?;
         Ok(TablesQuery { filter: self.filter()?, top: self.top()?, from })
     }
 
-    fn filter(&self) -> Result<Option<Filter>, ApiError> {
+    fn filter(&self) -> Result<Option<Filter>, TableError> {
         Ok(filter::parse::parse(self.get(Parameter::Filter).unwrap_or_default())?)
     }
 
-    fn top(&self) -> Result<Option<usize>, ApiError> {
+    fn top(&self) -> Result<Option<usize>, TableError> {
         let Some(text) = self.get(Parameter::Top) else {
             return Ok(None);
         };
         let top = text.parse().ok().filter(|top| *top <= PAGE_ENTITIES_MAX);
-        top.map(Some).ok_or(ApiError::InvalidInput)
+        top.map(Some).ok_or(TableError::Common(ApiError::InvalidInput))
     }
 
     /// A row to go on from needs its partition; a partition alone goes on at its first row.
-    fn continuation(&self) -> Result<Option<Continuation>, ApiError> {
+    fn continuation(&self) -> Result<Option<Continuation>, TableError> {
         let partition_key = self.get(Parameter::NextPartitionKey).map(decode_token).transpose()?;
         let row_key = self.get(Parameter::NextRowKey).map(decode_token).transpose()?;
-        let row_key = row_key.map(RowKey::new).transpose().map_err(|_| ApiError::InvalidInput)?;
+        let row_key = row_key
+            .map(RowKey::new)
+            .transpose()
+            .map_err(|_| TableError::Common(ApiError::InvalidInput))?;
         match (partition_key, row_key) {
             (None, None) => Ok(None),
-            (None, Some(_)) => Err(ApiError::InvalidInput),
+            (None, Some(_)) => Err(TableError::Common(ApiError::InvalidInput)),
             (Some(partition_key), row_key) => {
-                let partition_key =
-                    PartitionKey::new(partition_key).map_err(|_| ApiError::InvalidInput)?;
+                let partition_key = PartitionKey::new(partition_key)
+                    .map_err(|_| TableError::Common(ApiError::InvalidInput))?;
                 Ok(Some(Continuation { partition_key, row_key }))
             }
         }
     }
 }
 
-fn decode_token(token: &str) -> Result<String, ApiError> {
-    continuation::decode(token).ok_or(ApiError::InvalidInput)
+fn decode_token(token: &str) -> Result<String, TableError> {
+    continuation::decode(token).ok_or(TableError::Common(ApiError::InvalidInput))
 }
 
 /// Percent-decodes a name or value; `+` is a space here, unlike in a path.
@@ -212,6 +220,7 @@ mod tests {
     use super::{Parameter, Query};
     use crate::api_error::ApiError;
     use crate::table::continuation;
+    use crate::table::error::TableError;
 
     #[test]
     fn names_and_values_are_decoded() {
@@ -223,15 +232,16 @@ mod tests {
 
     #[test]
     fn faults() {
-        let invalid =
-            |name, value: &str| ApiError::InvalidQueryParameter { name, value: value.to_owned() };
+        let invalid = |name, value: &str| {
+            TableError::Common(ApiError::InvalidQueryParameter { name, value: value.to_owned() })
+        };
         for (query, fault) in [
-            ("$orderby=a", ApiError::NotImplemented),
-            ("$skip=1", ApiError::NotImplemented),
+            ("$orderby=a", TableError::Common(ApiError::NotImplemented)),
+            ("$skip=1", TableError::Common(ApiError::NotImplemented)),
             ("comp=acl&comp=stats", invalid("comp", "stats")),
             ("$filter=%zz", invalid("$filter", "%zz")),
             ("$filter=%FF", invalid("$filter", "%FF")),
-            ("%zz=1", ApiError::UrlUnparsable),
+            ("%zz=1", TableError::Common(ApiError::UrlUnparsable)),
         ] {
             assert_eq!(Query::parse(Some(query)).check(), Err(fault), "{query}");
         }
@@ -244,7 +254,7 @@ mod tests {
         assert_eq!(top("$top=0"), Ok(Some(0)));
         assert_eq!(top("$top=1000"), Ok(Some(1000)));
         for bad in ["$top=1001", "$top=-1", "$top=abc", "$top=", "$top=99999999999999999999999"] {
-            assert_eq!(top(bad), Err(ApiError::InvalidInput), "{bad}");
+            assert_eq!(top(bad), Err(TableError::Common(ApiError::InvalidInput)), "{bad}");
         }
     }
 
@@ -259,7 +269,10 @@ mod tests {
         assert_eq!(select("$select=age,%20sex,age"), Ok(names(&["age", "sex"])));
         let many = |count: usize| (0..count).map(|n| format!("p{n}")).collect::<Vec<_>>().join(",");
         assert!(select(&format!("$select={}", many(255))).is_ok());
-        assert_eq!(select(&format!("$select={}", many(256))), Err(ApiError::InvalidInput));
+        assert_eq!(
+            select(&format!("$select={}", many(256))),
+            Err(TableError::Common(ApiError::InvalidInput))
+        );
     }
 
     #[test]
@@ -290,7 +303,7 @@ mod tests {
             "NextPartitionKey=broken".to_owned(),
             format!("NextPartitionKey={slash}"),
         ] {
-            assert_eq!(from(&bad), Err(ApiError::InvalidInput), "{bad}");
+            assert_eq!(from(&bad), Err(TableError::Common(ApiError::InvalidInput)), "{bad}");
         }
     }
 
@@ -313,7 +326,7 @@ mod tests {
             &"a".repeat(64),
             &"a".repeat(1025),
         ] {
-            assert_eq!(from(bad), Err(ApiError::InvalidInput), "{bad}");
+            assert_eq!(from(bad), Err(TableError::Common(ApiError::InvalidInput)), "{bad}");
         }
     }
 }

@@ -4,33 +4,35 @@ use std::borrow::Cow;
 use std::ptr;
 
 use bytes::Bytes;
-use http::header::{self, ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tavola_core::reply::OperationReply;
 use tavola_core::request::{Continuation, Select};
-use tavola_core::{DomainError, ETag, Guid, TableName, TableReply, Timestamp};
+use tavola_core::{ETag, Guid, TableName, TableReply, Timestamp};
 
 use super::batch::{PartsWriter, write_batch};
 use super::continuation;
 use super::entity_json::{Links, MetadataLevel, entity_url, write_entity, write_entity_set};
+use super::error::TableError;
+use super::format::{Envelope, Prefer, ResponseFormat, TableContext, json_content_type};
 use super::metadata::write_metadata;
 use super::tables_json::{write_table, write_table_set};
-use crate::api_error::{ApiError, status_code_text};
-use crate::headers::{
-    Envelope, Prefer, ResponseContext, ResponseFormat, ResponseHead, json_content_type, text_value,
-};
+use crate::api_error::{ApiError, ServiceApiError as _};
+use crate::headers::text_value;
+use crate::response::{ResponseHead, add_advice};
 use crate::{error_body, xml};
 
 /// Headers of most answers, and those that all have: room for both, so that nothing grows.
 const HEADERS_USUAL: usize = 7;
 const COMMON_HEADERS: usize = 8;
-/// How long a client waits before it asks a store again that was unavailable.
-const STORE_RETRY_SECONDS: u32 = 1;
 
 /// Writes the answer to a request that was carried out.
 #[must_use]
-pub fn render_reply(reply: &TableReply, response_head: &ResponseHead<'_>) -> Response<Bytes> {
+pub fn render_reply(
+    reply: &TableReply,
+    response_head: &ResponseHead<'_, TableContext>,
+) -> Response<Bytes> {
     let context = response_head.context;
     match (reply, &context.envelope) {
         (TableReply::TransactionDone(table, operations), envelope) => {
@@ -59,37 +61,42 @@ pub fn render_reply(reply: &TableReply, response_head: &ResponseHead<'_>) -> Res
 /// Writes the answer to a request that was not carried out. What is wrong inside a batch stands in
 /// the batch's answer.
 #[must_use]
-pub fn render_error(api_error: &ApiError, response_head: &ResponseHead<'_>) -> Response<Bytes> {
-    let part = |api_error: &ApiError, index: Option<usize>| {
+pub fn render_error(
+    table_error: &TableError,
+    response_head: &ResponseHead<'_, TableContext>,
+) -> Response<Bytes> {
+    let part = |table_error: &TableError, index: Option<usize>| {
         let formats = match &response_head.context.envelope {
             Envelope::Changeset(formats) => formats.as_slice(),
             Envelope::Plain | Envelope::BatchedQuery => &[],
         };
         let prefer = index.and_then(|index| formats.get(index)).and_then(|format| format.prefer);
-        error_answer(api_error, prefer, response_head)
+        error_answer(table_error, prefer, response_head)
     };
-    match (&response_head.context.envelope, api_error) {
-        (Envelope::Changeset(_), ApiError::InOperation { index, .. }) => {
+    match (&response_head.context.envelope, table_error) {
+        (Envelope::Changeset(_), TableError::InOperation { index, .. }) => {
             batch_response(true, response_head, |parts| {
-                part(api_error, Some(*index)).write_part(parts)
+                part(table_error, Some(*index)).write_part(parts)
             })
         }
         // A refusal of the batch as a whole, a missing table for example, is the first operation's.
-        (Envelope::Changeset(_), ApiError::Refused(domain_error))
-            if *domain_error != DomainError::WritesNotAllowed =>
-        {
-            let api_error = api_error.clone().in_operation(0);
-            batch_response(true, response_head, |parts| part(&api_error, Some(0)).write_part(parts))
+        (Envelope::Changeset(_), TableError::Domain(_)) => {
+            let table_error = table_error.clone().in_operation(0);
+            batch_response(true, response_head, |parts| {
+                part(&table_error, Some(0)).write_part(parts)
+            })
         }
-        (Envelope::BatchedQuery, _) if status_code_text(api_error).status.is_client_error() => {
-            batch_response(false, response_head, |parts| part(api_error, None).write_part(parts))
+        (Envelope::BatchedQuery, _) if table_error.parts().status.is_client_error() => {
+            batch_response(false, response_head, |parts| part(table_error, None).write_part(parts))
         }
         _ => {
-            let api_error = api_error.innermost();
-            let code = status_code_text(api_error).code;
-            let answer = error_answer(api_error, None, response_head).header(&ERROR_CODE, code);
+            let table_error = table_error.innermost();
+            let code = table_error.parts().code;
+            let answer = error_answer(table_error, None, response_head).header(&ERROR_CODE, code);
             let mut response = answer.into_response(response_head);
-            add_advice(api_error, response.headers_mut());
+            if let TableError::Common(api_error) = table_error {
+                add_advice(api_error, response.headers_mut());
+            }
             response
         }
     }
@@ -196,7 +203,7 @@ impl Answer {
         parts.push(self.status, spelled, self.body.as_deref().unwrap_or_default());
     }
 
-    fn into_response(self, response_head: &ResponseHead<'_>) -> Response<Bytes> {
+    fn into_response(self, response_head: &ResponseHead<'_, TableContext>) -> Response<Bytes> {
         let mut headers = HeaderMap::with_capacity(self.headers.len() + COMMON_HEADERS);
         for (name, value) in self.headers {
             let value = match value {
@@ -209,7 +216,7 @@ impl Answer {
     }
 }
 
-fn answer(reply: &TableReply, context: &ResponseContext) -> Answer {
+fn answer(reply: &TableReply, context: &TableContext) -> Answer {
     let ResponseFormat { level, select, prefer } = &context.format;
     let level = *level;
     let links = |table| Links { base: &context.base, account: &context.account, table };
@@ -268,7 +275,7 @@ fn table_created(
     name: &TableName,
     prefer: Option<Prefer>,
     level: MetadataLevel,
-    context: &ResponseContext,
+    context: &TableContext,
 ) -> Answer {
     let url = format!("{}/Tables('{name}')", context.base);
     let links = Links { base: &context.base, account: &context.account, table: "Tables" };
@@ -298,7 +305,7 @@ fn operation_answer(
     table: &TableName,
     operation: &OperationReply,
     format: &ResponseFormat,
-    context: &ResponseContext,
+    context: &TableContext,
 ) -> Answer {
     let written = || Answer { version: "1.0;", ..Answer::odata(StatusCode::NO_CONTENT) };
     match operation {
@@ -327,50 +334,39 @@ fn etag(timestamp: Timestamp) -> String {
 
 /// Without the header that names the code: the parts of a batch have none.
 fn error_answer(
-    api_error: &ApiError,
+    table_error: &TableError,
     prefer: Option<Prefer>,
-    response_head: &ResponseHead<'_>,
+    response_head: &ResponseHead<'_, TableContext>,
 ) -> Answer {
-    let error = status_code_text(api_error);
+    let error = table_error.parts();
     // The challenge comes from before the service knows what was asked, and is always XML.
-    let is_challenge = matches!(api_error, ApiError::CredentialsMissing { .. });
+    let is_challenge =
+        matches!(table_error, TableError::Common(ApiError::CredentialsMissing { .. }));
     if response_head.context.is_xml || is_challenge {
-        let body = error_body::xml(&error, api_error, response_head.request_id, response_head.now);
+        let body = error_body::odata_xml(
+            &error,
+            table_error.common(),
+            response_head.request_id,
+            response_head.now,
+        );
         return Answer::xml(error.status, body);
     }
     Answer::odata(error.status)
         .maybe_header(&PREFERENCE_APPLIED, prefer.map(Prefer::name))
         // Recordings of errors say this level whatever was asked.
         .json(MetadataLevel::Minimal, |out| {
-            *out = error_body::json(&error, api_error, response_head.request_id, response_head.now);
+            *out = error_body::json(
+                &error,
+                table_error.detail(),
+                response_head.request_id,
+                response_head.now,
+            );
         })
-}
-
-/// When to come back, and with which verbs.
-fn add_advice(api_error: &ApiError, headers: &mut HeaderMap) {
-    match api_error {
-        ApiError::ServerBusy { retry_after_seconds } => {
-            headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
-        }
-        ApiError::OverBudget(_) => {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        ApiError::StoreUnavailable | ApiError::StoreFull => {
-            headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECONDS));
-        }
-        ApiError::CredentialsMissing { challenge, .. } => {
-            headers.insert(WWW_AUTHENTICATE, text_value(challenge.clone()));
-        }
-        ApiError::MethodNotAllowed { allowed } => {
-            headers.insert(ALLOW, HeaderValue::from_static(allowed));
-        }
-        _ => {}
-    }
 }
 
 fn batch_response(
     in_changeset: bool,
-    response_head: &ResponseHead<'_>,
+    response_head: &ResponseHead<'_, TableContext>,
     write_parts: impl FnOnce(&mut PartsWriter<'_>),
 ) -> Response<Bytes> {
     let ids = ["batch", "changeset"].map(|name| boundary_id(name, response_head.request_id));

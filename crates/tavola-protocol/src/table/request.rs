@@ -13,18 +13,21 @@ use tavola_core::{
 
 use super::batch::{BatchRequest, BatchedRequest, read_batch};
 use super::entity_json::read_entity;
+use super::fields::Fields;
+use super::format::{Envelope, ResponseFormat, TableContext};
 use super::query::{Parameter, Query};
 use super::tables_json::read_table_name;
 use super::uri::{Below, Resource};
 use crate::address::{Address, resource_path_in_batch};
 use crate::api_error::ApiError;
-use crate::headers::{Envelope, Fields, ResponseContext, ResponseFormat, name};
+use crate::headers::name;
+use crate::table::error::TableError;
 use crate::xml::{read_policies, read_service_properties};
 
 /// The media type of the older format.
 const ATOM: &str = "application/atom+xml";
 
-/// Understands a request; `presentation` learns how its answer is to be written.
+/// Understands a request; `context` learns how its answer is to be written.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
@@ -32,11 +35,11 @@ pub fn parse_request(
     parts: &Parts,
     body: &Bytes,
     address: &Address,
-    context: &mut ResponseContext,
-) -> Result<TableRequest, ApiError> {
+    context: &mut TableContext,
+) -> Result<TableRequest, TableError> {
     let query = Query::parse(parts.uri.query());
     query.check()?;
-    context.timeout = query.timeout()?;
+    context.set_timeout(query.timeout()?);
     let operation =
         Operation { method: &parts.method, fields: Fields::Whole(&parts.headers), query, body };
     match Resource::parse(&address.resource_path)? {
@@ -72,7 +75,7 @@ struct Operation<'a> {
 
 impl Operation<'_> {
     /// The operations with JSON bodies.
-    fn parse(&self, resource: Resource) -> Result<TableRequest, ApiError> {
+    fn parse(&self, resource: Resource) -> Result<TableRequest, TableError> {
         if self.query.get(Parameter::Comp).is_some() {
             return Err(self.query.invalid(Parameter::Comp));
         }
@@ -98,7 +101,9 @@ impl Operation<'_> {
             (Resource::Metadata, Verb::Get) => Ok(TableRequest::GetMetadata),
             (Resource::Metadata, _) => Err(allowed("GET, HEAD")),
             (Resource::BelowTable(table, below), verb) => self.below_table(table, below, verb),
-            (Resource::Service | Resource::Batch, _) => Err(ApiError::InvalidUri),
+            (Resource::Service | Resource::Batch, _) => {
+                Err(TableError::Common(ApiError::InvalidUri))
+            }
         }
     }
 
@@ -109,11 +114,11 @@ impl Operation<'_> {
         table: TableName,
         below: Below,
         verb: Verb,
-    ) -> Result<TableRequest, ApiError> {
+    ) -> Result<TableRequest, TableError> {
         match (below, verb) {
             (Below::Itself, Verb::Post) => self.insert(table),
             (Below::Tables, Verb::Post) => match self.insert(table.clone()) {
-                Err(ApiError::Refused(DomainError::PropertiesNeedValue)) => {
+                Err(TableError::Domain(DomainError::PropertiesNeedValue)) => {
                     Ok(TableRequest::Misaddressed(table, Misaddressed::CreateTable))
                 }
                 inserted => inserted,
@@ -122,15 +127,17 @@ impl Operation<'_> {
                 Ok(TableRequest::Misaddressed(table, Misaddressed::DeleteTable))
             }
             // An insert whose body is not JSON.
-            (Below::Batch, Verb::Post) => Err(ApiError::MediaTypeNotSupported),
-            _ => Err(ApiError::InvalidUri),
+            (Below::Batch, Verb::Post) => Err(TableError::MediaTypeNotSupported),
+            _ => Err(TableError::Common(ApiError::InvalidUri)),
         }
     }
 
     /// The operations with XML bodies, which a query parameter names.
-    fn parse_xml(&self, resource: Resource, secondary: bool) -> Result<TableRequest, ApiError> {
+    fn parse_xml(&self, resource: Resource, secondary: bool) -> Result<TableRequest, TableError> {
         let Some(comp) = self.query.get(Parameter::Comp) else {
-            return Err(ApiError::MissingQueryParameter(Parameter::Comp.name()));
+            return Err(TableError::Common(ApiError::MissingQueryParameter(
+                Parameter::Comp.name(),
+            )));
         };
         match (resource, comp, self.verb()?) {
             (Resource::EntitySet(table), "acl", Verb::Get) => Ok(TableRequest::GetPolicies(table)),
@@ -153,26 +160,26 @@ impl Operation<'_> {
         }
     }
 
-    fn verb(&self) -> Result<Verb, ApiError> {
+    fn verb(&self) -> Result<Verb, TableError> {
         let mut tunnelled = self.fields.all(&name::METHOD);
         let is_post = self.method == Method::POST;
         match (tunnelled.next(), tunnelled.next()) {
             (None, _) => Ok(verb_named(self.method.as_str())),
-            (Some(_), Some(_)) => Err(ApiError::XMethodIncorrectCount),
-            (Some(_), None) if !is_post => Err(ApiError::XMethodNotUsingPost),
+            (Some(_), Some(_)) => Err(TableError::XMethodIncorrectCount),
+            (Some(_), None) if !is_post => Err(TableError::XMethodNotUsingPost),
             (Some(name), None) => match verb_named(name.unwrap_or_default()) {
                 verb @ (Verb::Put | Verb::Merge | Verb::Delete) => Ok(verb),
-                Verb::Get | Verb::Post | Verb::Other => Err(ApiError::XMethodIncorrectValue),
+                Verb::Get | Verb::Post | Verb::Other => Err(TableError::XMethodIncorrectValue),
             },
         }
     }
 
-    fn new_table(&self) -> Result<TableName, ApiError> {
+    fn new_table(&self) -> Result<TableName, TableError> {
         self.check_body_is_not_atom()?;
         Ok(TableName::parse(&read_table_name(self.body)?)?)
     }
 
-    fn insert(&self, table: TableName) -> Result<TableRequest, ApiError> {
+    fn insert(&self, table: TableName) -> Result<TableRequest, TableError> {
         self.check_body_is_not_atom()?;
         let entity = read_entity(self.body)?;
         let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
@@ -183,21 +190,23 @@ impl Operation<'_> {
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Insert(new)))
     }
 
-    fn replace(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
+    fn replace(&self, table: TableName, key: EntityKey) -> Result<TableRequest, TableError> {
         let wanted = self.precondition("PUT")?;
         let (partition_key, new) = self.entity_at(key)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Replace(new, wanted)))
     }
 
-    fn merge(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
+    fn merge(&self, table: TableName, key: EntityKey) -> Result<TableRequest, TableError> {
         let wanted = self.precondition("MERGE")?;
         let (partition_key, new) = self.entity_at(key)?;
         Ok(TableRequest::Write(table, partition_key, EntityOperation::Merge(new, wanted)))
     }
 
-    fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, ApiError> {
+    fn delete(&self, table: TableName, key: EntityKey) -> Result<TableRequest, TableError> {
         match self.precondition("DELETE")? {
-            Precondition::None => Err(ApiError::MissingRequiredHeader("If-Match")),
+            Precondition::None => {
+                Err(TableError::Common(ApiError::MissingRequiredHeader("If-Match")))
+            }
             wanted => Ok(TableRequest::Write(
                 table,
                 key.partition_key,
@@ -207,19 +216,19 @@ impl Operation<'_> {
     }
 
     /// The body's properties under the URL's key; keys in the body are ignored.
-    fn entity_at(&self, key: EntityKey) -> Result<(PartitionKey, NewEntity), ApiError> {
+    fn entity_at(&self, key: EntityKey) -> Result<(PartitionKey, NewEntity), TableError> {
         self.check_body_is_not_atom()?;
         Ok(NewEntity::new(key, read_entity(self.body)?.properties)?)
     }
 
-    fn precondition(&self, verb: &'static str) -> Result<Precondition, ApiError> {
+    fn precondition(&self, verb: &'static str) -> Result<Precondition, TableError> {
         let mut tags = self.fields.all(&IF_MATCH);
         let (tag, more) = (tags.next(), tags.next());
         if self.fields.has(&IF_NONE_MATCH) {
             return Err(if tag.is_some() {
-                ApiError::BothConditions
+                TableError::BothConditions
             } else {
-                ApiError::IfNoneMatch(verb)
+                TableError::IfNoneMatch(verb)
             });
         }
         let Some(tag) = tag else {
@@ -229,16 +238,16 @@ impl Operation<'_> {
         match ETag::parse(tag).filter(|_| more.is_none()) {
             Some(tag) => Ok(Precondition::Version(tag)),
             None if tag == "*" && more.is_none() => Ok(Precondition::Exists),
-            None => Err(ApiError::InvalidETag(tag.to_owned())),
+            None => Err(TableError::InvalidETag(tag.to_owned())),
         }
     }
 
     /// Any other content type is taken for JSON: the body decides.
-    fn check_body_is_not_atom(&self) -> Result<(), ApiError> {
+    fn check_body_is_not_atom(&self) -> Result<(), TableError> {
         let content_type = self.fields.text(&CONTENT_TYPE).unwrap_or_default();
         let media_type = content_type.trim_start().get(..ATOM.len()).unwrap_or_default();
         if media_type.eq_ignore_ascii_case(ATOM) {
-            Err(ApiError::AtomFormatNotSupported)
+            Err(TableError::AtomFormatNotSupported)
         } else {
             Ok(())
         }
@@ -256,16 +265,16 @@ fn verb_named(name: &str) -> Verb {
     }
 }
 
-fn allowed(allowed: &'static str) -> ApiError {
-    ApiError::MethodNotAllowed { allowed }
+fn allowed(allowed: &'static str) -> TableError {
+    TableError::Common(ApiError::MethodNotAllowed { allowed })
 }
 
 fn parse_batch(
     outer: &Operation<'_>,
     body: &Bytes,
     address: &Address,
-    context: &mut ResponseContext,
-) -> Result<TableRequest, ApiError> {
+    context: &mut TableContext,
+) -> Result<TableRequest, TableError> {
     if outer.verb()? != Verb::Post {
         return Err(allowed("POST"));
     }
@@ -287,22 +296,22 @@ fn parse_batch(
                 query @ (TableRequest::GetEntity(..) | TableRequest::QueryEntities(..)) => {
                     Ok(query)
                 }
-                _ => Err(ApiError::InvalidInput),
+                _ => Err(TableError::Common(ApiError::InvalidInput)),
             }
         }
     }
 }
 
-/// Fills `wishes` as far as it comes, so that the one part of a failed batch is written as its
-/// operation wished.
+/// Fills `formats` as far as it comes, so that the one part of a failed batch is written in the
+/// format that its operation asked for.
 fn parse_changeset(
     requests: &[BatchedRequest<'_>],
     account: &str,
     formats: &mut Vec<ResponseFormat>,
-) -> Result<TableRequest, ApiError> {
+) -> Result<TableRequest, TableError> {
     if requests.len() > TRANSACTION_OPERATIONS_MAX {
         let index = TRANSACTION_OPERATIONS_MAX - 1;
-        return Err(ApiError::from(DomainError::TooManyOperations).in_operation(index));
+        return Err(TableError::from(DomainError::TooManyOperations).in_operation(index));
     }
     let mut operations = Vec::with_capacity(requests.len());
     let mut common_table: Option<TableName> = None;
@@ -312,13 +321,13 @@ fn parse_changeset(
         formats.push(format);
         let (table, partition_key, operation) =
             parse_write(&inner, refused, request.uri.path(), account)
-                .map_err(|api_error| api_error.in_operation(index))?;
+                .map_err(|table_error| table_error.in_operation(index))?;
         if common_table.get_or_insert_with(|| table.clone()) != &table {
-            return Err(ApiError::from(DomainError::DifferentPartitions).in_operation(index));
+            return Err(TableError::from(DomainError::DifferentPartitions).in_operation(index));
         }
         operations.push((partition_key, operation));
     }
-    let table = common_table.ok_or(ApiError::MalformedBatch)?;
+    let table = common_table.ok_or(TableError::MalformedBatch)?;
     Ok(TableRequest::Transaction(table, EntityGroupTransaction::new(operations)?))
 }
 
@@ -330,31 +339,33 @@ fn inner_operation<'a>(request: &'a BatchedRequest<'_>) -> Operation<'a> {
 /// `refused` says why its answer cannot be as it wants it.
 fn parse_inner(
     operation: &Operation<'_>,
-    refused: Option<ApiError>,
+    refused: Option<TableError>,
     path: &str,
     account: &str,
-) -> Result<TableRequest, ApiError> {
+) -> Result<TableRequest, TableError> {
     operation.query.check()?;
     refused.map_or(Ok(()), Err)?;
     let resource = Resource::parse(resource_path_in_batch(path, account))?;
-    operation.parse(resource).map_err(|api_error| match api_error {
+    operation.parse(resource).map_err(|table_error| match table_error {
         // No verb would do: what a batch cannot hold is wrong with the batch.
-        ApiError::MethodNotAllowed { .. } => ApiError::InvalidInput,
+        TableError::Common(ApiError::MethodNotAllowed { .. }) => {
+            TableError::Common(ApiError::InvalidInput)
+        }
         other => other,
     })
 }
 
 fn parse_write(
     operation: &Operation<'_>,
-    refused: Option<ApiError>,
+    refused: Option<TableError>,
     path: &str,
     account: &str,
-) -> Result<(TableName, PartitionKey, EntityOperation), ApiError> {
+) -> Result<(TableName, PartitionKey, EntityOperation), TableError> {
     match parse_inner(operation, refused, path, account)? {
         TableRequest::Write(table, partition_key, operation) => {
             Ok((table, partition_key, operation))
         }
-        _ => Err(ApiError::InvalidInput),
+        _ => Err(TableError::Common(ApiError::InvalidInput)),
     }
 }
 

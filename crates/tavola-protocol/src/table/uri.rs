@@ -8,6 +8,7 @@ use tavola_core::key::KeyError;
 use tavola_core::{DomainError, EntityKey, PartitionKey, RowKey, TableName};
 
 use crate::api_error::ApiError;
+use crate::table::error::TableError;
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,14 +49,14 @@ impl Resource {
     ///
     /// # Errors
     /// If the path names nothing, or breaks a rule of names or keys.
-    pub fn parse(path: &str) -> Result<Self, ApiError> {
+    pub fn parse(path: &str) -> Result<Self, TableError> {
         let path = without_slash_at_end(path.strip_prefix('/').unwrap_or(path));
         if let Some((table, below)) = split_table(path)? {
             return Self::below_table(&table, below);
         }
         // Decoded once and whole: a quote may be raw or escaped, `+` is a plus, and an escaped
         // slash is one of a name.
-        let path = decode(path).ok_or(ApiError::UrlUnparsable)?;
+        let path = decode(path).ok_or(TableError::Common(ApiError::UrlUnparsable))?;
         let (name, predicate) = path.split_at(path.find('(').unwrap_or(path.len()));
         match (name, predicate) {
             ("", "") => Ok(Self::Service),
@@ -64,23 +65,24 @@ impl Resource {
             ("Tables", "" | "()") => Ok(Self::Tables),
             ("Tables", predicate) => {
                 let name =
-                    Reader { rest: predicate }.unnamed_key().ok_or(ApiError::KeyPredicate)?;
+                    Reader { rest: predicate }.unnamed_key().ok_or(TableError::KeyPredicate)?;
                 Ok(Self::Table(TableName::parse(&name)?))
             }
-            ("", _) => Err(ApiError::InvalidUri),
+            ("", _) => Err(TableError::Common(ApiError::InvalidUri)),
             (name, "" | "()") => Ok(Self::EntitySet(TableName::parse(name)?)),
             (name, predicate) => {
                 let table = TableName::parse(name)?;
                 let (partition_key, row_key) =
-                    Reader { rest: predicate }.named_keys().ok_or(ApiError::KeyPredicate)?;
+                    Reader { rest: predicate }.named_keys().ok_or(TableError::KeyPredicate)?;
                 Ok(Self::Entity(table, entity_key(partition_key, row_key)?))
             }
         }
     }
 
-    fn below_table(table: &str, below: &str) -> Result<Self, ApiError> {
-        let table = TableName::parse(table).map_err(|_| ApiError::InvalidUri)?;
-        let below = decode(below).ok_or(ApiError::UrlUnparsable)?;
+    fn below_table(table: &str, below: &str) -> Result<Self, TableError> {
+        let table =
+            TableName::parse(table).map_err(|_| TableError::Common(ApiError::InvalidUri))?;
+        let below = decode(below).ok_or(TableError::Common(ApiError::UrlUnparsable))?;
         let below = match below.split_at(below.find('(').unwrap_or(below.len())) {
             ("$batch", "") => Below::Batch,
             ("Tables", "" | "()") => Below::Tables,
@@ -88,7 +90,7 @@ impl Resource {
                 Below::Table
             }
             (name, "" | "()") if name.eq_ignore_ascii_case(table.as_str()) => Below::Itself,
-            _ => return Err(ApiError::InvalidUri),
+            _ => return Err(TableError::Common(ApiError::InvalidUri)),
         };
         Ok(Self::BelowTable(table, below))
     }
@@ -101,9 +103,9 @@ fn without_slash_at_end(path: &str) -> &str {
 
 /// A name, decoded, and what follows the slash behind it; `None` if no slash comes before a
 /// predicate.
-fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, ApiError> {
+fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, TableError> {
     let Some((name, below)) = path.split_once('/') else { return Ok(None) };
-    let name = decode(name).ok_or(ApiError::UrlUnparsable)?;
+    let name = decode(name).ok_or(TableError::Common(ApiError::UrlUnparsable))?;
     Ok(Some((name, below)).filter(|(name, _)| !name.contains('(')))
 }
 
@@ -121,17 +123,17 @@ pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 
-fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, ApiError> {
+fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, TableError> {
     let partition_key = PartitionKey::new(partition_key).map_err(key_in_url)?;
     let row_key = RowKey::new(row_key).map_err(key_in_url)?;
     Ok(EntityKey::new(partition_key, row_key))
 }
 
 /// The service says other things to a bad key in a URL than to one in a body.
-fn key_in_url(error: KeyError) -> ApiError {
+fn key_in_url(error: KeyError) -> TableError {
     match error {
         KeyError::TooLong => DomainError::KeyTooLarge.into(),
-        KeyError::Forbidden('/' | '\\') => ApiError::KeyPredicate,
+        KeyError::Forbidden('/' | '\\') => TableError::KeyPredicate,
         _ => DomainError::KeyOutOfRange.into(),
     }
 }
@@ -207,8 +209,9 @@ mod tests {
 
     use super::{Below, Resource};
     use crate::api_error::ApiError;
+    use crate::table::error::TableError;
 
-    fn entity(partition_key: &str, row_key: &str) -> Result<Resource, ApiError> {
+    fn entity(partition_key: &str, row_key: &str) -> Result<Resource, TableError> {
         let key = EntityKey::new(
             PartitionKey::new(partition_key).unwrap(),
             RowKey::new(row_key).unwrap(),
@@ -278,55 +281,55 @@ mod tests {
     #[test]
     fn what_names_nothing() {
         let long = "x".repeat(513);
-        for (path, api_error) in [
-            ("/a/b", ApiError::InvalidUri),
-            ("//", ApiError::InvalidUri),
-            ("///", ApiError::InvalidUri),
-            ("/Tab//", ApiError::InvalidUri),
-            ("/Tab/other", ApiError::InvalidUri),
-            ("/Tab/tables", ApiError::InvalidUri),
-            ("/Tab/Tables(Tab)", ApiError::InvalidUri),
-            ("/Tab/Tab(PartitionKey='x',RowKey='y')", ApiError::InvalidUri),
-            ("/Tab/Tab/Tab", ApiError::InvalidUri),
-            ("/Tables/Tab", ApiError::InvalidUri),
-            ("/Tab/%", ApiError::UrlUnparsable),
-            ("/Tab%/Tab", ApiError::UrlUnparsable),
+        for (path, table_error) in [
+            ("/a/b", TableError::Common(ApiError::InvalidUri)),
+            ("//", TableError::Common(ApiError::InvalidUri)),
+            ("///", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab//", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/other", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/tables", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/Tables(Tab)", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/Tab(PartitionKey='x',RowKey='y')", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/Tab/Tab", TableError::Common(ApiError::InvalidUri)),
+            ("/Tables/Tab", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab/%", TableError::Common(ApiError::UrlUnparsable)),
+            ("/Tab%/Tab", TableError::Common(ApiError::UrlUnparsable)),
             ("/a%2F%2F", DomainError::TableNameCharacters.into()),
             ("/Tab%2F", DomainError::TableNameCharacters.into()),
             ("/Tab%2FTab", DomainError::TableNameCharacters.into()),
             ("/Tab%2F(PartitionKey='x',RowKey='y')", DomainError::TableNameCharacters.into()),
-            ("/()", ApiError::InvalidUri),
-            ("/Tab%", ApiError::UrlUnparsable),
-            ("/Tab%4", ApiError::UrlUnparsable),
-            ("/Tab%zz", ApiError::UrlUnparsable),
-            ("/Tab(PartitionKey='%FF',RowKey='')", ApiError::UrlUnparsable),
+            ("/()", TableError::Common(ApiError::InvalidUri)),
+            ("/Tab%", TableError::Common(ApiError::UrlUnparsable)),
+            ("/Tab%4", TableError::Common(ApiError::UrlUnparsable)),
+            ("/Tab%zz", TableError::Common(ApiError::UrlUnparsable)),
+            ("/Tab(PartitionKey='%FF',RowKey='')", TableError::Common(ApiError::UrlUnparsable)),
             ("/ab", DomainError::TableNameLength.into()),
             ("/a-b", DomainError::TableNameCharacters.into()),
             ("/tables", DomainError::TableNameReserved.into()),
             ("/Tables('ab')", DomainError::TableNameLength.into()),
-            ("/Tables(Tab)", ApiError::KeyPredicate),
-            ("/Tables('Tab','Tab')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x')", ApiError::KeyPredicate),
-            ("/Tab(RowKey='x')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x',PartitionKey='x')", ApiError::KeyPredicate),
-            ("/Tab(partitionkey='x',rowkey='y')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y',Other='z')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x'RowKey='y')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y'", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y)", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='x',RowKey='y')/a", ApiError::KeyPredicate),
-            ("/Tab('x','y')", ApiError::KeyPredicate),
-            ("/Tab(", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='a%2Fb',RowKey='y')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='a/b',RowKey='y')", ApiError::KeyPredicate),
-            ("/Tab(PartitionKey='a',RowKey='%5C')", ApiError::KeyPredicate),
+            ("/Tables(Tab)", TableError::KeyPredicate),
+            ("/Tables('Tab','Tab')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x')", TableError::KeyPredicate),
+            ("/Tab(RowKey='x')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x',PartitionKey='x')", TableError::KeyPredicate),
+            ("/Tab(partitionkey='x',rowkey='y')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y',Other='z')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x'RowKey='y')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y'", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y)", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='x',RowKey='y')/a", TableError::KeyPredicate),
+            ("/Tab('x','y')", TableError::KeyPredicate),
+            ("/Tab(", TableError::KeyPredicate),
+            ("/Tab(PartitionKey", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='a%2Fb',RowKey='y')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='a/b',RowKey='y')", TableError::KeyPredicate),
+            ("/Tab(PartitionKey='a',RowKey='%5C')", TableError::KeyPredicate),
             ("/Tab(PartitionKey='a%23',RowKey='y')", DomainError::KeyOutOfRange.into()),
             ("/Tab(PartitionKey='a',RowKey='%3F')", DomainError::KeyOutOfRange.into()),
             ("/Tab(PartitionKey='a',RowKey='%C2%85')", DomainError::KeyOutOfRange.into()),
             (&format!("/Tab(PartitionKey='{long}',RowKey='y')"), DomainError::KeyTooLarge.into()),
         ] {
-            assert_eq!(Resource::parse(path), Err(api_error), "{path}");
+            assert_eq!(Resource::parse(path), Err(table_error), "{path}");
         }
     }
 }

@@ -6,7 +6,7 @@ use http::header::{CONNECTION, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use tavola_core::AccountName;
-use tavola_core::grant::{Role, RoleAssignment};
+use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_protocol::auth::admin::{ADMIN_SCHEME, admin_signature_account};
 use tavola_protocol::auth::{AdminSignatureError, check_admin_signature, token_of};
 
@@ -147,7 +147,7 @@ async fn authorize_token(
             .await
             .map_err(|refusal| refusal.to_string())?;
         let is_administrator =
-            |one: &RoleAssignment| one.role == Role::Administrator && one.tables.is_none();
+            |one: &RoleAssignment| one.role == Role::Administrator && one.scope == Scope::Account;
         if bearer.roles.iter().any(is_administrator) {
             return Ok(Principal::Token(bearer.subject));
         }

@@ -41,6 +41,7 @@ pub use origin::Origin;
 pub use proxies::ip_range;
 pub use settings::{OLD_NAMES, SETTINGS, Setting};
 pub use shown::ShownValue;
+use tavola_core::ServiceKind;
 use tavola_protocol::Precedence;
 pub use template::template;
 pub use tls::{ClientCertificates, TlsConfig};
@@ -73,8 +74,8 @@ impl Personality {
 pub struct Config {
     /// How the server presents itself.
     pub personality: Personality,
-    /// Where the Table service listens.
-    pub table: SocketAddr,
+    /// Where each service listens.
+    pub listeners: Vec<ListenerConfig>,
     /// Where health and metrics listen.
     pub admin: SocketAddr,
     /// Nobody chose the admin port, so that another will do if it is taken: an emulator's, which
@@ -113,6 +114,15 @@ pub struct Config {
     pub notes: Vec<String>,
     /// What all of this was made from.
     pub layers: Layers,
+}
+
+/// A service and where it listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerConfig {
+    /// Which service.
+    pub service: ServiceKind,
+    /// Where; port 0 lets the system choose.
+    pub address: SocketAddr,
 }
 
 /// Wrong values that are told at once. More would be another kind of file.
@@ -179,7 +189,19 @@ pub struct Limits {
 }
 
 impl Config {
-    /// The scheme of the Table service's URLs.
+    /// Where a service was asked to listen, if it is served.
+    #[must_use]
+    pub fn address(&self, service: ServiceKind) -> Option<SocketAddr> {
+        let listener = self.listeners.iter().find(|listener| listener.service == service);
+        listener.map(|listener| listener.address)
+    }
+
+    /// A listener that other machines can reach.
+    pub(crate) fn beyond_loopback(&self) -> Option<&ListenerConfig> {
+        self.listeners.iter().find(|listener| !listener.address.ip().is_loopback())
+    }
+
+    /// The scheme of the services' URLs.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
@@ -216,7 +238,10 @@ impl Config {
         let host = layers.parse_address("server.host")?;
         Ok(Self {
             personality,
-            table: SocketAddr::new(host, layers.parse_port("server.table_port")?),
+            listeners: vec![ListenerConfig {
+                service: ServiceKind::Table,
+                address: SocketAddr::new(host, layers.parse_port("server.table_port")?),
+            }],
             admin: SocketAddr::new(
                 layers.parse_address("server.admin_host")?,
                 layers.parse_port("server.admin_port")?,
@@ -252,8 +277,9 @@ impl Config {
             return Ok(());
         }
         let named = layers.origin("server.accounts_folder");
-        let refused = if !self.table.ip().is_loopback() {
-            format!("refusing to listen on {} without accounts", self.table.ip())
+        let beyond = self.beyond_loopback();
+        let refused = if let Some(listener) = beyond {
+            format!("refusing to listen on {} without accounts", listener.address.ip())
         } else if !self.trusted_proxies.is_empty() {
             "refusing to serve behind server.trusted_proxies without accounts".to_owned()
         } else if named != Origin::Default {

@@ -127,7 +127,10 @@ fn names_of_hosts_are_addresses_too() {
     {
         let config =
             resolve(&format!("[server]\nhost = \"{host}\"\nadmin_host = \"{host}\""), &[]).unwrap();
-        assert_eq!([config.table.ip().to_string(), config.admin.ip().to_string()], [expected; 2]);
+        assert_eq!(
+            [config.listeners[0].address.ip().to_string(), config.admin.ip().to_string()],
+            [expected; 2]
+        );
     }
     for wrong in ["", "127.0.0", "999.1.1.1", "no such host.invalid"] {
         assert!(resolve("", &[("TAVOLA_SERVER__HOST", wrong)]).is_err(), "{wrong}");

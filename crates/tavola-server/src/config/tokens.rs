@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use http::Uri;
-use tavola_core::grant::{Role, RoleAssignment};
+use tavola_core::ServiceKind;
+use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_core::{AccountName, TableName};
 use tavola_protocol::auth::token::{Algorithm, STORAGE_AUDIENCES, TrustedIssuer};
 
@@ -242,7 +243,7 @@ fn role_rule(
             .filter(|name| *name != EVERY_ACCOUNT)
             .map(parse_account)
             .transpose()?,
-        assignment: RoleAssignment { role, tables: tables(section, fields)? },
+        assignment: RoleAssignment { role, scope: scope(section, fields)? },
     })
 }
 
@@ -257,20 +258,17 @@ fn parse_role(text: &str) -> Option<Role> {
 }
 
 /// An empty list would be an easy slip that opens everything, so it is refused.
-fn tables(
-    section: &Section<'_>,
-    fields: &Fields<'_>,
-) -> Result<Option<Vec<TableName>>, ConfigError> {
-    let Some(text) = fields.get("tables") else { return Ok(None) };
-    let parse = |name: &str| {
-        TableName::parse(name)
-            .map_err(|_| section.error(format!("tables: \"{name}\" cannot be a table")))
+fn scope(section: &Section<'_>, fields: &Fields<'_>) -> Result<Scope, ConfigError> {
+    let Some(text) = fields.get("tables") else { return Ok(Scope::Account) };
+    let parse = |name: &str| match TableName::parse(name) {
+        Ok(table) => Ok(table.as_str().to_owned()),
+        Err(_) => Err(section.error(format!("tables: \"{name}\" cannot be a table"))),
     };
-    let tables: Vec<TableName> = items(text).map(parse).collect::<Result<_, _>>()?;
+    let tables: Vec<String> = items(text).map(parse).collect::<Result<_, _>>()?;
     if tables.is_empty() {
         return Err(section.error("tables is empty; leave it out for all tables"));
     }
-    Ok(Some(tables))
+    Ok(Scope::Containers(ServiceKind::Table, tables))
 }
 
 #[cfg(test)]

@@ -33,14 +33,11 @@ impl Config {
         warnings
     }
 
-    fn is_beyond_loopback(&self) -> bool {
-        !self.table.ip().is_loopback()
-    }
-
     fn plain_http(&self) -> Option<Warning> {
-        (self.is_beyond_loopback() && self.tls.is_none()).then(|| Warning {
+        let listener = self.beyond_loopback().filter(|_| self.tls.is_none())?;
+        Some(Warning {
             subject: "connections",
-            says: format!("in the clear on {}: whoever listens on the way reads data and signatures", self.table),
+            says: format!("in the clear on {}: whoever listens on the way reads data and signatures", listener.address),
             advice:
                 "set tls.cert and tls.key (`tavola cert` makes a pair), or listen on 127.0.0.1 behind a proxy that \
                      speaks https"
@@ -49,7 +46,7 @@ impl Config {
     }
 
     fn weak_keys(&self) -> Vec<Warning> {
-        let is_reachable = self.is_beyond_loopback() || !self.trusted_proxies.is_empty();
+        let is_reachable = self.beyond_loopback().is_some() || !self.trusted_proxies.is_empty();
         // An emulator is there to be used with that key.
         let public_matters = is_reachable && self.personality == Personality::Server;
         let mut accounts: Vec<_> = self.accounts.iter().collect();

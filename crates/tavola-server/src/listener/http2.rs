@@ -19,12 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use self::unread::{Answer, StreamExecutor};
-use super::ended;
 use super::heads::{self, HeadError};
+use super::{Endpoint, ended};
 use crate::config::Limits;
 use crate::connection::Connection;
-use crate::handler::{self, ConnectionBroken};
 use crate::node::Node;
+use crate::pipeline::{self, ConnectionBroken};
+use crate::response_body::ResponseBody;
+use crate::service::Service;
 
 /// Requests of one connection at a time; more wait at the client. Fewer where there are many
 /// connections: what a stream leaves behind in its connection, about 1.6 KB, stays there until the
@@ -50,14 +52,15 @@ const OWN_RESETS_MAX: usize = 256;
 const PING_TIME: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, is without requests for too long, or the server stops.
-pub(super) async fn serve<S>(
-    stream: S,
+pub(super) async fn serve<T, S: Service>(
+    stream: T,
     mut connection: Connection,
-    node: Arc<Node>,
+    endpoint: Endpoint<S>,
     mut stop: watch::Receiver<bool>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
+    let node = Arc::clone(&endpoint.node);
     let limits = node.limits;
     let _open = OpenConnection::begin(Arc::clone(&node));
     let streams = streams_max(node.http2_connections.load(Ordering::Relaxed));
@@ -73,13 +76,8 @@ pub(super) async fn serve<S>(
                 let open = OpenRequest::begin(Arc::clone(&requests));
                 // Boxed, so that a stream whose answer is being sent does not take the room of a
                 // request at work.
-                Either::Left(Box::pin(answer(
-                    Arc::clone(&node),
-                    connection.clone(),
-                    request,
-                    head,
-                    open,
-                )))
+                let answer = answer(endpoint.clone(), connection.clone(), request, head, open);
+                Either::Left(Box::pin(answer))
             }
             Err(error) => Either::Right(ready(refusal(error))),
         }
@@ -125,7 +123,7 @@ fn builder(limits: &Limits, streams: u32) -> Builder<StreamExecutor> {
 fn refusal(error: HeadError) -> Result<Response<Answer>, StreamError> {
     match error {
         HeadError::TooLarge => {
-            let mut response = Response::new(Answer::new(Bytes::new(), None));
+            let mut response = Response::new(Answer::new(ResponseBody::full(Bytes::new()), None));
             *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             Ok(response)
         }
@@ -142,15 +140,15 @@ enum StreamError {
     Refused(#[source] h2::Error),
 }
 
-async fn answer(
-    node: Arc<Node>,
+async fn answer<S: Service>(
+    Endpoint { node, service }: Endpoint<S>,
     connection: Connection,
     request: Request<Incoming>,
     head: Share,
     _open: OpenRequest,
 ) -> Result<Response<Answer>, StreamError> {
     let is_head = request.method() == Method::HEAD;
-    let mut response = handler::handle(node, connection, request).await?;
+    let mut response = pipeline::handle(node, service, connection, request).await?;
     // What hyper sees to by itself in HTTP/1.1.
     if is_head {
         response.body_mut().clear();

@@ -1,6 +1,6 @@
-//! The body of an answer over HTTP/1.1, sent in one piece.
+//! The body of an answer over HTTP/1.1.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,41 +8,43 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::half_closed::Answering;
+use crate::response_body::ResponseBody;
 
-/// A reply's body, sent in one piece.
+/// The body of an answer. What is there already is sent in one piece.
 ///
 /// Unlike `Full` it is never at its end before it was asked once. hyper drops `Content-Length` from
 /// a 204 whose body is known to be at its end, as RFC 9110 asks; the service sends `Content-Length:
 /// 0`, and clients compare.
 #[derive(Debug)]
 pub(super) struct ReplyBody {
-    bytes: Option<Bytes>,
+    body: ResponseBody,
+    was_asked: bool,
     _until_hyper_has_it: Answering,
 }
 
 impl ReplyBody {
-    pub(super) fn new(bytes: Bytes, answering: Answering) -> Self {
-        Self { bytes: Some(bytes), _until_hyper_has_it: answering }
+    pub(super) fn new(body: ResponseBody, answering: Answering) -> Self {
+        Self { body, was_asked: false, _until_hyper_has_it: answering }
     }
 }
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.bytes.take().filter(|bytes| !bytes.is_empty());
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.was_asked = true;
+        self.body.poll_chunk(cx, usize::MAX).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        self.was_asked && self.body.is_at_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+        self.body.remaining().map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

@@ -13,9 +13,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::slow_peer::SlowPeerTimeout;
-use super::{ended, http2, serve_http1};
+use super::{Endpoint, ended, http2, serve_http1};
 use crate::connection::{Connection, Scheme};
-use crate::node::Node;
+use crate::service::Service;
 use crate::tls::{ClientCertificate, refused_certificate};
 
 /// For those who forgot the `s`.
@@ -27,14 +27,15 @@ const CLEAR_TEXT_MAX: usize = 4096;
 
 /// Serves one connection from its handshake to its end. `graceful` is held until then: the server
 /// waits for it.
-pub(super) async fn serve(
+pub(super) async fn serve<S: Service>(
     stream: TcpStream,
     peer: SocketAddr,
     config: Arc<ServerConfig>,
-    node: Arc<Node>,
+    endpoint: Endpoint<S>,
     graceful: Watcher,
     mut stop: watch::Receiver<bool>,
 ) {
+    let node = &endpoint.node;
     let handshake = handshake(stream, config, node.limits.body_time);
     let handshake = tokio::time::timeout(node.limits.header_time, handshake);
     let stream = tokio::select! {
@@ -53,10 +54,10 @@ pub(super) async fn serve(
     let client_certificate = ClientCertificate::of(stream.get_ref().1);
     let connection = Connection { client_certificate, ..Connection::new(peer, Scheme::Https) };
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        http2::serve(stream, connection, node, stop).await;
+        http2::serve(stream, connection, endpoint, stop).await;
         drop(graceful);
     } else {
-        serve_http1(stream, connection, node, graceful).await;
+        serve_http1(stream, connection, endpoint, graceful).await;
     }
 }
 

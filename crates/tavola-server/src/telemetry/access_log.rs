@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use http::Uri;
 use time::OffsetDateTime;
 
-use super::{LogFile, RequestEvent};
+use super::{EventReader, LogFile, RequestEvent};
 
 const LINES_MAX: usize = 16 * 1024;
 /// Lines that are written at once.
@@ -55,6 +55,18 @@ enum Output {
     File(Arc<LogFile>),
 }
 
+impl EventReader for AccessLog {
+    fn record(&self, event: &RequestEvent) {
+        let line = match self.format {
+            AccessLogFormat::Text => text_line(event),
+            AccessLogFormat::Json => json_line(event),
+        };
+        if self.messages.try_send(Message::Line(line)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl AccessLog {
     /// Starts the thread that writes to standard output.
     ///
@@ -79,16 +91,6 @@ impl AccessLog {
         let write = move || write_lines(&receiver, output, &lost);
         std::thread::Builder::new().name("access-log".to_owned()).spawn(write)?;
         Ok(Self { format, messages, dropped })
-    }
-
-    pub(super) fn record(&self, event: &RequestEvent<'_>) {
-        let line = match self.format {
-            AccessLogFormat::Text => text_line(event),
-            AccessLogFormat::Json => json_line(event),
-        };
-        if self.messages.try_send(Message::Line(line)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// Waits until every line is written, but not for somebody who does not read them.
@@ -145,15 +147,15 @@ impl Output {
     }
 }
 
-fn text_line(event: &RequestEvent<'_>) -> String {
-    let subject = event.subject;
+fn text_line(event: &RequestEvent) -> String {
+    let subject = &event.subject;
     let mut line = format!(
         "{} - - [{}] \"{} {} {:?}\" {} {} id={} op={} ms={:.3} read={} returned={}",
         event.client.ip,
         common_log_time(event),
-        event.parts.method,
-        escaped(&masked(&event.parts.uri)),
-        event.parts.version,
+        event.method,
+        escaped(&masked(&event.uri)),
+        event.version,
         event.status.as_u16(),
         event.response_bytes,
         event.request_id,
@@ -171,22 +173,22 @@ fn text_line(event: &RequestEvent<'_>) -> String {
     if let Some(reason) = subject.deny_reason {
         let _infallible = write!(line, " reason={}", reason.name());
     }
-    if let Some(client) = event.client_request_id {
+    if let Some(client) = &event.client_request_id {
         let _infallible = write!(line, " client={}", quoted(client));
     }
     line.push('\n');
     line
 }
 
-fn json_line(event: &RequestEvent<'_>) -> String {
-    let subject = event.subject;
+fn json_line(event: &RequestEvent) -> String {
+    let subject = &event.subject;
     let mut line = format!(
         "{{\"time\":\"{}\",\"peer\":\"{}\",\"method\":\"{}\",\"target\":{},\"status\":{},\"bytes\":{},\"request_id\":\"{}\",\
          \"operation\":\"{}\",\"milliseconds\":{:.3},\"rows_read\":{},\"rows_returned\":{}",
         date_time(event),
         event.client.ip,
-        event.parts.method,
-        quoted(&masked(&event.parts.uri)),
+        event.method,
+        quoted(&masked(&event.uri)),
         event.status.as_u16(),
         event.response_bytes,
         event.request_id,
@@ -204,21 +206,21 @@ fn json_line(event: &RequestEvent<'_>) -> String {
     if let Some(reason) = subject.deny_reason {
         let _infallible = write!(line, ",\"reason\":\"{}\"", reason.name());
     }
-    if let Some(client) = event.client_request_id {
+    if let Some(client) = &event.client_request_id {
         let _infallible = write!(line, ",\"client_request_id\":{}", quoted(client));
     }
     line.push_str("}\n");
     line
 }
 
-fn date_time(event: &RequestEvent<'_>) -> tavola_core::DateTime {
+fn date_time(event: &RequestEvent) -> tavola_core::DateTime {
     tavola_core::DateTime::from_unix(
         event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
     )
 }
 
 /// `16/Nov/2026:06:00:00 +0000`
-fn common_log_time(event: &RequestEvent<'_>) -> String {
+fn common_log_time(event: &RequestEvent) -> String {
     let seconds = event.arrived.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let at =
         OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -278,14 +280,15 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
     use std::time::{Duration, UNIX_EPOCH};
 
-    use http::{Request, StatusCode, Uri};
+    use http::{Method, StatusCode, Uri, Version};
     use proptest::prelude::*;
+    use tavola_core::ServiceKind;
     use tavola_core::filter::plan::AccessClass;
     use tavola_core::reply::Cost;
 
     use super::super::Subject;
     use super::{RequestEvent, json_line, text_line};
-    use crate::connection::{Connection, Scheme};
+    use crate::connection::Scheme;
     use crate::proxy::Client;
 
     fn lines(target: &str) -> [String; 2] {
@@ -298,21 +301,26 @@ mod tests {
             cost: Cost { class: Some(AccessClass::TableScan), rows_read: 7, rows_returned: 2 },
             ..Subject::default()
         };
-        let (mut parts, ()) = Request::new(()).into_parts();
-        parts.uri = uri.clone();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000));
         let event = RequestEvent {
             arrived: UNIX_EPOCH + Duration::from_secs(1_794_808_800),
             client: Client { ip: peer.ip(), scheme: Scheme::Http },
-            connection: &Connection::new(peer, Scheme::Http),
-            parts: &parts,
+            service: ServiceKind::Table,
+            peer,
+            client_certificate: None,
+            method: Method::GET,
+            uri: uri.clone(),
+            version: Version::HTTP_11,
+            presented: None,
             account: None,
-            request_id: "id",
-            client_request_id: Some("a\"b"),
+            request_id: "id".to_owned(),
+            client_request_id: Some("a\"b".to_owned()),
             status: StatusCode::OK,
             response_bytes: 12,
             duration: Duration::from_micros(1500),
-            subject: &subject,
+            end_to_end: Duration::from_micros(1700),
+            is_cut: false,
+            subject,
         };
         [text_line(&event), json_line(&event)]
     }

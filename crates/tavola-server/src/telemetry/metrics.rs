@@ -13,7 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tavola_core::AccountName;
 use tavola_protocol::DenyReason;
 
-use super::{Bound, RequestEvent};
+use super::{Bound, EventReader, RequestEvent};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -68,6 +68,39 @@ pub(super) struct Metrics {
     request_bytes: Counter<u64, AtomicU64>,
     response_bytes: Counter<u64, AtomicU64>,
     panics: Counter<u64, AtomicU64>,
+}
+
+impl EventReader for Metrics {
+    fn record(&self, event: &RequestEvent) {
+        let subject = &event.subject;
+        let operation = if subject.operation.is_empty() { "Unknown" } else { subject.operation };
+        let code = subject.error_code.unwrap_or("Success");
+        self.requests
+            .get_or_create(&RequestLabels { operation, status: event.status.as_u16(), code })
+            .inc();
+        self.durations
+            .get_or_create(&OperationLabels { operation })
+            .observe(event.duration.as_secs_f64());
+        if let Some(class) = subject.cost.class {
+            self.queries.get_or_create(&ClassLabels { class: class.name() }).inc();
+        }
+        if let Some(bound) = subject.throttled_by {
+            self.throttled.get_or_create(&BoundLabels { bound: bound.name() }).inc();
+        }
+        if let Some(reason) = subject.deny_reason.filter(|reason| is_failure(*reason)) {
+            self.failed(
+                event.account.as_ref().map_or(NO_ACCOUNT, AccountName::as_str),
+                reason.name(),
+            );
+        }
+        if let Some(operations) = subject.operations {
+            self.batch_operations.observe(operations as f64);
+        }
+        self.rows_read.inc_by(subject.cost.rows_read);
+        self.rows_returned.inc_by(subject.cost.rows_returned);
+        self.request_bytes.inc_by(subject.request_bytes);
+        self.response_bytes.inc_by(event.response_bytes);
+    }
 }
 
 impl Metrics {
@@ -151,34 +184,6 @@ impl Metrics {
 
     pub(super) fn panics(&self) -> u64 {
         self.panics.get()
-    }
-
-    pub(super) fn record(&self, event: &RequestEvent<'_>) {
-        let subject = event.subject;
-        let operation = if subject.operation.is_empty() { "Unknown" } else { subject.operation };
-        let code = subject.error_code.unwrap_or("Success");
-        self.requests
-            .get_or_create(&RequestLabels { operation, status: event.status.as_u16(), code })
-            .inc();
-        self.durations
-            .get_or_create(&OperationLabels { operation })
-            .observe(event.duration.as_secs_f64());
-        if let Some(class) = subject.cost.class {
-            self.queries.get_or_create(&ClassLabels { class: class.name() }).inc();
-        }
-        if let Some(bound) = subject.throttled_by {
-            self.throttled.get_or_create(&BoundLabels { bound: bound.name() }).inc();
-        }
-        if let Some(reason) = subject.deny_reason.filter(|reason| is_failure(*reason)) {
-            self.failed(event.account.map_or(NO_ACCOUNT, AccountName::as_str), reason.name());
-        }
-        if let Some(operations) = subject.operations {
-            self.batch_operations.observe(operations as f64);
-        }
-        self.rows_read.inc_by(subject.cost.rows_read);
-        self.rows_returned.inc_by(subject.cost.rows_returned);
-        self.request_bytes.inc_by(subject.request_bytes);
-        self.response_bytes.inc_by(event.response_bytes);
     }
 
     /// A certificate that a client did not have, or that does not hold.

@@ -5,14 +5,17 @@ mod audit;
 mod log_file;
 mod metrics;
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{Method, StatusCode, Uri, Version};
 use tavola_core::reply::Cost;
-use tavola_core::{AccountName, TableRequest};
+use tavola_core::{AccountName, ServiceKind};
 use tavola_protocol::api_error::Budget;
+use tavola_protocol::auth::{Presented, PresentedSas};
 use tavola_protocol::{ApiError, DenyReason};
 
 pub use access_log::{AccessLog, AccessLogFormat};
@@ -20,9 +23,10 @@ pub use audit::{AdminEvent, AuditLog, Principal, Target};
 pub use log_file::LogFile;
 use metrics::Metrics;
 
-use crate::connection::Connection;
 use crate::node::Health;
 use crate::proxy::Client;
+use crate::service::Description;
+use crate::tls::ClientCertificate;
 
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an
 /// entity's content.
@@ -48,6 +52,15 @@ pub struct Subject {
     pub deny_reason: Option<DenyReason>,
     /// Whose bound was reached, if the answer is `ServerBusy`.
     pub throttled_by: Option<Bound>,
+}
+
+impl Subject {
+    /// Learns what the request is about.
+    pub(crate) fn describe(&mut self, description: Description) {
+        let Description { operation, is_write, operations, target } = description;
+        (self.operation, self.is_write) = (operation, is_write);
+        (self.operations, self.target) = (operations, target);
+    }
 }
 
 /// What a request can be too much for.
@@ -87,78 +100,141 @@ impl Bound {
     }
 }
 
-impl Subject {
-    /// Learns what the request is about.
-    pub(crate) fn describe(&mut self, request: &TableRequest, telemetry: &Telemetry) {
-        self.operation = request.name();
-        self.is_write = request.is_write();
-        // Whether the request is denied, and has a line for that, is known only at its end.
-        self.target = telemetry.audit_log.as_ref().map(|_| Box::new(Target::of(request)));
-        if let TableRequest::Transaction(_, transaction) = request {
-            self.operations = Some(transaction.operations().len());
-        }
-    }
-}
-
-/// Everything that is ever said about one request.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestEvent<'a> {
+/// Everything that is ever said about one request. It owns what it says, so that readers may keep
+/// it.
+#[derive(Debug, Clone)]
+pub struct RequestEvent {
+    /// The service that was asked.
+    pub service: ServiceKind,
     /// When it came.
     pub arrived: SystemTime,
     /// From whom; behind a trusted proxy, its client.
     pub client: Client,
     /// The other end of the socket.
-    pub connection: &'a Connection,
-    /// Its head; readers mask what is secret in it.
-    pub parts: &'a Parts,
+    pub peer: SocketAddr,
+    /// The certificate that the client showed.
+    pub client_certificate: Option<ClientCertificate>,
+    /// Its first line; readers mask what is secret in it.
+    pub method: Method,
+    /// Where it went.
+    pub uri: Uri,
+    /// The version of HTTP.
+    pub version: Version,
+    /// The credential that it showed, if a reader asked to be told.
+    pub presented: Option<Box<PresentedCredential>>,
     /// The account that it is for, if the server has it.
-    pub account: Option<&'a AccountName>,
+    pub account: Option<AccountName>,
     /// Our id of it.
-    pub request_id: &'a str,
+    pub request_id: String,
     /// The client's id of it.
-    pub client_request_id: Option<&'a str>,
+    pub client_request_id: Option<String>,
     /// The answer's status.
     pub status: StatusCode,
-    /// Bytes of the answer's body.
+    /// Bytes of the answer's body that were sent.
     pub response_bytes: u64,
     /// Until the answer was ready.
     pub duration: Duration,
+    /// Until its last byte was handed to the connection.
+    pub end_to_end: Duration,
+    /// The connection was cut in the middle of the answer, because its body failed.
+    pub is_cut: bool,
     /// What it was about.
-    pub subject: &'a Subject,
+    pub subject: Subject,
+}
+
+/// What a request shows as its credential, whether or not it is valid.
+#[derive(Debug, Clone)]
+pub struct PresentedCredential {
+    /// Its kind.
+    pub kind: Presented,
+    /// What is not secret about a shared access signature.
+    pub signature: Option<PresentedSas>,
+}
+
+impl PresentedCredential {
+    fn of(service: ServiceKind, parts: &Parts) -> Self {
+        Self {
+            kind: Presented::of(service, parts),
+            signature: PresentedSas::of(service, parts.uri.query()),
+        }
+    }
+}
+
+/// Reads the stream of events on the thread of the request, so it must neither wait nor fail. One
+/// with slow work to do hands events to a thread of its own through a bounded queue, and counts
+/// those that it loses.
+pub trait EventReader: fmt::Debug + Send + Sync {
+    /// Hears of a request.
+    fn record(&self, event: &RequestEvent);
 }
 
 /// Hears of every request.
 #[derive(Debug)]
 pub struct Telemetry {
     started: Instant,
-    metrics: Metrics,
-    access_log: Option<AccessLog>,
-    audit_log: Option<AuditLog>,
+    metrics: Arc<Metrics>,
+    access_log: Option<Arc<AccessLog>>,
+    audit_log: Option<Arc<AuditLog>>,
+    readers: Vec<Arc<dyn EventReader>>,
 }
 
 impl Telemetry {
     /// Counts requests, and writes them to the access log if there is one.
     #[must_use]
     pub fn new(access_log: Option<AccessLog>) -> Self {
-        Self { started: Instant::now(), metrics: Metrics::new(), access_log, audit_log: None }
+        let metrics = Arc::new(Metrics::new());
+        let access_log = access_log.map(Arc::new);
+        let telemetry = Self {
+            started: Instant::now(),
+            readers: vec![Arc::clone(&metrics) as _],
+            metrics,
+            access_log: access_log.clone(),
+            audit_log: None,
+        };
+        match access_log {
+            Some(access_log) => telemetry.with_reader(access_log),
+            None => telemetry,
+        }
+    }
+
+    /// The same, with one more reader.
+    #[must_use]
+    pub fn with_reader(mut self, reader: Arc<dyn EventReader>) -> Self {
+        self.readers.push(reader);
+        self
     }
 
     /// The same, with an audit log if there is one.
     #[must_use]
     pub fn with_audit_log(self, audit_log: Option<AuditLog>) -> Self {
-        Self { audit_log, ..self }
+        let audit_log = audit_log.map(Arc::new);
+        match audit_log.clone() {
+            Some(reader) => Self { audit_log, ..self }.with_reader(reader),
+            None => self,
+        }
     }
 
     /// Tells all readers.
-    pub fn record(&self, event: &RequestEvent<'_>) {
-        self.metrics.record(event);
-        if let Some(access_log) = &self.access_log {
-            access_log.record(event);
-        }
-        if let Some(audit_log) = &self.audit_log {
-            audit_log.record(event);
+    pub fn record(&self, event: &RequestEvent) {
+        for reader in &self.readers {
+            reader.record(event);
         }
         trace(event);
+    }
+
+    /// Whether a reader wants to know what a request is about, down to its keys.
+    pub(crate) fn wants_target(&self) -> bool {
+        self.audit_log.is_some()
+    }
+
+    /// What the readers are told of a request's credential.
+    pub(crate) fn presented(
+        &self,
+        service: ServiceKind,
+        parts: &Parts,
+    ) -> Option<Box<PresentedCredential>> {
+        let is_wanted = self.audit_log.is_some();
+        is_wanted.then(|| Box::new(PresentedCredential::of(service, parts)))
     }
 
     /// A client was refused before its first request, because of its certificate.
@@ -219,28 +295,28 @@ impl Telemetry {
         counters.push((
             "tavola_access_log_dropped",
             "Lines that the access log could not keep up with",
-            self.access_log.as_ref().map_or(0, AccessLog::dropped),
+            self.access_log.as_ref().map_or(0, |log| log.dropped()),
         ));
         counters.push((
             "tavola_audit_log_lost",
             "Lines that are missing in the audit log",
-            self.audit_log.as_ref().map_or(0, AuditLog::lost),
+            self.audit_log.as_ref().map_or(0, |log| log.lost()),
         ));
         self.metrics.exposition(&counters, &(store.exposition() + more))
     }
 }
 
 /// A request in the log of what the server does, which tells more if it is asked to.
-fn trace(event: &RequestEvent<'_>) {
+fn trace(event: &RequestEvent) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let subject = event.subject;
+    let subject = &event.subject;
     tracing::debug!(
         request_id = event.request_id,
         client = %event.client.ip,
-        method = %event.parts.method,
-        uri = access_log::masked(&event.parts.uri),
+        method = %event.method,
+        uri = access_log::masked(&event.uri),
         status = event.status.as_u16(),
         operation = subject.operation,
         milliseconds = event.duration.as_secs_f64() * 1e3,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use tavola_core::AccountName;
-use tavola_core::grant::{Role, RoleAssignment};
+use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_protocol::DenyReason;
 use tavola_protocol::auth::token::{
     Claims, KeySet, TOKEN_BYTES_MAX, TokenError, check_unsigned, peek,
@@ -235,7 +235,7 @@ impl TokenAuthority {
     ) -> Result<Bearer, TokenRefusal> {
         if self.unsigned {
             check_unsigned(token, account.as_str(), now)?;
-            let roles = vec![RoleAssignment { role: Role::Contributor, tables: None }];
+            let roles = vec![RoleAssignment { role: Role::Contributor, scope: Scope::Account }];
             // Nobody vouches for what such a token says.
             let subject = TokenSubject { issuer: UNSIGNED.to_owned(), subject: None };
             return Ok(Bearer { roles, subject: Arc::new(subject) });

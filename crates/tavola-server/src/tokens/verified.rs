@@ -87,7 +87,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
-    use tavola_core::grant::{Role, RoleAssignment};
+    use tavola_core::grant::{Role, RoleAssignment, Scope};
 
     use super::super::TokenSubject;
     use super::*;
@@ -101,7 +101,7 @@ mod tests {
     fn reader() -> Bearer {
         let subject = TokenSubject { issuer: "issuer".to_owned(), subject: None };
         Bearer {
-            roles: vec![RoleAssignment { role: Role::Reader, tables: None }],
+            roles: vec![RoleAssignment { role: Role::Reader, scope: Scope::Account }],
             subject: Arc::new(subject),
         }
     }

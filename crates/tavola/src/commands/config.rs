@@ -56,9 +56,9 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
         println!("note: {note}");
     }
     println!(
-        "the configuration is good: {} account(s), tables at {}",
+        "the configuration is good: {} account(s), {}",
         config.accounts.names().count(),
-        config.table
+        crate::announce::listeners(&config)
     );
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tavola_core::TableId;
+use tavola_core::{ServiceKind, TableId};
 use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
@@ -52,13 +52,13 @@ impl World {
             config(&[("frozen.read_only", "true"), ("walled.allowed_ips", "10.0.0.0/8")]),
         );
         let server = runtime.block_on(Server::bind(&open, None)).expect("loopback has free ports");
-        let authority = server.table_address().expect("the port is known").to_string();
+        let authority = server.address(ServiceKind::Table).expect("the port is known").to_string();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
-        let node = Node::new(&open, tables, Arc::new(AlwaysReady), Telemetry::new(None));
+        let node = Node::new(&open, Arc::new(AlwaysReady), Telemetry::new(None));
         let node = node.expect("the configuration names no files").with_configuration(shut);
         let node = Arc::new(node);
         let (stop, stopped) = watch::channel(false);
-        runtime.spawn(server.run(Arc::clone(&node), stopped));
+        runtime.spawn(server.run(Arc::clone(&node), vec![Arc::new(tables)], stopped));
         set_background_aside(&watch);
         let connection = Connection::open(&authority);
         let (orders, continuations) = (BTreeMap::new(), BTreeMap::new());

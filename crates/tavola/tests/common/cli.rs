@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use tavola_core::request::Select;
 use tavola_core::{EntityKey, EntityOperation, NewEntity, Precondition, Properties, TableRequest};
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, decode_reply};
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;

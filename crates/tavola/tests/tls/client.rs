@@ -18,10 +18,10 @@ use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVers
 use tavola_core::request::Select;
 use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
-use tavola_protocol::headers::{Prefer, ResponseFormat};
 use tavola_protocol::table::decode::{Decoded, decode_reply};
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
+use tavola_protocol::table::{Prefer, ResponseFormat};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 

@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tavola_core::grant::{Grant, Permissions, ResourceTypes, TableSignature};
+use tavola_core::grant::{Grant, Permissions, ResourceTypes, ServiceSignature};
 use tavola_core::limits::POLICY_ID_CHARS_MAX;
-use tavola_core::{
-    AccessPolicy, AccountName, Cut, DateTime, EntityKey, KeyRange, PartitionKey, RowKey, TableName,
-};
+use tavola_core::{AccessPolicy, AccountName, DateTime, ServiceKind};
 
 use super::fields::{FieldsError, SasFields};
-use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE, TableSas};
+use super::part::SignedPart;
+use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE};
+use crate::address::Address;
 use crate::api_error::ApiError;
 use crate::auth::shared_key::AccountKeys;
 use crate::auth::{AuthContext, Caller, Credential, KeyNumber, SignatureKind, Signer, failed};
@@ -25,25 +25,50 @@ use crate::version::Version;
 /// The first version with signatures for tables.
 const OLDEST: &str = "2012-02-12";
 
-/// A table's signature that is right and refers to a stored access policy.
+/// A service's signature that is right and refers to a stored access policy.
 #[derive(Debug)]
 pub struct PolicySignature {
     account: AccountName,
-    sas: TableSas,
-    table: TableName,
+    frame: Frame,
+    part: SignedPart,
     caller: Caller,
     now: DateTime,
     key: KeyNumber,
 }
 
-/// Judges the signature in a query string.
+/// The fields that signatures of all services have, as texts. Empty means absent.
+#[derive(Debug)]
+struct Frame {
+    permissions: String,
+    start: String,
+    expiry: String,
+    policy: String,
+    ip: String,
+    protocol: String,
+}
+
+impl Frame {
+    fn of(fields: &SasFields<'_>) -> Self {
+        let text = |name| fields.text(name).to_owned();
+        Self {
+            permissions: text("sp"),
+            start: text("st"),
+            expiry: text("se"),
+            policy: text("si"),
+            ip: text("sip"),
+            protocol: text("spr"),
+        }
+    }
+}
+
+/// Evaluates the signature in a query string.
 pub(in crate::auth) fn check<'a>(
     query: &str,
-    account: &AccountName,
+    address: &Address,
     auth: &AuthContext<'_>,
 ) -> Result<Credential<'a>, ApiError> {
     let fields = SasFields::parse(query).map_err(|error| malformed(error.to_string()))?;
-    if fields.given("skoid").is_some() {
+    if auth.service == ServiceKind::Table && fields.given("skoid").is_some() {
         return Err(malformed("User delegation signatures do not exist for tables."));
     }
     let version = fields.given("sv").ok_or_else(|| mandatory("sv"))?;
@@ -52,10 +77,10 @@ pub(in crate::auth) fn check<'a>(
     }
     check_fields_of_version(&fields, version)?;
     if fields.given("ss").is_some() || fields.given("srt").is_some() {
-        let (grant, key) = account_signature(&fields, account, auth)?;
+        let (grant, key) = account_signature(&fields, &address.account, auth)?;
         return Ok(Credential::Complete(grant, Signer { key, kind: SignatureKind::AccountSas }));
     }
-    table_signature(&fields, account, auth)
+    service_signature(&fields, address, auth)
 }
 
 /// A restriction that the version does not sign could be taken away by anybody, so it must not look
@@ -99,30 +124,28 @@ fn account_signature(
             "Signature fields are not well formed: ss, srt or sp has a letter that it cannot have",
         ));
     };
-    if !sas.services.contains('t') {
+    if !sas.services.contains(auth.service.letter()) {
         return Err(ApiError::ServiceMismatch);
     }
     Ok((Grant::account_signature(account.clone(), types, permissions), key))
 }
 
-fn table_signature<'a>(
+fn service_signature<'a>(
     fields: &SasFields<'_>,
-    account: &AccountName,
+    address: &Address,
     auth: &AuthContext<'_>,
 ) -> Result<Credential<'a>, ApiError> {
-    let sas = TableSas::of(fields);
-    let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
-    let table = TableName::parse(name)
-        .map_err(|_| malformed(format!("tn is not the name of a table: '{name}'")))?;
-    let has_policy = !sas.policy.is_empty();
+    let part = SignedPart::read(auth.service, fields, address)?;
+    let frame = Frame::of(fields);
+    let has_policy = !frame.policy.is_empty();
     for name in ["sp", "se"] {
         if fields.given(name).is_none() && !has_policy {
             return Err(mandatory(name));
         }
     }
-    let key = check_signature(fields, &sas.string_to_sign(account), auth.keys)?;
-    let (account, now) = (account.clone(), date_time(auth.now));
-    let signature = PolicySignature { account, sas, table, caller: auth.caller, now, key };
+    let key = check_signature(fields, &part.string_to_sign, auth.keys)?;
+    let (account, now) = (address.account.clone(), date_time(auth.now));
+    let signature = PolicySignature { account, frame, part, caller: auth.caller, now, key };
     if has_policy {
         return Ok(Credential::NeedsPolicies(signature));
     }
@@ -131,16 +154,16 @@ fn table_signature<'a>(
 }
 
 impl PolicySignature {
-    /// The table whose policies are needed.
+    /// The container whose policies are needed.
     #[must_use]
-    pub fn table(&self) -> &TableName {
-        &self.table
+    pub fn container(&self) -> &str {
+        &self.part.container
     }
 
     /// Who signed.
     #[must_use]
     pub fn signer(&self) -> Signer {
-        Signer { key: self.key, kind: SignatureKind::TableSas }
+        Signer { key: self.key, kind: SignatureKind::ServiceSas(self.part.service) }
     }
 
     /// Takes what is missing from the policy that the signature names.
@@ -149,20 +172,20 @@ impl PolicySignature {
     /// If there is no such policy, a field stands in both places or in neither, or the whole does
     /// not hold now.
     pub fn with_policies(mut self, policies: &[AccessPolicy]) -> Result<Grant, ApiError> {
-        if self.sas.policy.chars().count() > POLICY_ID_CHARS_MAX {
+        if self.frame.policy.chars().count() > POLICY_ID_CHARS_MAX {
             return Err(malformed("si is longer than 64 characters"));
         }
-        let policy = policies.iter().find(|policy| policy.id == self.sas.policy);
+        let policy = policies.iter().find(|policy| policy.id == self.frame.policy);
         let policy = policy.ok_or_else(|| {
             failed(DenyReason::Policy, "The signed identifier names no access policy of the table")
         })?;
-        take(&mut self.sas.start, policy.start.map(DateTime::to_text_full))?;
-        take(&mut self.sas.expiry, policy.expiry.map(DateTime::to_text_full))?;
+        take(&mut self.frame.start, policy.start.map(DateTime::to_text_full))?;
+        take(&mut self.frame.expiry, policy.expiry.map(DateTime::to_text_full))?;
         take(
-            &mut self.sas.permissions,
+            &mut self.frame.permissions,
             policy.permission.clone().filter(|letters| !letters.is_empty()),
         )?;
-        for (name, text) in [("sp", &self.sas.permissions), ("se", &self.sas.expiry)] {
+        for (name, text) in [("sp", &self.frame.permissions), ("se", &self.frame.expiry)] {
             if text.is_empty() {
                 return Err(mandatory(name));
             }
@@ -171,16 +194,13 @@ impl PolicySignature {
     }
 
     fn complete(self) -> Result<Grant, ApiError> {
-        check_time(&self.sas.start, &self.sas.expiry, self.now)?;
-        check_caller(&self.sas.ip, &self.sas.protocol, self.caller)?;
-        let permissions = Permissions::of_table(&self.sas.permissions);
-        let permissions = permissions
-            .ok_or_else(|| malformed("sp has a letter that a table's signature cannot have"))?;
-        let range = key_range(&self.sas)?;
-        Ok(Grant::table_signature(
-            self.account,
-            TableSignature { table: self.table, permissions, range },
-        ))
+        check_time(&self.frame.start, &self.frame.expiry, self.now)?;
+        check_caller(&self.frame.ip, &self.frame.protocol, self.caller)?;
+        let permissions = self.part.permissions(&self.frame.permissions)?;
+        let range = self.part.range()?;
+        let SignedPart { service, container, .. } = self.part;
+        let signature = ServiceSignature { service, container, permissions, range };
+        Ok(Grant::service_signature(self.account, signature))
     }
 }
 
@@ -280,50 +300,12 @@ fn parse_ips(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
     (first <= last).then_some((first, last))
 }
 
-/// The entities between the signed keys, both included.
-fn key_range(sas: &TableSas) -> Result<KeyRange, ApiError> {
-    let start = bound("spk", &sas.start_partition_key, "srk", &sas.start_row_key)?;
-    let end = bound("epk", &sas.end_partition_key, "erk", &sas.end_row_key)?;
-    let start = match start {
-        None => Cut::Start,
-        Some((partition_key, None)) => Cut::before_partition(partition_key),
-        Some((partition_key, Some(row_key))) => Cut::Before(EntityKey::new(partition_key, row_key)),
-    };
-    let end = match end {
-        None => Cut::End,
-        Some((partition_key, None)) => Cut::AfterPartition(partition_key),
-        Some((partition_key, Some(row_key))) => Cut::After(EntityKey::new(partition_key, row_key)),
-    };
-    Ok(KeyRange { start, end })
-}
-
-/// A row's key needs its partition's.
-fn bound(
-    partition_name: &str,
-    partition_key: &str,
-    row_name: &str,
-    row_key: &str,
-) -> Result<Option<(PartitionKey, Option<RowKey>)>, ApiError> {
-    let not_a_key = |name: &str| malformed(format!("{name} is not a key"));
-    match (partition_key, row_key) {
-        ("", "") => Ok(None),
-        ("", _) => Err(malformed(format!("{row_name} needs {partition_name}"))),
-        (partition_key, row_key) => {
-            let partition_key =
-                PartitionKey::new(partition_key).map_err(|_| not_a_key(partition_name))?;
-            let row_key =
-                Some(row_key).filter(|text| !text.is_empty()).map(RowKey::new).transpose();
-            Ok(Some((partition_key, row_key.map_err(|_| not_a_key(row_name))?)))
-        }
-    }
-}
-
 /// A signature that nobody could have meant.
-fn malformed(detail: impl Into<String>) -> ApiError {
+pub(super) fn malformed(detail: impl Into<String>) -> ApiError {
     failed(DenyReason::Malformed, detail)
 }
 
-fn mandatory(name: &str) -> ApiError {
+pub(super) fn mandatory(name: &str) -> ApiError {
     malformed(format!("{name} is mandatory. Cannot be empty"))
 }
 

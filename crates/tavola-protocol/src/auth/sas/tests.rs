@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 use http::Request;
 use http::request::Parts;
 use proptest::prelude::*;
-use tavola_core::grant::{Permissions, ResourceTypes, TableSignature};
+use tavola_core::grant::{Permissions, ResourceTypes, ServiceSignature};
 use tavola_core::{
     AccessPolicy, AccountName, Cut, DateTime, EntityKey, Grant, KeyRange, PartitionKey, RowKey,
-    TableName,
+    ServiceKind,
 };
 
-use super::{AccountSas, FieldsError, TableSas};
+use super::{AccountSas, FieldsError, QueueSas, TableSas};
 use crate::address::{Address, AddressRules, locate};
-use crate::api_error::{ApiError, status_code_text};
+use crate::api_error::{ApiError, ServiceApiError as _};
 use crate::auth::{
     AccountKey, AccountKeys, AuthContext, Caller, Credential, Precedence, authenticate,
 };
@@ -34,9 +34,11 @@ fn key() -> AccountKey {
 }
 
 fn request(query: &str) -> (Parts, Address) {
-    let request = Request::builder()
-        .uri(format!("/devstoreaccount1/PyTab1()?{query}"))
-        .header("host", "localhost");
+    request_to(&format!("/devstoreaccount1/PyTab1()?{query}"))
+}
+
+fn request_to(target: &str) -> (Parts, Address) {
+    let request = Request::builder().uri(target).header("host", "localhost");
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "devstoreaccount1").unwrap();
@@ -46,15 +48,21 @@ fn request(query: &str) -> (Parts, Address) {
 const CALLER: Caller =
     Caller { ip: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), https: false };
 
-fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant, ApiError> {
-    let (parts, address) = request(query);
+fn evaluate(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant, ApiError> {
+    evaluate_for(ServiceKind::Table, request(query), policies, caller)
+}
+
+fn evaluate_for(
+    service: ServiceKind,
+    (parts, address): (Parts, Address),
+    policies: &[AccessPolicy],
+    caller: Caller,
+) -> Result<Grant, ApiError> {
     let keys = AccountKeys::parse("c2Vjb25kIGtleQ==", Some(KEY)).unwrap();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    match authenticate(
-        &parts,
-        &address,
-        &AuthContext { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header },
-    )? {
+    let precedence = Precedence::Header;
+    let auth = AuthContext { service, keys: &keys, challenge: "", caller, now, precedence };
+    match authenticate(&parts, &address, &auth)? {
         Credential::Complete(grant, _) => Ok(grant),
         Credential::NeedsPolicies(signature) => signature.with_policies(policies),
         Credential::Token(_) => unreachable!("no token was sent"),
@@ -62,11 +70,11 @@ fn judge(query: &str, policies: &[AccessPolicy], caller: Caller) -> Result<Grant
 }
 
 /// "granted", a code, or the detail of a failed authentication.
-fn verdict(query: &str, policies: &[AccessPolicy], caller: Caller) -> String {
-    match judge(query, policies, caller) {
+fn outcome(query: &str, policies: &[AccessPolicy], caller: Caller) -> String {
+    match evaluate(query, policies, caller) {
         Ok(_) => "granted".to_owned(),
         Err(ApiError::AuthenticationFailed { detail, .. }) => detail.unwrap_or_default(),
-        Err(other) => status_code_text(&other).code.to_owned(),
+        Err(other) => other.parts().code.to_owned(),
     }
 }
 
@@ -98,20 +106,68 @@ fn recorded_signatures_hold() {
                  &sig=yYCKJ75BJhpNHxF0Tikuiyi0NwBtXDR8kZLxjkeiHAc%3D";
     let at =
         |text: &str| EntityKey::new(PartitionKey::new(text).unwrap(), RowKey::new(text).unwrap());
-    let signature = TableSignature {
-        table: TableName::parse("pytab1").unwrap(),
-        permissions: Permissions::of_table("r").unwrap(),
+    let signature = ServiceSignature {
+        service: ServiceKind::Table,
+        container: "PyTab1".to_owned(),
+        permissions: Permissions::of_service(ServiceKind::Table, "r").unwrap(),
         range: KeyRange { start: Cut::Before(at("a")), end: Cut::After(at("z")) },
     };
-    assert_eq!(judge(table, &[], CALLER), Ok(Grant::table_signature(account(), signature)));
+    assert_eq!(evaluate(table, &[], CALLER), Ok(Grant::service_signature(account(), signature)));
     let whole = "se=2034-01-01T00%3A00%3A00Z&sp=rl&sv=2019-02-02&ss=t&srt=soc\
                  &sig=1Esib5eEEXopA63uMmMpqG25O9R6XZoln6SkLCC/Z%2BI%3D";
     let (types, permissions) =
         (ResourceTypes::parse("soc").unwrap(), Permissions::of_account("rl").unwrap());
     assert_eq!(
-        judge(whole, &[], CALLER),
+        evaluate(whole, &[], CALLER),
         Ok(Grant::account_signature(account(), types, permissions))
     );
+}
+
+/// The queue vector of the reference's common part. The path names the queue, so that the signature
+/// holds for no other, and not for another service.
+#[test]
+fn a_queues_signature() {
+    let sas = QueueSas {
+        version: "2021-12-02".to_owned(),
+        queue: "orders".to_owned(),
+        permissions: "ap".to_owned(),
+        expiry: "2036-01-01T00:00:00Z".to_owned(),
+        ..QueueSas::default()
+    };
+    let signature = "oXdNHA0B8Nyycwo0f1XAAYLmAzIL+4mmVBcqkVbueL0=";
+    assert_eq!(key().sign(&sas.string_to_sign(&account())), signature);
+    let query = "sv=2021-12-02&sp=ap&se=2036-01-01T00:00:00Z\
+                 &sig=oXdNHA0B8Nyycwo0f1XAAYLmAzIL%2B4mmVBcqkVbueL0%3D";
+    let granted = |service, path: &str| {
+        let request = request_to(&format!("/devstoreaccount1/{path}?{query}"));
+        evaluate_for(service, request, &[], CALLER)
+    };
+    let opened = ServiceSignature {
+        service: ServiceKind::Queue,
+        container: "orders".to_owned(),
+        permissions: Permissions::of_service(ServiceKind::Queue, "ap").unwrap(),
+        range: KeyRange::ALL,
+    };
+    let opened = Ok(Grant::service_signature(account(), opened));
+    assert_eq!(granted(ServiceKind::Queue, "orders/messages"), opened);
+    assert!(granted(ServiceKind::Queue, "others/messages").is_err());
+    assert!(granted(ServiceKind::Table, "orders()").is_err());
+}
+
+/// A signature over an account opens the services whose letters it has.
+#[test]
+fn services_of_an_account_signature() {
+    for (services, opened) in [("t", "t"), ("q", "q"), ("bqt", "bqt"), ("b", "b")] {
+        let sas = AccountSas { services: services.to_owned(), ..account_sas() };
+        let query = sas.signed(&account(), &key());
+        for service in ServiceKind::ALL {
+            let granted = evaluate_for(service, request(&query), &[], CALLER);
+            match opened.contains(service.letter()) {
+                true => assert!(granted.is_ok(), "{services} {service:?}"),
+                false => assert_eq!(granted, Err(ApiError::ServiceMismatch), "{services}"),
+            }
+        }
+    }
 }
 
 /// The account vectors of the reference's common part.
@@ -152,7 +208,7 @@ fn what_is_signed_depends_on_the_version() {
     );
     for version in ["2012-02-12", "2014-02-14", "2015-02-21", "2015-04-05", "2026-10-06"] {
         let sas = TableSas { version: version.to_owned(), ..table_sas() };
-        assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), "granted", "{version}");
+        assert_eq!(outcome(&sas.signed(&account(), &key()), &[], CALLER), "granted", "{version}");
     }
     let scoped = AccountSas {
         encryption_scope: "x".to_owned(),
@@ -160,7 +216,7 @@ fn what_is_signed_depends_on_the_version() {
         ..account_sas()
     };
     assert!(scoped.string_to_sign(&account()).ends_with("2020-12-06\nx\n"));
-    assert_eq!(verdict(&scoped.signed(&account(), &key()), &[], CALLER), "granted");
+    assert_eq!(outcome(&scoped.signed(&account(), &key()), &[], CALLER), "granted");
 }
 
 #[test]
@@ -235,14 +291,14 @@ fn fields_that_are_wrong() {
     for (edit, expected) in cases {
         let mut sas = table_sas();
         edit(&mut sas);
-        assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), *expected, "{sas:?}");
+        assert_eq!(outcome(&sas.signed(&account(), &key()), &[], CALLER), *expected, "{sas:?}");
     }
     let https = Caller { https: true, ..CALLER };
     let sas = TableSas { protocol: "https".to_owned(), ..table_sas() };
-    assert_eq!(verdict(&sas.signed(&account(), &key()), &[], https), "granted");
+    assert_eq!(outcome(&sas.signed(&account(), &key()), &[], https), "granted");
     let mapped = Caller { ip: "::ffff:10.0.0.1".parse().unwrap(), ..CALLER };
     let sas = TableSas { ip: "10.0.0.1".to_owned(), ..table_sas() };
-    assert_eq!(verdict(&sas.signed(&account(), &key()), &[], mapped), "granted");
+    assert_eq!(outcome(&sas.signed(&account(), &key()), &[], mapped), "granted");
 }
 
 /// What an operator reads in the log.
@@ -260,14 +316,14 @@ fn each_failure_has_its_reason() {
     for (edit, expected) in cases {
         let mut sas = table_sas();
         edit(&mut sas);
-        let refused = judge(&sas.signed(&account(), &key()), &[], CALLER).unwrap_err();
+        let refused = evaluate(&sas.signed(&account(), &key()), &[], CALLER).unwrap_err();
         assert_eq!(DenyReason::of(&refused), Some(*expected), "{sas:?}");
     }
     let strange = AccountKey::parse("c3RyYW5nZQ==").unwrap();
-    let refused = judge(&table_sas().signed(&account(), &strange), &[], CALLER).unwrap_err();
+    let refused = evaluate(&table_sas().signed(&account(), &strange), &[], CALLER).unwrap_err();
     assert_eq!(DenyReason::of(&refused), Some(DenyReason::Signature));
     let blobs = AccountSas { services: "b".to_owned(), ..account_sas() };
-    let refused = judge(&blobs.signed(&account(), &key()), &[], CALLER).unwrap_err();
+    let refused = evaluate(&blobs.signed(&account(), &key()), &[], CALLER).unwrap_err();
     assert_eq!(DenyReason::of(&refused), Some(DenyReason::Service));
 }
 
@@ -296,11 +352,11 @@ fn account_fields_that_are_wrong() {
     for (edit, expected) in cases {
         let mut sas = account_sas();
         edit(&mut sas);
-        assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), *expected, "{sas:?}");
+        assert_eq!(outcome(&sas.signed(&account(), &key()), &[], CALLER), *expected, "{sas:?}");
     }
     let with_policy = format!("{}&si=p", account_sas().signed(&account(), &key()));
     assert_eq!(
-        verdict(&with_policy, &[], CALLER),
+        outcome(&with_policy, &[], CALLER),
         "An account signature cannot refer to an access policy"
     );
 }
@@ -323,13 +379,13 @@ fn query_strings_that_are_wrong() {
         (format!("{good}&unknown=1&$top=1"), "granted"),
         (good.replace("sp=", "SP=").replace("sig=", "Sig="), "granted"),
     ] {
-        assert_eq!(verdict(&query, &[], CALLER), expected, "{query}");
+        assert_eq!(outcome(&query, &[], CALLER), expected, "{query}");
     }
     let text = table_sas().string_to_sign(&account());
     let mismatch = format!("Signature did not match. String to sign used was {text}");
     let twice = good.replace(signature, &signature.replace('%', "%25"));
     assert_eq!(
-        verdict(&twice, &[], CALLER),
+        outcome(&twice, &[], CALLER),
         format!("{mismatch} The signature is percent-encoded twice.")
     );
     for tampered in [
@@ -338,13 +394,13 @@ fn query_strings_that_are_wrong() {
         good.replace("2034", "2035"),
     ] {
         assert!(
-            verdict(&tampered, &[], CALLER).starts_with("Signature did not match."),
+            outcome(&tampered, &[], CALLER).starts_with("Signature did not match."),
             "{tampered}"
         );
     }
-    assert!(verdict(&good.replace(signature, "rubbish"), &[], CALLER).starts_with(&mismatch));
+    assert!(outcome(&good.replace(signature, "rubbish"), &[], CALLER).starts_with(&mismatch));
     assert_eq!(
-        verdict(&good.replace(signature, ""), &[], CALLER),
+        outcome(&good.replace(signature, ""), &[], CALLER),
         "sig is mandatory. Cannot be empty"
     );
 }
@@ -393,7 +449,7 @@ fn policies_complete_a_signature() {
             ..table_sas()
         };
         assert_eq!(
-            verdict(&sas.signed(&account(), &key()), &[policy], CALLER),
+            outcome(&sas.signed(&account(), &key()), &[policy], CALLER),
             expected,
             "{fields:?}"
         );
@@ -435,11 +491,11 @@ proptest! {
     fn signed_is_accepted(spk in "[^\\x00-\\x1f\\x7f-\\x9f/\\\\#?]{0,20}", srk in "[ -~&&[^/\\\\#?]]{0,20}") {
         let start_row_key = if spk.is_empty() { String::new() } else { srk };
         let sas = TableSas { start_partition_key: spk, start_row_key, ..table_sas() };
-        prop_assert_eq!(verdict(&sas.signed(&account(), &key()), &[], CALLER), "granted");
+        prop_assert_eq!(outcome(&sas.signed(&account(), &key()), &[], CALLER), "granted");
     }
 
     #[test]
     fn nothing_else_is(query in "(s[vtepi]|sig|tn|ss|srt|[se][pr]k|%|=|&|[0-9a-zA-Z:,-]){0,60}") {
-        prop_assert_ne!(verdict(&query, &[], CALLER), "granted");
+        prop_assert_ne!(outcome(&query, &[], CALLER), "granted");
     }
 }

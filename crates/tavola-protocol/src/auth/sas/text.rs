@@ -110,6 +110,57 @@ impl TableSas {
     }
 }
 
+/// A signature for the messages of one queue, as texts. Empty means absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueSas {
+    /// `sv`
+    pub version: String,
+    /// The queue; no field carries it, the path does.
+    pub queue: String,
+    /// `sp`, letters of `raup`
+    pub permissions: String,
+    /// `st`
+    pub start: String,
+    /// `se`
+    pub expiry: String,
+    /// `si`
+    pub policy: String,
+    /// `sip`
+    pub ip: String,
+    /// `spr`
+    pub protocol: String,
+}
+
+impl QueueSas {
+    pub(super) fn of(fields: &SasFields<'_>) -> Self {
+        let text = |name| fields.text(name).to_owned();
+        Self {
+            version: text("sv"),
+            queue: String::new(),
+            permissions: text("sp"),
+            start: text("st"),
+            expiry: text("se"),
+            policy: text("si"),
+            ip: text("sip"),
+            protocol: text("spr"),
+        }
+    }
+
+    /// The text that is signed. Versions compare as texts.
+    #[must_use]
+    pub fn string_to_sign(&self, account: &AccountName) -> String {
+        let service = if self.version.as_str() >= SERVICE_IN_RESOURCE { "/queue" } else { "" };
+        let resource = format!("{service}/{account}/{}", self.queue);
+        let mut lines =
+            vec![&*self.permissions, &self.start, &self.expiry, &resource, &self.policy];
+        if self.version.as_str() >= ADDRESS_AND_PROTOCOL {
+            lines.extend([&*self.ip, &self.protocol]);
+        }
+        lines.push(&self.version);
+        lines.join("\n")
+    }
+}
+
 /// A signature for an account, as texts. Empty means absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountSas {

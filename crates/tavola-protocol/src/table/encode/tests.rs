@@ -15,8 +15,8 @@ use tavola_core::request::{Continuation, EntityQuery, Misaddressed, Select, Tabl
 use tavola_core::{
     AccessPolicy, AccountName, DateTime, DomainError, ETag, EdmValue, Entity,
     EntityGroupTransaction, EntityKey, EntityOperation, FailedOperation, Filter, Guid, NewEntity,
-    PartitionKey, Precondition, Properties, PropertyName, RowKey, ServiceProperties, TableName,
-    TableReply, TableRequest, Timestamp,
+    PartitionKey, Precondition, Properties, PropertyName, RowKey, ServiceKind, ServiceProperties,
+    TableName, TableReply, TableRequest, Timestamp,
 };
 
 use super::{NextPage, Style, encode_request};
@@ -24,9 +24,10 @@ use crate::address::{AddressRules, locate};
 use crate::auth::{
     AccountKey, AccountKeys, AuthContext, Caller, Precedence, Scheme, authenticate, sign_request,
 };
-use crate::headers::{Prefer, ResponseContext, ResponseFormat, ResponseHead};
+use crate::response::ResponseHead;
 use crate::table::decode::{DecodeError, Decoded, decode_reply};
 use crate::table::entity_json::MetadataLevel;
+use crate::table::format::{Prefer, ResponseFormat, TableContext};
 use crate::table::{parse_request, render_error, render_reply};
 
 const KEY: &str =
@@ -47,13 +48,13 @@ fn style<'a>(base: &'a str, format: &'a ResponseFormat) -> Style<'a> {
 }
 
 /// The way of a request through the server, up to where the service would carry it out.
-fn served(request: &Request<Bytes>) -> (TableRequest, ResponseContext) {
+fn served(request: &Request<Bytes>) -> (TableRequest, TableContext) {
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
-    let mut context = ResponseContext::of(&parts, Some(&address));
+    let mut context = TableContext::of(&parts, Some(&address));
     let parsed = parse_request(&parts, &body, &address, &mut context);
-    (parsed.unwrap_or_else(|api_error| panic!("{api_error:?} for {request:?}")), context)
+    (parsed.unwrap_or_else(|table_error| panic!("{table_error:?} for {request:?}")), context)
 }
 
 fn table_name() -> impl Strategy<Value = TableName> {
@@ -296,7 +297,8 @@ proptest! {
         let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
         let keys = AccountKeys::parse(KEY, None).unwrap();
         let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
-        let auth = AuthContext { keys: &keys, challenge: "", caller, now, precedence: Precedence::Header };
+        let service = ServiceKind::Table;
+        let auth = AuthContext { service, keys: &keys, challenge: "", caller, now, precedence: Precedence::Header };
         prop_assert!(authenticate(&parts, &address, &auth).is_ok());
     }
 
@@ -434,12 +436,12 @@ fn the_client_reads_what_the_server_answers() {
 #[test]
 fn the_client_reads_refusals() {
     let table = || TableName::parse("Tab").unwrap();
-    let refused = |request: &TableRequest, api_error| {
+    let refused = |request: &TableRequest, table_error| {
         let format = usual();
         let (_, context) = served(&encode_request(request, &style(BASES[0], &format)).unwrap());
         let response_head =
             ResponseHead { request_id: "id", now: DateTime::MIN, context: &context };
-        match decode_reply(request, &render_error(&api_error, &response_head)) {
+        match decode_reply(request, &render_error(&table_error, &response_head)) {
             Err(DecodeError::Service(error)) => error,
             other => panic!("{other:?}"),
         }

@@ -5,14 +5,16 @@ use http::{Request, Response};
 use tavola_core::reply::{BoxedEntity, OperationReply};
 use tavola_core::request::Continuation;
 use tavola_core::{
-    DateTime, DomainError, Entity, EntityKey, FailedOperation, PartitionKey, RowKey, TableName,
-    TableReply, Timestamp,
+    AccessError, DateTime, DomainError, Entity, EntityKey, FailedOperation, PartitionKey, RowKey,
+    TableName, TableReply, Timestamp,
 };
 
 use super::{render_error, render_reply};
 use crate::address::{AddressRules, locate};
 use crate::api_error::ApiError;
-use crate::headers::{Envelope, Prefer, ResponseContext, ResponseFormat, ResponseHead};
+use crate::response::ResponseHead;
+use crate::table::error::TableError;
+use crate::table::format::{Envelope, Prefer, ResponseFormat, TableContext};
 
 const ID: &str = "aceccc68-b002-006e-7110-617748000000";
 const TAG: &str = "W/\"datetime'2020-11-07T01%3A23%3A13.377335Z'\"";
@@ -31,7 +33,7 @@ fn entity(row_key: &str) -> Entity {
     Entity { key, timestamp: Timestamp::new(now()), properties: tavola_core::Properties::default() }
 }
 
-fn context(target: &str, headers: &[(&str, &str)]) -> ResponseContext {
+fn context(target: &str, headers: &[(&str, &str)]) -> TableContext {
     let mut request = Request::builder().uri(format!("/acct{target}")).header("host", "h:1");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -39,7 +41,7 @@ fn context(target: &str, headers: &[(&str, &str)]) -> ResponseContext {
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
-    ResponseContext::of(&parts, Some(&address))
+    TableContext::of(&parts, Some(&address))
 }
 
 fn rendered(reply: &TableReply, headers: &[(&str, &str)]) -> Response<Bytes> {
@@ -47,8 +49,8 @@ fn rendered(reply: &TableReply, headers: &[(&str, &str)]) -> Response<Bytes> {
     render_reply(reply, &ResponseHead { request_id: ID, now: now(), context: &context })
 }
 
-fn rejected(api_error: &ApiError, context: &ResponseContext) -> Response<Bytes> {
-    render_error(api_error, &ResponseHead { request_id: ID, now: now(), context })
+fn rejected(table_error: &TableError, context: &TableContext) -> Response<Bytes> {
+    render_error(table_error, &ResponseHead { request_id: ID, now: now(), context })
 }
 
 fn header<'a>(response: &'a Response<Bytes>, name: &str) -> &'a str {
@@ -172,8 +174,10 @@ fn errors() {
     assert_eq!(header(&response, "x-ms-request-id"), ID);
     assert!(text(&response).contains(ID));
     for (target, accept) in [("/Tab?comp=acl", "application/json"), ("/Tab", "application/xml")] {
-        let response =
-            rejected(&ApiError::InvalidXmlDocument, &context(target, &[("accept", accept)]));
+        let response = rejected(
+            &TableError::Common(ApiError::InvalidXmlDocument),
+            &context(target, &[("accept", accept)]),
+        );
         assert_eq!(header(&response, "content-type"), "application/xml");
         assert_eq!(header(&response, "x-ms-error-code"), "InvalidXmlDocument");
         assert_eq!(header(&response, "cache-control"), "-");
@@ -184,9 +188,11 @@ fn errors() {
 #[test]
 fn advice() {
     let plain = context("/Tab", &[]);
-    let busy = rejected(&ApiError::ServerBusy { retry_after_seconds: 7 }, &plain);
+    let busy =
+        rejected(&TableError::Common(ApiError::ServerBusy { retry_after_seconds: 7 }), &plain);
     assert_eq!((busy.status().as_u16(), header(&busy, "retry-after")), (503, "7"));
-    let wrong = rejected(&ApiError::MethodNotAllowed { allowed: "GET, HEAD" }, &plain);
+    let wrong =
+        rejected(&TableError::Common(ApiError::MethodNotAllowed { allowed: "GET, HEAD" }), &plain);
     assert_eq!((wrong.status().as_u16(), header(&wrong, "allow")), (405, "GET, HEAD"));
     // A refusal of a single write that a store counted as the first of one.
     let single = rejected(
@@ -197,7 +203,7 @@ fn advice() {
     assert!(text(&single).contains("\"value\":\"The specified entity already exists."));
 }
 
-fn changeset(prefers: &[Option<Prefer>]) -> ResponseContext {
+fn changeset(prefers: &[Option<Prefer>]) -> TableContext {
     let mut batch = context("/$batch", &[]);
     let formats =
         prefers.iter().map(|prefer| ResponseFormat { prefer: *prefer, ..batch.format.clone() });
@@ -212,16 +218,16 @@ fn changeset(prefers: &[Option<Prefer>]) -> ResponseContext {
 fn a_batch_that_is_refused_as_a_whole() {
     let mut queried = context("/$batch", &[]);
     queried.envelope = Envelope::BatchedQuery;
-    for (context, api_error, code) in [
-        (changeset(&[]), ApiError::MalformedBatch, "InvalidInput"),
+    for (context, table_error, code) in [
+        (changeset(&[]), TableError::MalformedBatch, "InvalidInput"),
         (
             changeset(&[None]),
-            DomainError::WritesNotAllowed.into(),
+            ApiError::Access(AccessError::WritesNotAllowed).into(),
             "InsufficientAccountPermissions",
         ),
-        (queried, ApiError::InternalError, "InternalError"),
+        (queried, TableError::Common(ApiError::InternalError), "InternalError"),
     ] {
-        let response = rejected(&api_error, &context);
+        let response = rejected(&table_error, &context);
         assert_eq!(
             (header(&response, "x-ms-error-code"), header(&response, "content-type")),
             (code, JSON)
@@ -288,8 +294,11 @@ fn a_batch_that_failed() {
     let no_table = rejected(&DomainError::TableNotFound.into(), &context);
     assert!(batch_text(&no_table).contains("HTTP/1.1 404 Not Found"));
     assert!(text(&no_table).contains("\"value\":\"0:The table specified does not exist."));
-    assert_eq!(rejected(&DomainError::WritesNotAllowed.into(), &context).status(), 403);
-    assert_eq!(rejected(&ApiError::OperationTimedOut, &context).status(), 500);
+    assert_eq!(
+        rejected(&ApiError::Access(AccessError::WritesNotAllowed).into(), &context).status(),
+        403
+    );
+    assert_eq!(rejected(&TableError::Common(ApiError::OperationTimedOut), &context).status(), 500);
 }
 
 /// Statement 224.

@@ -8,16 +8,17 @@ use tavola_core::{DomainError, TableRequest};
 
 use super::parse_request;
 use crate::address::{AddressRules, locate};
-use crate::api_error::{ApiError, status_code_text};
-use crate::headers::{Envelope, Prefer, ResponseContext};
+use crate::api_error::{ApiError, ServiceApiError as _};
 use crate::table::entity_json::MetadataLevel;
+use crate::table::error::TableError;
+use crate::table::format::{Envelope, Prefer, TableContext};
 
 fn parse(
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> (Result<TableRequest, ApiError>, ResponseContext) {
+) -> (Result<TableRequest, TableError>, TableContext) {
     let mut request =
         Request::builder().method(method).uri(format!("/acct{target}")).header("host", "localhost");
     for (name, value) in headers {
@@ -26,14 +27,14 @@ fn parse(
     parse_http(&request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap())
 }
 
-fn parse_http(request: &Request<Bytes>) -> (Result<TableRequest, ApiError>, ResponseContext) {
+fn parse_http(request: &Request<Bytes>) -> (Result<TableRequest, TableError>, TableContext) {
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = match locate(&parts, &rules, &|name| name == "acct") {
         Ok(address) => address,
-        Err(api_error) => return (Err(api_error), ResponseContext::of(&parts, None)),
+        Err(table_error) => return (Err(table_error.into()), TableContext::of(&parts, None)),
     };
-    let mut context = ResponseContext::of(&parts, Some(&address));
+    let mut context = TableContext::of(&parts, Some(&address));
     (parse_request(&parts, &body, &address, &mut context), context)
 }
 
@@ -45,8 +46,8 @@ fn outcome(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> 
             Some(table) => format!("{} {table}", request.name()),
             None => request.name().to_owned(),
         },
-        Err(api_error) => {
-            let error = status_code_text(&api_error);
+        Err(table_error) => {
+            let error = table_error.parts();
             format!("{} {}", error.status.as_u16(), error.code)
         }
     }
@@ -164,7 +165,7 @@ fn formats() {
     assert_eq!(context.format.level, MetadataLevel::None);
     assert_eq!(context.format.prefer, Some(Prefer::ReturnNoContent));
     assert_eq!(context.format.select, Select::Names(vec!["a".to_owned(), "b".to_owned()]));
-    assert_eq!(context.timeout().map(|time| time.as_secs()), Some(7));
+    assert_eq!(context.as_ref().timeout.map(|time| time.as_secs()), Some(7));
     let atom = ("accept", "application/atom+xml,application/xml");
     assert_eq!(outcome("GET", "/Tab()", &[atom], ""), "415 AtomFormatNotSupported");
     assert_eq!(outcome("GET", "/Tab?comp=acl", &[atom], ""), "GetTableAcl Tab");
@@ -177,7 +178,7 @@ fn formats() {
 }
 
 /// A changeset of requests: each is a request line with headers, an empty line and a body.
-fn changeset(operations: &[&str]) -> (Result<TableRequest, ApiError>, ResponseContext) {
+fn changeset(operations: &[&str]) -> (Result<TableRequest, TableError>, TableContext) {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
     for operation in operations {
         body += &format!(
@@ -195,8 +196,8 @@ fn changeset_outcome(operations: &[&str]) -> String {
             format!("{} on {table}", group.operations().len())
         }
         Ok(other) => format!("{other:?}"),
-        Err(api_error) => {
-            let error = status_code_text(&api_error);
+        Err(table_error) => {
+            let error = table_error.parts();
             format!("{} {} {}", error.status.as_u16(), error.code, error.text)
         }
     }
@@ -262,7 +263,10 @@ fn a_query_alone_in_a_batch() {
     assert_eq!(context.format.select, Select::Names(vec!["a".to_owned()]));
     let (request, _) = batched("GET /acct/Tab()?$top=3 HTTP/1.1");
     assert_eq!(request.map(|request| request.name()), Ok("QueryEntities"));
-    assert_eq!(batched("GET /acct/Tables HTTP/1.1").0, Err(ApiError::InvalidInput));
+    assert_eq!(
+        batched("GET /acct/Tables HTTP/1.1").0,
+        Err(TableError::Common(ApiError::InvalidInput))
+    );
     assert_eq!(batched("GET /acct/ab HTTP/1.1").0, Err(DomainError::TableNameLength.into()));
 }
 

@@ -1,7 +1,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tavola_core::grant::Role;
+use tavola_core::ServiceKind;
+use tavola_core::grant::{Role, Scope};
 use tavola_protocol::auth::token::{Algorithm, STORAGE_AUDIENCES};
 
 use super::{KeySource, TokenConfig, may_be_asked};
@@ -64,7 +65,10 @@ fn everything_from_variables() {
     );
     assert_eq!(rule.account.as_ref().map(|account| account.as_str()), Some("shop"));
     assert_eq!(rule.assignment.role, Role::Contributor);
-    assert_eq!(rule.assignment.tables.as_ref().map(Vec::len), Some(2));
+    assert!(matches!(
+        &rule.assignment.scope,
+        Scope::Containers(ServiceKind::Table, tables) if tables.len() == 2
+    ));
 }
 
 #[test]
@@ -83,8 +87,8 @@ fn roles_by_either_name() {
         .unwrap();
         let rule = &config.roles[0];
         assert_eq!(
-            (rule.assignment.role, &rule.account, &rule.assignment.tables),
-            (role, &None, &None),
+            (rule.assignment.role, &rule.account, &rule.assignment.scope),
+            (role, &None, &Scope::Account),
             "{text}"
         );
         assert_eq!((rule.claim.as_str(), &rule.issuer), ("roles", &None));

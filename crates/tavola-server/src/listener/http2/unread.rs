@@ -19,6 +19,8 @@ use hyper::rt::Executor;
 use tavola_fair::Share;
 use tokio::time::{Instant, Sleep};
 
+use crate::response_body::ResponseBody;
+
 /// What a client must take within the time.
 const PIECE_BYTES: usize = 256 * 1024;
 
@@ -103,7 +105,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
 /// An answer on its way to a client that takes it piece by piece.
 #[derive(Debug)]
 pub(super) struct Answer {
-    rest: Bytes,
+    body: ResponseBody,
     /// What the request took of the memory for heads; the stream still takes some of it.
     share: Option<Arc<Share>>,
     stream: Arc<Stream>,
@@ -111,9 +113,9 @@ pub(super) struct Answer {
 
 impl Answer {
     /// An answer of the current task's stream.
-    pub(super) fn new(body: Bytes, share: Option<Share>) -> Self {
+    pub(super) fn new(body: ResponseBody, share: Option<Share>) -> Self {
         let stream = STREAM.try_with(Arc::clone).unwrap_or_default();
-        Self { rest: body, share: share.map(Arc::new), stream }
+        Self { body, share: share.map(Arc::new), stream }
     }
 }
 
@@ -134,22 +136,21 @@ impl Body for Answer {
         if self.stream.since().is_some() {
             return Poll::Pending;
         }
-        if self.rest.is_empty() {
-            return Poll::Ready(None);
-        }
-        let length = self.rest.len().min(PIECE_BYTES);
-        let bytes = self.rest.split_to(length);
+        let bytes = match std::task::ready!(self.body.poll_chunk(cx, PIECE_BYTES)) {
+            Some(Ok(bytes)) => bytes,
+            end => return Poll::Ready(end.map(|failed| failed.map(Frame::data))),
+        };
         self.stream.set_since(Some(Instant::now()));
         let piece = Piece { bytes, _share: self.share.clone(), stream: Arc::clone(&self.stream) };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.stream.since().is_none()
+        self.body.is_at_end() && self.stream.since().is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        self.body.remaining().map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
-use tavola_core::{AccountName, DateTime};
+use tavola_core::{AccountName, DateTime, ServiceKind};
 use tavola_protocol::auth::{KeyNumber, Presented, PresentedSas, Signer};
 
 use super::super::RequestEvent;
@@ -74,31 +74,31 @@ impl Line {
     }
 }
 
-pub(super) fn request(event: &RequestEvent<'_>) -> String {
-    let (subject, connection) = (event.subject, event.connection);
+pub(super) fn request(event: &RequestEvent) -> String {
+    let subject = &event.subject;
     let mut line = Line::begin(event.arrived, "request");
-    line.text("request_id", event.request_id);
-    if let Some(id) = event.client_request_id {
+    line.text("request_id", &event.request_id);
+    if let Some(id) = &event.client_request_id {
         line.foreign("client_request_id", id);
     }
     line.text("address", &event.client.ip.to_string());
-    let peer = connection.peer.ip().to_canonical();
+    let peer = event.peer.ip().to_canonical();
     if peer != event.client.ip {
         line.text("forwarded_by", &peer.to_string());
     }
     line.text("scheme", event.client.scheme.name());
-    if let Some(certificate) = connection.client_certificate {
+    if let Some(certificate) = event.client_certificate {
         line.raw("client_certificate_sha256", format_args!("\"{certificate}\""));
     }
-    line.text_if("account", event.account.map(AccountName::as_str));
+    line.text_if("account", event.account.as_ref().map(AccountName::as_str));
     credential(&mut line, event);
-    line.text("method", event.parts.method.as_str());
-    line.foreign("path", event.parts.uri.path());
+    line.text("method", event.method.as_str());
+    line.foreign("path", event.uri.path());
     if !subject.operation.is_empty() {
         line.text("operation", subject.operation);
     }
     if let Some(target) = &subject.target {
-        about(&mut line, target);
+        about(&mut line, event.service, target);
     }
     line.raw("status", event.status.as_u16());
     line.text_if("error", subject.error_code);
@@ -107,9 +107,9 @@ pub(super) fn request(event: &RequestEvent<'_>) -> String {
 }
 
 /// Of a request that was let in, what let it in; of any other, what it showed.
-fn credential(line: &mut Line, event: &RequestEvent<'_>) {
-    let shown = Presented::of(event.parts);
-    match (&event.subject.principal, &shown) {
+fn credential(line: &mut Line, event: &RequestEvent) {
+    let shown = event.presented.as_deref();
+    match (&event.subject.principal, shown.map_or(&Presented::Nothing, |shown| &shown.kind)) {
         (Some(principal), _) => principal_fields(line, principal),
         (None, Presented::Nothing) => line.text("credential", "none"),
         (None, Presented::Unreadable) => line.text("credential", "unreadable"),
@@ -117,12 +117,11 @@ fn credential(line: &mut Line, event: &RequestEvent<'_>) {
         (None, Presented::Token) => line.text("credential", "token"),
     }
     let is_sas = event.subject.principal.as_ref().is_none_or(Principal::is_sas);
-    if let Some(PresentedSas { sha256, policy, .. }) =
-        PresentedSas::of(event.parts.uri.query()).filter(|_| is_sas)
-    {
-        line.text("sas_sha256", &sha256);
+    let signature = shown.and_then(|shown| shown.signature.as_ref());
+    if let Some(PresentedSas { sha256, policy, .. }) = signature.filter(|_| is_sas) {
+        line.text("sas_sha256", sha256);
         if let Some(policy) = policy {
-            line.foreign("policy", &policy);
+            line.foreign("policy", policy);
         }
     }
     line.raw("authenticated", event.subject.principal.is_some());
@@ -144,8 +143,8 @@ fn principal_fields(line: &mut Line, principal: &Principal) {
     }
 }
 
-fn about(line: &mut Line, target: &Target) {
-    line.text_if("table", target.table.as_deref());
+fn about(line: &mut Line, service: ServiceKind, target: &Target) {
+    line.text_if(service.container(), target.container.as_deref());
     line.text_if("partition_key", target.partition_key.as_deref());
     line.text_if("row_key", target.row_key.as_deref());
     if !target.operations.is_empty() {

@@ -27,7 +27,7 @@ use file::{AuditFile, Message};
 pub use line::AdminEvent;
 pub use target::Target;
 
-use super::RequestEvent;
+use super::{EventReader, RequestEvent};
 
 /// Lines that wait to be written.
 const LINES_MAX: usize = 16 * 1024;
@@ -74,6 +74,23 @@ struct Shared {
     reopen: AtomicBool,
 }
 
+impl EventReader for AuditLog {
+    fn record(&self, event: &RequestEvent) {
+        let subject = &event.subject;
+        let needed = match (subject.deny_reason.is_some(), subject.is_write) {
+            (true, _) => AuditedRequests::Denied,
+            (false, true) => AuditedRequests::Writes,
+            (false, false) => AuditedRequests::All,
+        };
+        if needed > self.requests {
+            return;
+        }
+        if subject.principal.is_some() || self.has_room_for_strangers() {
+            self.send(line::request(event));
+        }
+    }
+}
+
 impl AuditLog {
     /// Opens the file and starts the thread that writes to it.
     ///
@@ -94,21 +111,6 @@ impl AuditLog {
             began: Instant::now(),
             unauthenticated,
         })
-    }
-
-    pub(super) fn record(&self, event: &RequestEvent<'_>) {
-        let subject = event.subject;
-        let needed = match (subject.deny_reason.is_some(), subject.is_write) {
-            (true, _) => AuditedRequests::Denied,
-            (false, true) => AuditedRequests::Writes,
-            (false, false) => AuditedRequests::All,
-        };
-        if needed > self.requests {
-            return;
-        }
-        if subject.principal.is_some() || self.has_room_for_strangers() {
-            self.send(line::request(event));
-        }
     }
 
     pub(super) fn record_handshake(&self, peer: IpAddr, reason: &rustls::Error) {

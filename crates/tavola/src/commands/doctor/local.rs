@@ -31,11 +31,13 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     };
     let accounts = config.accounts.names().count();
     let whose = if whose.is_empty() { format!("{accounts} account(s)") } else { whose.to_owned() };
-    report.ok("configuration", format!("good: {whose}, tables at {}", config.table));
+    report.ok("configuration", format!("good: {whose}, {}", crate::announce::listeners(config)));
     config.notes.iter().for_each(|note| report.warn("configuration", note, ""));
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
-    check_port("table port", config.table, &format!("{scheme}://"), "/-/ready", client, report)
-        .await;
+    for listener in &config.listeners {
+        let (what, address) = (format!("{} port", listener.service.name()), listener.address);
+        check_port(&what, address, &format!("{scheme}://"), "/-/ready", client, report).await;
+    }
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_safety(config, report);
     check_data_folder(config, report);

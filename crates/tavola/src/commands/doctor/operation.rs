@@ -1,11 +1,12 @@
 //! What somebody wants to do with a credential, and which letters that takes.
 
 use clap::ArgMatches;
-use tavola_core::grant::{Permissions, ResourceTypes, TableSignature};
+use tavola_core::grant::{Permissions, ResourceTypes, ServiceSignature};
 use tavola_core::request::{EntityQuery, TablesQuery};
+use tavola_core::table_demands::permits;
 use tavola_core::{
     AccountName, EntityKey, EntityOperation, Grant, KeyRange, NewEntity, PartitionKey,
-    Precondition, Properties, RowKey, TableName, TableRequest,
+    Precondition, Properties, RowKey, ServiceKind, TableName, TableRequest,
 };
 
 use crate::exit::Failure;
@@ -142,18 +143,24 @@ pub(super) fn letters_needed(
     let legal = if table.is_some() { Permissions::TABLE } else { Permissions::ACCOUNT };
     smallest_sets(legal, |letters| {
         let grant = match table {
-            Some(table) => Permissions::of_table(letters).map(|permissions| {
-                let signature =
-                    TableSignature { table: table.clone(), permissions, range: KeyRange::ALL };
-                Grant::table_signature(account.clone(), signature)
-            }),
+            Some(table) => {
+                Permissions::of_service(ServiceKind::Table, letters).map(|permissions| {
+                    let signature = ServiceSignature {
+                        service: ServiceKind::Table,
+                        container: table.as_str().to_owned(),
+                        permissions,
+                        range: KeyRange::ALL,
+                    };
+                    Grant::service_signature(account.clone(), signature)
+                })
+            }
             None => Permissions::of_account(letters).zip(ResourceTypes::parse("sco")).map(
                 |(permissions, types)| {
                     Grant::account_signature(account.clone(), types, permissions)
                 },
             ),
         };
-        grant.is_some_and(|grant| grant.permits(request).is_ok())
+        grant.is_some_and(|grant| permits(&grant, request).is_ok())
     })
 }
 
@@ -165,7 +172,7 @@ pub(super) fn resource_types_needed(request: &TableRequest, account: &AccountNam
             .map(|(permissions, types)| {
                 Grant::account_signature(account.clone(), types, permissions)
             });
-        grant.is_some_and(|grant| grant.permits(request).is_ok())
+        grant.is_some_and(|grant| permits(&grant, request).is_ok())
     })
 }
 

@@ -10,7 +10,7 @@ use tavola_core::request::Select;
 use tavola_core::{AccessPolicy, AccountName, DateTime, TableName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tavola_protocol::connection_string::Endpoint;
-use tavola_protocol::headers::ResponseFormat;
+use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::decode::{DecodeError, Decoded, ServiceError};
 use tavola_protocol::table::encode::Style;
 use tavola_protocol::table::entity_json::MetadataLevel;

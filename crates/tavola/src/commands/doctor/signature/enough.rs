@@ -1,7 +1,8 @@
 //! Whether a signature is enough for what somebody wants to do: table, letters, range.
 
+use tavola_core::table_demands::permits;
 use tavola_core::{
-    AccessDenied, AccessPolicy, AccountName, Cut, DomainError, EntityKey, Grant, PartitionKey,
+    AccessDenied, AccessError, AccessPolicy, AccountName, Cut, EntityKey, Grant, PartitionKey,
     RowKey, TableName, TableRequest,
 };
 use tavola_protocol::auth::TableSas;
@@ -68,9 +69,9 @@ impl Wanted {
         else {
             return;
         };
-        match grant.permits(&request) {
+        match permits(grant, &request) {
             Ok(()) => report.ok("operation", format!("{} is permitted", operation.name())),
-            Err(AccessDenied::Request(DomainError::ResourceTypeMismatch)) => {
+            Err(AccessDenied::Request(AccessError::ResourceTypeMismatch)) => {
                 let needed = resource_types_needed(&request, account).join(" or ");
                 let words = format!(
                     "{} takes the resource type {needed} (srt), which is missing",
@@ -82,7 +83,7 @@ impl Wanted {
                     format!("make one with `--resource-types` that has {needed}"),
                 );
             }
-            Err(AccessDenied::Request(DomainError::PermissionMismatch)) => {
+            Err(AccessDenied::Request(AccessError::PermissionMismatch)) => {
                 self.report_letters(&request, operation, fields, account, policies, report);
             }
             Err(_) if !operation.is_on_entities() => {
