@@ -12,13 +12,12 @@ use tavola_core::{
     AccessPolicy, AccountName, DomainError, ETag, EdmValue, EntityAddress, EntityGroupTransaction,
     EntityKey, EntityOperation, EntityView, Precondition, RowKey, TableId, TableName, Timestamp,
 };
-use tavola_store::{Row, Store, StoreError};
+use tavola_store::{LeasedCache, Row, Store, StoreError};
 use tokio::sync::Mutex;
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::{Record, date_time, int64, partition_key, require, row_key, text, unread};
-use crate::remembered::RememberedTables;
 
 /// Where living tables stand in an account's partition; what follows is the folded name.
 pub(crate) const TABLE_PREFIX: &str = "t:";
@@ -33,6 +32,8 @@ const IDS_PER_BLOCK: u64 = 1024;
 /// A change of a table's row is repeated so often when others change it meanwhile.
 const ATTEMPTS_MAX: usize = 8;
 const COUNTER_PROPERTY: &str = "Next";
+/// Tables that are remembered: far more than are in use at a time.
+const TABLES_MAX: usize = 10_000;
 
 /// A living table.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub struct Catalog {
     clock: Arc<dyn Clock>,
     /// Ids reserved and not given out yet.
     free_ids: Mutex<std::ops::Range<u64>>,
-    remembered: Arc<RememberedTables>,
+    remembered: Arc<LeasedCache<TableEntry>>,
 }
 
 impl Catalog {
@@ -64,7 +65,7 @@ impl Catalog {
             store,
             clock,
             free_ids: Mutex::new(0..0),
-            remembered: Arc::new(RememberedTables::new(lease)),
+            remembered: Arc::new(LeasedCache::new(TABLES_MAX, lease)),
         }
     }
 
@@ -78,13 +79,13 @@ impl Catalog {
         name: &TableName,
     ) -> Result<Option<Arc<TableEntry>>, StoreError> {
         let folded = name.folded();
-        if let Some(entry) = self.remembered.recall(account, &folded) {
+        if let Some(entry) = self.remembered.get(account.as_str(), &folded) {
             return Ok(Some(entry));
         }
-        let look_up = self.remembered.begin_look_up();
+        let look_up = self.remembered.begin_look_up(account.as_str());
         let entry = self.read(account, name).await?.map(Arc::new);
         if let Some(entry) = &entry {
-            self.remembered.remember(look_up, account, &folded, entry);
+            self.remembered.remember(look_up, account.as_str(), &folded, entry);
         }
         Ok(entry)
     }
@@ -225,7 +226,7 @@ impl Catalog {
         let transaction = EntityGroupTransaction::new(operations)
             .expect("the catalogue changes different rows of one partition");
         let (store, now) = (Arc::clone(&self.store), self.clock.now());
-        let change = self.remembered.begin_change(account);
+        let change = self.remembered.begin_change(account.as_str());
         // In a task of its own: a client that goes away must not end the change before its outcome
         // is known.
         let committed = tokio::spawn(async move {

@@ -16,7 +16,6 @@ mod properties;
 mod query;
 pub mod reclaim;
 mod record;
-mod remembered;
 pub mod table;
 mod tables_query;
 

@@ -1,18 +1,16 @@
 //! The service's properties, kept as one system entity per account, and remembered for a moment:
 //! every reply that a browser may see asks for the CORS rules.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_core::cors::CorsRule;
 use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChange};
 use tavola_core::{
     AccountName, ETag, EdmRef, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
-    EntityOperation, EntityView, Precondition, ServiceProperties, TableId, Timestamp,
+    EntityOperation, EntityView, Precondition, ServiceKind, ServiceProperties, TableId, Timestamp,
 };
-use tavola_store::{Row, Store, StoreError};
-use tokio::time::Instant;
+use tavola_store::{CommitResult, LeasedCache, Row, Store, StoreError};
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
@@ -20,34 +18,33 @@ use crate::record::{self, Record, partition_key, require, row_key, text};
 
 const ATTEMPTS_MAX: usize = 8;
 const NONE: &str = "";
+/// Whose properties they are: the row of an account's properties is named by the service.
+const SERVICE: &str = ServiceKind::Table.name();
+/// Accounts whose properties are remembered.
+const ACCOUNTS_MAX: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct PropertiesStore {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// How long another process's change may go unseen. A change through this process is seen at
-    /// once.
-    lease: Duration,
-    /// One entry per account that was asked for: bounded by the accounts that exist.
-    remembered: Mutex<HashMap<AccountName, (Instant, Arc<ServiceProperties>)>>,
+    remembered: Arc<LeasedCache<ServiceProperties>>,
 }
 
 impl PropertiesStore {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
-        Self { store, clock, lease, remembered: Mutex::default() }
+        Self { store, clock, remembered: Arc::new(LeasedCache::new(ACCOUNTS_MAX, lease)) }
     }
 
     pub(crate) async fn get(
         &self,
         account: &AccountName,
     ) -> Result<Arc<ServiceProperties>, StoreError> {
-        if let Some(properties) = self.recall(account) {
+        if let Some(properties) = self.remembered.get(account.as_str(), SERVICE) {
             return Ok(properties);
         }
-        // What the store answers may be as old as the question.
-        let asked = Instant::now();
+        let look_up = self.remembered.begin_look_up(account.as_str());
         let properties = Arc::new(self.read(account).await?.0);
-        self.remember(account, asked, Arc::clone(&properties));
+        self.remembered.remember(look_up, account.as_str(), SERVICE, &properties);
         Ok(properties)
     }
 
@@ -67,16 +64,27 @@ impl PropertiesStore {
                 None => EntityOperation::Insert(entity),
             };
             let transaction = EntityGroupTransaction::single(partition_key(account), operation);
-            let verdict = self
-                .store
-                .commit(TableId::SERVICE_PROPERTIES, &transaction, self.clock.now())
-                .await;
-            self.forget(account);
-            if verdict?.is_ok() {
+            if self.commit(account, transaction).await?.is_ok() {
                 return Ok(());
             }
         }
         Err(StoreError::Contended.into())
+    }
+
+    /// In a task of its own: a client that goes away must not end the change before its outcome is
+    /// known, or what was there before would be remembered as if nothing had happened.
+    async fn commit(
+        &self,
+        account: &AccountName,
+        transaction: EntityGroupTransaction,
+    ) -> Result<CommitResult, StoreError> {
+        let (store, now) = (Arc::clone(&self.store), self.clock.now());
+        let change = self.remembered.begin_change(account.as_str());
+        let committed = tokio::spawn(async move {
+            let _under_way = change;
+            store.commit(TableId::SERVICE_PROPERTIES, &transaction, now).await
+        });
+        committed.await.unwrap_or(Err(StoreError::UnknownOutcome))
     }
 
     async fn read(
@@ -89,25 +97,10 @@ impl PropertiesStore {
             None => Ok((ServiceProperties::default(), None)),
         }
     }
-
-    fn recall(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, properties) = remembered.get(account)?;
-        (since.elapsed() < self.lease).then(|| Arc::clone(properties))
-    }
-
-    fn remember(&self, account: &AccountName, asked: Instant, properties: Arc<ServiceProperties>) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.insert(account.clone(), (asked, properties));
-    }
-
-    fn forget(&self, account: &AccountName) {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).remove(account);
-    }
 }
 
 fn key(account: &AccountName) -> EntityKey {
-    EntityKey::new(partition_key(account), row_key("table"))
+    EntityKey::new(partition_key(account), row_key(SERVICE))
 }
 
 fn write_properties(properties: &ServiceProperties) -> Record {
@@ -206,5 +199,122 @@ fn boolean(value: EdmRef<'_>) -> Option<bool> {
     match value {
         EdmRef::Boolean(truth) => Some(truth),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use tavola_core::Timestamp;
+    use tavola_store::{MemoryStore, Scan, ScanPage};
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    /// A store whose reads are answered, and whose commits return, when a test lets them.
+    #[derive(Debug)]
+    struct HeldStore {
+        store: MemoryStore,
+        reads: Semaphore,
+        commits: Semaphore,
+    }
+
+    impl HeldStore {
+        fn new() -> Arc<Self> {
+            let (reads, commits) = (Semaphore::new(100), Semaphore::new(100));
+            Arc::new(Self { store: MemoryStore::new(), reads, commits })
+        }
+
+        async fn pass(gate: &Semaphore) {
+            gate.acquire().await.expect("gates are not closed").forget();
+        }
+    }
+
+    #[async_trait]
+    impl Store for HeldStore {
+        async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+            let row = self.store.get(address).await;
+            Self::pass(&self.reads).await;
+            row
+        }
+
+        async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+            self.store.scan(scan).await
+        }
+
+        async fn commit(
+            &self,
+            table: TableId,
+            transaction: &EntityGroupTransaction,
+            now: Timestamp,
+        ) -> Result<CommitResult, StoreError> {
+            let committed = self.store.commit(table, transaction, now).await;
+            Self::pass(&self.commits).await;
+            committed
+        }
+
+        async fn purge(&self, table: TableId) -> Result<(), StoreError> {
+            self.store.purge(table).await
+        }
+    }
+
+    const LEASE: Duration = Duration::from_secs(3600);
+
+    fn account() -> AccountName {
+        AccountName::parse("shop").unwrap()
+    }
+
+    fn properties_on(store: &Arc<HeldStore>) -> Arc<PropertiesStore> {
+        let store = Arc::clone(store) as Arc<dyn Store>;
+        Arc::new(PropertiesStore::new(store, Arc::new(SystemClock), LEASE))
+    }
+
+    fn logging(read: bool) -> ServicePropertiesChange {
+        let logging = Logging { read, ..Logging::default() };
+        ServicePropertiesChange { logging: Some(logging), ..ServicePropertiesChange::default() }
+    }
+
+    async fn reads_are_logged(properties: &PropertiesStore) -> bool {
+        properties.get(&account()).await.unwrap().logging.read
+    }
+
+    /// A read that began before a change put the old value back after the change had forgotten it,
+    /// for the length of a lease.
+    #[tokio::test]
+    async fn a_read_from_before_a_change_is_not_remembered() {
+        let store = HeldStore::new();
+        let properties = properties_on(&store);
+        let held = store.reads.acquire_many(100).await.unwrap();
+        let early = tokio::spawn({
+            let properties = Arc::clone(&properties);
+            async move { reads_are_logged(&properties).await }
+        });
+        tokio::task::yield_now().await;
+        let changing = tokio::spawn({
+            let properties = Arc::clone(&properties);
+            async move { properties.change(&account(), &logging(true)).await }
+        });
+        tokio::task::yield_now().await;
+        drop(held);
+        changing.await.unwrap().unwrap();
+        let _either = early.await.unwrap();
+        assert!(reads_are_logged(&properties).await, "the change was answered");
+    }
+
+    /// A change whose caller had left was never forgotten.
+    #[tokio::test]
+    async fn a_change_whose_caller_left_is_seen() {
+        let store = HeldStore::new();
+        let properties = properties_on(&store);
+        assert!(!reads_are_logged(&properties).await);
+        let held = store.commits.acquire_many(100).await.unwrap();
+        let account = account();
+        let change = logging(true);
+        let changing = properties.change(&account, &change);
+        let left = tokio::time::timeout(Duration::from_millis(20), changing).await;
+        assert!(left.is_err(), "the commit is held");
+        drop(held);
+        assert!(reads_are_logged(&properties).await, "the row is there");
     }
 }

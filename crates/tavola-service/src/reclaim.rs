@@ -14,10 +14,12 @@ use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::row_key;
 
-/// A request that found the table before it was dropped may still write to it. It cannot live
-/// longer than this, so a second purge after it leaves nothing behind. Counted from the first
-/// purge, which comes after the drop.
-const LAST_WRITER: Duration = Duration::from_secs(60);
+/// A request that found the table before it was dropped may still write to it, for as long as a
+/// request may take and this much longer, in which the store finishes what it has begun. A second
+/// purge after that leaves nothing behind. Counted from the first purge, which comes after the drop.
+const STORE_GRACE: Duration = Duration::from_secs(30);
+/// The longest time of a request, unless the service is told otherwise.
+pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// While dropped tables wait for their last purge, they are looked at this often.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// What other processes dropped is looked for this often.
@@ -35,6 +37,8 @@ pub struct Reclaimer {
     dropped: Arc<Notify>,
     /// Other processes drop tables too, and may be gone before they give their space back.
     shared: bool,
+    /// How long after a drop a request may still write to the table.
+    last_writer: Duration,
     /// Purged once, at this time, and waiting for their last writers.
     purged: HashMap<TableId, Duration>,
 }
@@ -46,8 +50,10 @@ impl Reclaimer {
         catalog: Arc<Catalog>,
         dropped: Arc<Notify>,
         shared: bool,
+        request_time_max: Duration,
     ) -> Self {
-        Self { store, clock, catalog, dropped, shared, purged: HashMap::new() }
+        let last_writer = request_time_max.saturating_add(STORE_GRACE);
+        Self { store, clock, catalog, dropped, shared, last_writer, purged: HashMap::new() }
     }
 
     /// Works until it is cancelled. What was dropped before a restart is found again in the
@@ -139,7 +145,7 @@ impl Reclaimer {
                 self.purged.insert(id, now);
                 Ok(false)
             }
-            Some(purged_at) if now.saturating_sub(*purged_at) <= LAST_WRITER => Ok(false),
+            Some(purged_at) if now.saturating_sub(*purged_at) <= self.last_writer => Ok(false),
             Some(_) => self.store.purge(id).await.map(|()| true),
         }
     }

@@ -23,9 +23,11 @@ use crate::partition_budgets::PartitionBudgets;
 use crate::planned::PlannedRequest;
 use crate::properties::PropertiesStore;
 use crate::query::{Page, read_page};
-use crate::reclaim::Reclaimer;
-use crate::remembered::LEASE;
+use crate::reclaim::{REQUEST_TIME_MAX, Reclaimer};
 use crate::tables_query;
+
+/// How long another process's change may go unseen, unless something else is asked for.
+const LEASE: Duration = Duration::from_secs(2);
 
 /// A reply and what it cost.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ pub struct TableService {
     dropped: Arc<Notify>,
     /// How long other processes that serve the same store may remember tables.
     lease_of_others: Option<Duration>,
+    request_time_max: Duration,
 }
 
 impl TableService {
@@ -87,7 +90,15 @@ impl TableService {
             partition_budgets,
             dropped: Arc::default(),
             lease_of_others,
+            request_time_max: REQUEST_TIME_MAX,
         }
+    }
+
+    /// The same where a request may take so long: the space of a dropped table is given back only
+    /// when no request can write to it any more.
+    #[must_use]
+    pub fn with_request_time_max(self, request_time_max: Duration) -> Self {
+        Self { request_time_max, ..self }
     }
 
     /// The background work that gives the space of dropped tables back; somebody must run it.
@@ -100,6 +111,7 @@ impl TableService {
             Arc::clone(&self.catalog),
             Arc::clone(&self.dropped),
             self.lease_of_others.is_some(),
+            self.request_time_max,
         )
     }
 

@@ -136,7 +136,7 @@ fn services(config: &Config, store: &OpenStore) -> Vec<Arc<dyn Servable>> {
             TableService::new(store.entities(), Arc::new(SystemClock))
         }
     };
-    vec![Arc::new(tables)]
+    vec![Arc::new(tables.with_request_time_max(config.limits.request_time))]
 }
 
 fn stop_on_signal(
