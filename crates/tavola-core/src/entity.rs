@@ -207,8 +207,8 @@ impl Entity {
     pub fn from_view(view: &dyn EntityView) -> Result<Self, DomainError> {
         let key = |_| DomainError::KeyTooLarge;
         let partition_key =
-            crate::key::PartitionKey::new(view.partition_key().as_str()).map_err(key)?;
-        let row_key = crate::key::RowKey::new(view.row_key().as_str()).map_err(key)?;
+            crate::key::PartitionKey::stored(view.partition_key().as_str()).map_err(key)?;
+        let row_key = crate::key::RowKey::stored(view.row_key().as_str()).map_err(key)?;
         let mut properties = Vec::new();
         view.visit(&mut |name, value| {
             properties.push((PropertyName(name.as_str().to_owned()), value.to_owned()))

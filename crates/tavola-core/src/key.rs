@@ -7,13 +7,13 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::limits::KEY_UTF16_UNITS_MAX;
+use crate::limits::{KEY_UTF16_UNITS_MAX, STORED_KEY_UTF16_UNITS_MAX};
 
 /// Why a text cannot be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// More than 1 KiB of UTF-16.
+    /// More than 1 KiB of UTF-16 for a table's key, twice that for any.
     #[error("the key is longer than {KEY_UTF16_UNITS_MAX} UTF-16 code units")]
     TooLong,
     /// `/`, `\`, `#`, `?` or a control character.
@@ -48,6 +48,16 @@ fn check(text: &str) -> Result<(), KeyError> {
     }
     // A UTF-8 text never has fewer bytes than UTF-16 code units, so short texts need no count.
     if text.len() > KEY_UTF16_UNITS_MAX && utf16_units(text) > KEY_UTF16_UNITS_MAX {
+        return Err(KeyError::TooLong);
+    }
+    Ok(())
+}
+
+fn check_stored(text: &str) -> Result<(), KeyError> {
+    if let Some(character) = text.chars().find(|character| *character < ' ') {
+        return Err(KeyError::Forbidden(character));
+    }
+    if text.len() > STORED_KEY_UTF16_UNITS_MAX && utf16_units(text) > STORED_KEY_UTF16_UNITS_MAX {
         return Err(KeyError::TooLong);
     }
     Ok(())
@@ -114,6 +124,17 @@ macro_rules! key_type {
             pub fn new(text: impl Into<String>) -> Result<Self, KeyError> {
                 let text = text.into();
                 check(&text)?;
+                Ok(Self(text))
+            }
+
+            /// Checks what every store can carry: rows of other services than tables have keys of
+            /// their own kind, a blob's name for example.
+            ///
+            /// # Errors
+            /// If the text is longer than any store takes, or has a character below U+0020.
+            pub fn stored(text: impl Into<String>) -> Result<Self, KeyError> {
+                let text = text.into();
+                check_stored(&text)?;
                 Ok(Self(text))
             }
 
@@ -199,6 +220,15 @@ mod tests {
             );
         }
         assert!(PartitionKey::new("\u{a0}").is_ok());
+    }
+
+    #[test]
+    fn what_stores_carry_is_more_than_what_tables_take() {
+        assert!(RowKey::stored("a/b\\c#d?e\u{7f}").is_ok());
+        assert!(RowKey::stored("x".repeat(1024)).is_ok());
+        assert!(PartitionKey::stored("😀".repeat(512)).is_ok());
+        assert_eq!(RowKey::stored("x".repeat(1025)), Err(KeyError::TooLong));
+        assert_eq!(RowKey::stored("a\u{1f}"), Err(KeyError::Forbidden('\u{1f}')));
     }
 
     #[test]

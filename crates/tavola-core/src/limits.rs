@@ -4,6 +4,9 @@
 /// PartitionKey and RowKey: 1 KiB each, counted as UTF-16.
 pub const KEY_UTF16_UNITS_MAX: usize = 512;
 
+/// Keys as stores carry them: the names of blobs have 1,024 characters.
+pub const STORED_KEY_UTF16_UNITS_MAX: usize = 1024;
+
 /// Properties of an entity beside PartitionKey, RowKey and Timestamp.
 pub const PROPERTIES_MAX: usize = 252;
 

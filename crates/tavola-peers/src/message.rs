@@ -197,7 +197,7 @@ impl Commit<'_> {
     pub(crate) fn transaction(&self) -> Result<(EntityGroupTransaction, Timestamp), Unreadable> {
         let now = Timestamp::from_ticks(self.now).ok_or(Unreadable("a time that there is not"))?;
         let partition_key =
-            PartitionKey::new(self.partition_key).map_err(|_| Unreadable("no PartitionKey"))?;
+            PartitionKey::stored(self.partition_key).map_err(|_| Unreadable("no PartitionKey"))?;
         let operations: Result<Vec<_>, Unreadable> = self
             .operations
             .iter()
@@ -211,7 +211,7 @@ impl Commit<'_> {
 
 impl Operation<'_> {
     fn operation(&self, partition_key: &PartitionKey) -> Result<EntityOperation, Unreadable> {
-        let row_key = RowKey::new(self.row_key).map_err(|_| Unreadable("no RowKey"))?;
+        let row_key = RowKey::stored(self.row_key).map_err(|_| Unreadable("no RowKey"))?;
         let condition = match self.condition {
             Condition::None => Precondition::None,
             Condition::Exists => Precondition::Exists,

@@ -97,7 +97,7 @@ impl Reclaimer {
         let damaged =
             |_| StoreError::Corrupt("an account's key breaks the rules of keys".to_owned());
         first
-            .map(|row| PartitionKey::new(row.partition_key().as_str()).map_err(damaged))
+            .map(|row| PartitionKey::stored(row.partition_key().as_str()).map_err(damaged))
             .transpose()
     }
 

@@ -166,8 +166,8 @@ pub fn entity_key(partition_key: &str, row_key: &str) -> Result<EntityKey, Store
     let corrupt =
         |error| StoreError::Corrupt(format!("key {partition_key:?}, {row_key:?}: {error}"));
     let checked = (
-        PartitionKey::new(partition_key).map_err(corrupt)?,
-        RowKey::new(row_key).map_err(corrupt)?,
+        PartitionKey::stored(partition_key).map_err(corrupt)?,
+        RowKey::stored(row_key).map_err(corrupt)?,
     );
     Ok(EntityKey::new(checked.0, checked.1))
 }

@@ -24,14 +24,14 @@ pub fn at(ticks: u64) -> Timestamp {
 
 /// A PartitionKey.
 pub fn partition(text: &str) -> PartitionKey {
-    PartitionKey::new(text).expect("the keys of a case are legal")
+    PartitionKey::stored(text).expect("the keys of a case are legal")
 }
 
 /// Both keys.
 pub fn key(partition_key: &str, row_key: &str) -> EntityKey {
     EntityKey::new(
         partition(partition_key),
-        RowKey::new(row_key).expect("the keys of a case are legal"),
+        RowKey::stored(row_key).expect("the keys of a case are legal"),
     )
 }
 

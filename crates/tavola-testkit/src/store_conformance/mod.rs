@@ -23,7 +23,8 @@ macro_rules! store_conformance {
         $crate::store_conformance_cases! { $store;
             operations: [
                 an_absent_entity_is_none every_type_is_read_back an_entity_may_have_no_properties
-                the_largest_entity_is_read_back insert_refuses_an_existing_entity replace_writes_all_properties
+                the_largest_entity_is_read_back
+                the_longest_keys_are_carried insert_refuses_an_existing_entity replace_writes_all_properties
                 replace_without_a_condition_inserts replace_checks_its_condition merge_keeps_what_it_does_not_name
                 merge_without_a_condition_inserts merge_checks_its_condition merge_refuses_to_grow_beyond_the_limits
                 delete_removes_the_entity delete_checks_its_condition keys_may_be_empty the_longest_keys_are_read_back

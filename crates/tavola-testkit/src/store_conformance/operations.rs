@@ -1,13 +1,13 @@
 //! Each operation, and each of its refusals.
 
 use tavola_core::{
-    DateTime, DomainError, EdmValue, Entity, EntityView, Guid, Outcome, Precondition, Properties,
-    PropertyName,
+    DateTime, DomainError, EdmValue, Entity, EntityView, Guid, KeyRange, Outcome, Precondition,
+    Properties, PropertyName,
 };
 
 use super::fixture::{
-    Subject, delete, entity_of, insert, key, merge, now, number, properties, replace, version,
-    written_at,
+    Subject, delete, entity_of, insert, key, merge, now, number, partition as partition_key,
+    properties, replace, version, written_at,
 };
 
 pub async fn an_absent_entity_is_none(store: Subject) {
@@ -46,6 +46,22 @@ pub async fn an_entity_may_have_no_properties(store: Subject) {
     store.put("p", "r", Properties::default()).await;
     let row = store.row("p", "r").await.expect("it was written");
     assert!(entity_of(&row).properties.is_empty());
+}
+
+/// Other services than tables name their rows otherwise: a blob's name has 1,024 characters, and
+/// slashes among them.
+pub async fn the_longest_keys_are_carried(store: Subject) {
+    let partition = "/\\#?é".repeat(204);
+    let rows = ["a/".repeat(512), "a/".repeat(511), "\u{7f}😀".repeat(341)];
+    for (value, row) in (1..).zip(&rows) {
+        store.put(&partition, row, number(value)).await;
+    }
+    for (value, row) in (1..).zip(&rows) {
+        assert_eq!(store.number(&partition, row).await, Some(value));
+    }
+    let mut expected: Vec<_> = rows.iter().map(|row| key(&partition, row)).collect();
+    expected.sort();
+    assert_eq!(store.keys(KeyRange::partition(partition_key(&partition))).await, expected);
 }
 
 pub async fn the_largest_entity_is_read_back(store: Subject) {
