@@ -1,14 +1,10 @@
 //! The service's own rules, on the reference store and on one that loses races, forgets to answer
 //! and delays.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Fixture, entity_key, name, new_entity};
+use crate::common::{Fixture, entity_key, name, new_entity};
 use tavola_core::cors::CorsRule;
 use tavola_core::filter::plan::AccessClass;
 use tavola_core::properties::ServicePropertiesChange;

@@ -1,7 +1,5 @@
 //! The catalogue held against the rows.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use tavola_core::properties::ServicePropertiesChange;

@@ -1,15 +1,11 @@
 //! A page ends at 5 s and at its bytes, and the next one goes on exactly there. Time is paused,
 //! never slept.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Fixture, name};
 use async_trait::async_trait;
-use common::{Fixture, name};
 use tavola_core::{
     EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
     PartitionKey, Properties, PropertyName, RowKey, TableId, TableRequest, Timestamp,

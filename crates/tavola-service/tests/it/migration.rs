@@ -1,7 +1,5 @@
 //! Everything from one store into another, also when it is cut short.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,9 +1,6 @@
 //! A service on any store, asked by a client that does what a store's contract allows: it repeats
 //! what was not done, and after an unknown outcome it takes "already so" for success.
 
-// Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code, reason = "each test file uses a part of the fixture")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,14 +1,10 @@
 //! A store is told whose write it carries out, so that it can share its places out between
 //! accounts.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::sync::{Arc, Mutex};
 
+use crate::common::Fixture;
 use async_trait::async_trait;
-use common::Fixture;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_store::{
     CommitFuture, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError,

@@ -1,13 +1,9 @@
 //! What may be asked of one partition in a second: what counts, who is refused, and that a refusal
 //! reads and writes nothing. The clock is turned, never waited for.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::{Fixture, entity_key, name, new_entity};
+use crate::common::{Fixture, entity_key, name, new_entity};
 use tavola_core::filter::parse::parse;
 use tavola_core::grant::{Permissions, TableSignature};
 use tavola_core::request::EntityQuery;
