@@ -1,8 +1,6 @@
 //! Tokens of a real issuer over real HTTP: where keys come from, how often it is asked, and what
 //! bearers earn.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

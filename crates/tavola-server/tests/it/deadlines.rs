@@ -2,8 +2,6 @@
 //! of 250 properties. Whatever it asks for, it ends when its page, its client's `timeout`, or its
 //! client's patience does.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
