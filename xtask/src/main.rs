@@ -42,8 +42,8 @@ const HELP: &str = "\
 cargo xtask <command>; `cargo xtask <command> --help` says more
 
   serve         build and run the server
-  test          every check that guards a landing
-  tidy          crate arrows, licences, text
+  test          every check that guards a merge
+  tidy          dependency rules, licences, text
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents
@@ -52,7 +52,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   bench         the benchmarks
   ratchet       instructions counted, against those that are stored
   cassandra     clusters of Apache Cassandra on this machine, for tests
-  simulate      how many nodes and front ends a load needs
+  simulate      how many Cassandra nodes and Tavola nodes a load needs
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
 struct Subcommand {

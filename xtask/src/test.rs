@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check that guards a landing, the same here and in CI.
+//! `cargo xtask test`: every check that guards a merge, the same here and in CI.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const HELP: &str = "\
 cargo xtask test [--only STEP,STEP] [--keep-going] [--deny] [--list]
 
-Runs every check that guards a landing; installs what is missing after saying so. The last line is
+Runs every check that guards a merge; installs what is missing after saying so. The last line is
 `N passed, M failed`, counting steps.
 
   --only STEP,STEP  these steps only
@@ -35,7 +35,7 @@ struct Step {
 const STEPS: [Step; 16] = [
     Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
     Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
-    Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
+    Step { name: "tidy", about: "rules, licences, text", run: |_| tidy::check().map(done) },
     Step { name: "clippy", about: "all lints, warnings denied", run: |_| clippy() },
     Step { name: "docs", about: "rustdoc, warnings denied", run: |_| rustdoc() },
     Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },

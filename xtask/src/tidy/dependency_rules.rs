@@ -1,5 +1,5 @@
-//! Arrows between crates point one way. Storage and wire never see each other; they meet only in
-//! core types.
+//! Which crate may depend on which. Storage and wire formats never see each other; they meet only
+//! in core types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("tavola-core", &[]),
     ("tavola-fair", &[]),
     ("tavola-store", &["tavola-core"]),
@@ -109,16 +109,17 @@ fn list(value: &Value) -> &[Value] {
 
 fn check_package(package: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
     let name = package["name"].as_str().unwrap_or_default();
-    let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
-        return vec![Finding::new(name, "a new crate: add its arrows to xtask/src/tidy/arrows.rs")];
+    let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+        let problem = "a new crate: add its rule to xtask/src/tidy/dependency_rules.rs";
+        return vec![Finding::new(name, problem)];
     };
     let dependencies = list(&package["dependencies"]).iter();
-    let judged = dependencies.filter_map(|dependency| {
+    let problems = dependencies.filter_map(|dependency| {
         let used = dependency["name"].as_str()?;
         let is_dev = dependency["kind"] == "dev";
         forbidden(name, used, is_dev, allowed, ours.contains(used))
     });
-    judged.map(|problem| Finding::new(name, problem)).collect()
+    problems.map(|problem| Finding::new(name, problem)).collect()
 }
 
 fn forbidden(
@@ -131,7 +132,7 @@ fn forbidden(
     let is_own_testkit = is_dev && used == "tavola-testkit";
     if is_ours && !allowed.contains(&used) && !is_own_testkit {
         return Some(format!(
-            "must not depend on {used}: the arrows of ARCHITECTURE.md point the other way"
+            "must not depend on {used}: ARCHITECTURE.md allows only the other direction"
         ));
     }
     if used == ENGINE && name != ENGINE_OWNER {
@@ -208,7 +209,7 @@ mod tests {
 
     /// `name -> dependency` lines, `~>` for a dev-dependency; names that begin with `tavola` or
     /// `xtask` are ours.
-    fn check_arrows(lines: &str) -> Vec<String> {
+    fn check_edges(lines: &str) -> Vec<String> {
         let edges: Vec<_> =
             lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
         let names: BTreeSet<&str> = edges.iter().flat_map(|edge| [edge[0], edge[2]]).collect();
@@ -244,19 +245,19 @@ mod tests {
     }
 
     fn check_refused(line: &str) {
-        assert!(!check_arrows(line).is_empty(), "{line}");
+        assert!(!check_edges(line).is_empty(), "{line}");
     }
 
     #[test]
-    fn the_drawn_arrows_pass() {
-        let drawn = "tavola-store -> tavola-core\ntavola-embedded -> rocksdb\ntavola-core -> time\n\
+    fn allowed_dependencies_pass() {
+        let allowed = "tavola-store -> tavola-core\ntavola-embedded -> rocksdb\ntavola-core -> time\n\
                      tavola-core ~> proptest\ntavola-core ~> tavola-testkit\ntavola-server -> hyper\n\
                      tavola-testkit -> tavola-service\ntavola -> tavola-embedded";
-        assert_eq!(check_arrows(drawn), [""; 0]);
+        assert_eq!(check_edges(allowed), [""; 0]);
     }
 
     #[test]
-    fn arrows_in_the_other_direction_are_refused() {
+    fn dependencies_in_the_other_direction_are_refused() {
         for line in [
             "tavola-core -> tavola-store",
             "tavola-store -> tavola-protocol",
@@ -288,13 +289,13 @@ mod tests {
     #[test]
     fn tests_may_use_more_than_the_library() {
         assert_eq!(
-            check_arrows("tavola-protocol -> helper\nhelper ~> tokio\ntavola-protocol ~> tokio"),
+            check_edges("tavola-protocol -> helper\nhelper ~> tokio\ntavola-protocol ~> tokio"),
             [""; 0]
         );
     }
 
     #[test]
-    fn a_new_crate_must_be_drawn() {
+    fn a_new_crate_needs_a_rule() {
         check_refused("tavola-telepathy -> tavola-core");
     }
 }
