@@ -2,11 +2,11 @@
 //!
 //! The tests are threads of one process. Each has folders and servers of its own; environment,
 //! umask and limits are set for the processes that a test starts, never for this one. A port that
-//! must be free comes from [`common::free_port`].
+//! must be free comes from [`common::free_port`]. `tests/access_matrix` has a process of its own,
+//! because it keeps every core busy for its whole time, which tests with deadlines would feel.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod access_matrix;
 mod accounts;
 mod admin_port;
 mod audit;

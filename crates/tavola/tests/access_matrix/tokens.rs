@@ -9,7 +9,7 @@ use serde_json::json;
 use tavola_testkit::tokens::{SigningKey, key_set};
 use tempfile::NamedTempFile;
 
-use super::operations::{OTHER_TABLE, TABLE};
+use crate::operations::{OTHER_TABLE, TABLE};
 
 const ISSUER: &str = "https://login.example/tenant";
 

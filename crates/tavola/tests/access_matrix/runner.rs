@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use tavola_core::{EntityKey, TableId};
 use tavola_testkit::watched_store::Activity;
 
-use super::credentials::{Credential, FROZEN, PLAIN, POLICY, Time};
-use super::expectations::{DomainError, Effect, Expectations, Expected};
-use super::http::{Answer, Request};
-use super::operations::{self, Action, NEW_TABLE, OLD_TABLE, Operation, Query, TABLE};
-use super::rows::{Key, MARK, Range, stored};
-use super::world::World;
+use crate::credentials::{Credential, FROZEN, PLAIN, POLICY, Time};
+use crate::expectations::{DomainError, Effect, Expectations, Expected};
+use crate::http::{Answer, Request};
+use crate::operations::{self, Action, NEW_TABLE, OLD_TABLE, Operation, Query, TABLE};
+use crate::rows::{Key, MARK, Range, stored};
+use crate::world::World;
 
 /// What the store did for one request.
 type Seen = BTreeMap<TableId, Activity>;

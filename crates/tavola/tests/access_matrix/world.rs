@@ -16,11 +16,11 @@ use tavola_testkit::watched_store::{Watch, WatchedStore};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::credentials::{Credential, FROZEN, KEY1, KEY2, PLAIN, WALLED};
-use super::http::{Answer, Connection, Request};
-use super::operations::{self, CONTINUATIONS, OLD_TABLE, OTHER_TABLE, Step, TABLE};
-use super::rows::{Key, stored};
-use super::tokens;
+use crate::credentials::{Credential, FROZEN, KEY1, KEY2, PLAIN, WALLED};
+use crate::http::{Answer, Connection, Request};
+use crate::operations::{self, CONTINUATIONS, OLD_TABLE, OTHER_TABLE, Step, TABLE};
+use crate::rows::{Key, stored};
+use crate::tokens;
 
 const ACCOUNTS: [&str; 3] = [PLAIN, FROZEN, WALLED];
 const START_TIME_MAX: Duration = Duration::from_secs(30);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::http::Request;
-use super::rows::{Key, stored};
-use super::signing::percent_encoded;
+use crate::http::Request;
+use crate::rows::{Key, stored};
+use crate::signing::percent_encoded;
 
 /// The table that everything is about.
 pub(crate) const TABLE: &str = "Orders";

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::http::Request;
-use super::rows::Range;
-use super::signing::{self, SasFields, TableFields, VERSION, canonicalized_resource, signature};
+use crate::http::Request;
+use crate::rows::Range;
+use crate::signing::{self, SasFields, TableFields, VERSION, canonicalized_resource, signature};
 
 /// An account whose every switch is off.
 pub(crate) const PLAIN: &str = "plain";

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::credentials::{
+use crate::credentials::{
     Credential, FROZEN, Ip, Key as SigningKey, Kind, Policy, Protocol, Time, WALLED,
 };
-use super::operations::{Operation, TABLE};
-use super::rows::{Key, Range};
+use crate::operations::{Operation, TABLE};
+use crate::rows::{Key, Range};
 
 /// All tables.
 #[derive(Debug)]

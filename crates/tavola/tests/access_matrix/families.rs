@@ -1,12 +1,12 @@
 //! Who asks for what: credentials by family, each with the operations that it is asked about.
 
-use super::credentials::{
+use crate::credentials::{
     AccountSas, Credential, FROZEN, Ip, Key, Kind, PLAIN, Policy, Protocol, SharedKey, TableSas,
     Terms, Time, WALLED,
 };
-use super::operations::{self, OTHER_TABLE, Operation, TABLE};
-use super::rows::Range;
-use super::tokens::bearers;
+use crate::operations::{self, OTHER_TABLE, Operation, TABLE};
+use crate::rows::Range;
+use crate::tokens::bearers;
 
 /// Credentials of one kind; a family has a server of its own.
 #[derive(Debug)]

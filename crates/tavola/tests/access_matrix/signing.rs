@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::rows::Range;
+use crate::rows::Range;
 
 /// The version that is signed and spoken.
 pub(crate) const VERSION: &str = "2019-02-02";
@@ -109,8 +109,8 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::Range;
     use super::{SasFields, TableFields, account_sas, percent_encoded, signature, table_sas};
+    use crate::rows::Range;
 
     const KEY: &str =
         "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
