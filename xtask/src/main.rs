@@ -43,7 +43,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
 
   serve         build and run the server
   test          every check that guards a merge
-  tidy          dependency rules, licences, text
+  tidy          dependency rules, text
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents

@@ -86,8 +86,7 @@ fn run_on_cluster(more: &[String]) -> Result {
     if runs(more, "cluster-mutants") {
         torture.arg("--mutants").arg(build_mutants(&scratch)?);
     }
-    // Nodes that are stopped or cut off since the last run was killed would never find each
-    // other.
+    // Nodes that are stopped or cut off since the last run was killed would never find each other.
     if let Some(present) = Cluster::find(CLUSTER)? {
         undo_faults(&program, &present)?;
     }

@@ -2,7 +2,6 @@
 
 mod dependency_rules;
 mod functions;
-mod licences;
 mod mutants;
 mod rust_text;
 mod source;
@@ -19,8 +18,8 @@ use crate::{shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask tidy
 
-Checks the dependency rules of crates, that none of them turns on the feature `mutants`, the licences of dependencies, and
-the text of all files that git knows or would add: leftover notes and debugging, lints allowed without a reason, ignored
+Checks the dependency rules of crates, that none of them turns on the feature `mutants`, and the text of all files that
+git knows or would add: leftover notes and debugging, lints allowed without a reason, ignored
 tests, files over 800 lines, functions over 70 lines beyond those in xtask/long-functions.txt, paths of one machine,
 package hosts, blanks at line ends, and crates that do not say what they are.";
 
@@ -63,7 +62,6 @@ pub(crate) fn check() -> Result {
     let files = read_files(&root)?;
     let mut findings = dependency_rules::check(&metadata);
     findings.extend(mutants::check(&metadata));
-    findings.extend(licences::check(&metadata, &read(&root.join("deny.toml"))?)?);
     findings.extend(files.iter().flat_map(check_file));
     findings.extend(functions::check(&files, &read(&root.join("xtask/long-functions.txt"))?));
     report(&findings, files.len())
