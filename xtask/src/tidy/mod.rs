@@ -1,7 +1,6 @@
 //! `cargo xtask tidy`: what the compiler does not check, and a reviewer should not have to.
 
 mod dependency_rules;
-mod functions;
 mod mutants;
 mod rust_text;
 mod source;
@@ -18,10 +17,10 @@ use crate::{shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask tidy
 
-Checks the dependency rules of crates, that none of them turns on the feature `mutants`, and the text of all files that
-git knows or would add: leftover notes and debugging, lints allowed without a reason, ignored
-tests, files over 800 lines, functions over 70 lines beyond those in xtask/long-functions.txt, paths of one machine,
-package hosts, blanks at line ends, and crates that do not say what they are.";
+Checks the dependency rules of crates, that none of them turns on the feature `mutants`, and the
+text of all files that git knows or would add: leftover notes and debugging, lints allowed without a
+reason, ignored tests, files over 800 lines, paths of one machine, package hosts, blanks at line
+ends, and crates that do not say what they are.";
 
 /// Where something is wrong, and what.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +62,6 @@ pub(crate) fn check() -> Result {
     let mut findings = dependency_rules::check(&metadata);
     findings.extend(mutants::check(&metadata));
     findings.extend(files.iter().flat_map(check_file));
-    findings.extend(functions::check(&files, &read(&root.join("xtask/long-functions.txt"))?));
     report(&findings, files.len())
 }
 
@@ -100,10 +98,6 @@ fn read_files(root: &Path) -> Result<Vec<SourceFile>> {
         }
     }
     Ok(files)
-}
-
-fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).context(|| format!("cannot read {}", file.display()))
 }
 
 #[cfg(test)]

@@ -170,9 +170,9 @@ fn fields(line: &Value, names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| line[name].clone()).collect()
 }
 
-#[test]
-fn who_what_from_where_and_with_which_result() {
-    let world = World::start(|command| command.env("TAVOLA_AUDIT__REQUESTS", "all"));
+/// Five requests with good keys, of which one is refused, one with a wrong key, and one of an
+/// unknown account.
+fn ask_in_seven_ways(world: &World) {
     let create = TableRequest::CreateTable(name("orders"));
     world.client(0).ask(&create).unwrap().unwrap();
     world.client(1).ask(&write("orders", "p/r1")).unwrap().unwrap();
@@ -190,6 +190,12 @@ fn who_what_from_where_and_with_which_result() {
         .unwrap()
         .ask(&query("orders"));
     unknown.unwrap().unwrap_err();
+}
+
+#[test]
+fn who_what_from_where_and_with_which_result() {
+    let world = World::start(|command| command.env("TAVOLA_AUDIT__REQUESTS", "all"));
+    ask_in_seven_ways(&world);
     let requests = world.requests(7);
     let who = ["account", "credential", "key", "authenticated"];
     let what = ["operation", "table", "partition_key", "row_key", "status", "error", "reason"];

@@ -213,6 +213,7 @@ fn a_policy_says_what_the_signature_does_not_and_can_revoke_it() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a flat table of cases")]
 fn what_makes_no_sense_is_refused_with_words_that_teach() {
     let folder = tempfile::tempdir().unwrap();
     let long = "x".repeat(65);

@@ -1,6 +1,7 @@
 //! Our binary, started for tests that speak to it over sockets.
 
 #![allow(dead_code, unused_imports, reason = "the targets beside `it` use a part of this")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod admin;
 pub(crate) mod cli;
