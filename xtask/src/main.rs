@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod cache;
 mod cassandra;
+mod check;
 mod conformance;
 mod deny;
 mod doc_snippets;
@@ -43,6 +44,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
 
   serve         build and run the server
   test          every check that guards a merge
+  check         what a change touches: format, clippy, unit tests, tidy
   tidy          dependency rules, text
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
@@ -61,9 +63,10 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 13] = [
+const COMMANDS: [Subcommand; 14] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
+    Subcommand { name: "check", help: check::HELP, run: check::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
