@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use crate::failure::{Failure, Result};
 
-/// The words after the command. What nobody takes is refused by [`Args::finish`].
+/// The words after the command. [`Args::finish`] refuses the words that no option took.
 #[derive(Debug)]
 pub(crate) struct Args {
     words: VecDeque<String>,
-    /// What stands after `--`, for the program that is started.
+    /// The words after `--`, for the program that is started.
     rest: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Args {
         words.into()
     }
 
-    /// Takes what stands after `--`; without `--`, all that is left, so that `cargo xtask serve
+    /// Takes the words after `--`; without `--`, all that is left, so that `cargo xtask serve
     /// --table-port 0` works.
     pub(crate) fn passed_through(&mut self) -> Vec<String> {
         let mut words: Vec<String> = self.words.drain(..).collect();
@@ -64,7 +64,7 @@ impl Args {
         words
     }
 
-    /// Refuses what nobody took.
+    /// Refuses the words that no option took.
     pub(crate) fn finish(self) -> Result {
         match self.words.front().or(self.rest.first()) {
             Some(word) => Err(Failure::new(format!("unknown argument `{word}`; see --help"))),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_refused() {
+    fn unknown_words_are_refused() {
         assert!(args("--tpyo").finish().is_err());
         assert!(args("-- word").finish().is_err());
         assert!(args("--key").value("--key").is_err());

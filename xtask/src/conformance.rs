@@ -34,12 +34,12 @@ pub(crate) fn command(mut args: Args) -> Result {
     run(endpoint, json.as_deref(), &args.passed_through())
 }
 
-/// The check that guards a landing: our own server, nothing kept.
+/// The check that guards a merge: our own server, nothing kept.
 pub(crate) fn check() -> Result {
     run(None, None, &[])
 }
 
-/// The same against a server that somebody started.
+/// The same against a server that is already running.
 pub(crate) fn run_against(endpoint: &Endpoint) -> Result {
     run(Some(endpoint.clone()), None, &[])
 }

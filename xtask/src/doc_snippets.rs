@@ -25,7 +25,7 @@ pub(crate) fn command(mut args: Args) -> Result {
     if files.is_empty() { check() } else { run(files.into_iter().map(PathBuf::from).collect()) }
 }
 
-/// The check that guards a landing: all documents.
+/// The check that guards a merge: all documents.
 pub(crate) fn check() -> Result {
     run(documents()?)
 }
@@ -116,7 +116,7 @@ fn at_server(text: &str, endpoint: &Endpoint) -> String {
     table.replace("127.0.0.1:10003", admin).replace("localhost:10003", admin)
 }
 
-/// The environment that the Python suite installed; the suite is run once if nobody did before.
+/// The environment that the Python suite installs; runs the suite once if it is missing.
 fn python_with_sdk(server: &Server) -> Result<PathBuf> {
     let folder = cache::root()?.join("sdk/python");
     let find = || {

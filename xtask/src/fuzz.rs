@@ -87,7 +87,7 @@ pub(crate) fn command(mut args: Args) -> Result {
     }
 }
 
-/// The check that guards a landing: the targets' own text, then all of them.
+/// The check that guards a merge: the targets' own text, then all of them.
 pub(crate) fn check() -> Result {
     shell::run(cargo("fmt")?.arg("--check"))?;
     prepare()?;
@@ -258,7 +258,7 @@ fn run_target(target: &Target, seconds: u32, programs: &BTreeMap<String, PathBuf
     command
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={}", target.input_bytes_max));
-    // The input is saved: who repeats it can ask for the backtrace.
+    // The input is saved; repeating it can print the backtrace.
     command.env("RUST_BACKTRACE", "0");
     command.arg("-print_final_stats=1").arg(format!("-artifact_prefix={}/", found.display()));
     // New inputs go to the first folder only.

@@ -27,7 +27,7 @@ enum TestStatus {
 struct Test {
     name: String,
     statements: Vec<String>,
-    verdict: TestStatus,
+    status: TestStatus,
     detail: String,
 }
 
@@ -113,11 +113,11 @@ pub(crate) fn join(statements: &[Statement], report: &Value, reasons: &Reasons) 
             statement.text,
             describe(&carriers, reason)
         );
-        problems.extend(judge(statement, &carriers, reason));
+        problems.extend(problem_of(statement, &carriers, reason));
     }
     problems.extend(failed_tests(&tests));
     problems.extend(unknown_ids(statements, &tests, reasons));
-    let count = |verdict| tests.iter().filter(|test| test.verdict == verdict).count();
+    let count = |status| tests.iter().filter(|test| test.status == status).count();
     Ok(Ledger {
         text,
         problems,
@@ -134,7 +134,7 @@ fn parse_report(report: &Value) -> Result<Vec<Test>> {
 fn parse_test(test: &Value) -> Result<Test> {
     let text = |field: &str| test[field].as_str().map(str::to_owned);
     let name = text("test").ok_or_else(|| format!("report entry without a test name: {test}"))?;
-    let verdict = match test["result"].as_str() {
+    let status = match test["result"].as_str() {
         Some("passed") => TestStatus::Passed,
         Some("failed") => TestStatus::Failed,
         Some("skipped") => TestStatus::Skipped,
@@ -147,27 +147,31 @@ fn parse_test(test: &Value) -> Result<Test> {
     };
     let statements = test["statements"].as_array().map(Vec::as_slice).unwrap_or_default();
     let statements = statements.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    Ok(Test { name, statements, verdict, detail: text("detail").unwrap_or_default() })
+    Ok(Test { name, statements, status, detail: text("detail").unwrap_or_default() })
 }
 
 fn describe(carriers: &[&Test], reason: Option<&String>) -> String {
     let mut parts: Vec<_> =
-        carriers.iter().map(|test| format!("{}: {}", test.name, word(test.verdict))).collect();
+        carriers.iter().map(|test| format!("{}: {}", test.name, word(test.status))).collect();
     parts.extend(reason.map(|reason| format!("({reason})")));
     if parts.is_empty() { "NO TEST".into() } else { parts.join(", ") }
 }
 
-fn word(verdict: TestStatus) -> &'static str {
-    match verdict {
+fn word(status: TestStatus) -> &'static str {
+    match status {
         TestStatus::Passed => "passed",
         TestStatus::Failed => "FAILED",
         TestStatus::Skipped => "skipped",
     }
 }
 
-fn judge(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> Option<String> {
-    let proved = carriers.iter().any(|test| test.verdict == TestStatus::Passed);
-    let failed = carriers.iter().any(|test| test.verdict == TestStatus::Failed);
+fn problem_of(
+    statement: &Statement,
+    carriers: &[&Test],
+    reason: Option<&String>,
+) -> Option<String> {
+    let proved = carriers.iter().any(|test| test.status == TestStatus::Passed);
+    let failed = carriers.iter().any(|test| test.status == TestStatus::Failed);
     match (proved, reason) {
         // A failed test is reported by its own name.
         (false, None) if !failed => {
@@ -185,7 +189,7 @@ fn judge(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> 
 }
 
 fn failed_tests(tests: &[Test]) -> impl Iterator<Item = String> {
-    let failed = tests.iter().filter(|test| test.verdict == TestStatus::Failed);
+    let failed = tests.iter().filter(|test| test.status == TestStatus::Failed);
     failed.map(|test| format!("test {} failed: {}", test.name, test.detail))
 }
 

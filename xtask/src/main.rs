@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod cache;
 mod cassandra;
+mod check;
 mod conformance;
 mod deny;
 mod doc_snippets;
@@ -42,8 +43,9 @@ const HELP: &str = "\
 cargo xtask <command>; `cargo xtask <command> --help` says more
 
   serve         build and run the server
-  test          every check that guards a landing
-  tidy          crate arrows, licences, text
+  test          every check that guards a merge
+  check         what a change touches: format, clippy, unit tests, tidy
+  tidy          dependency rules, text
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents
@@ -52,7 +54,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   bench         the benchmarks
   ratchet       instructions counted, against those that are stored
   cassandra     clusters of Apache Cassandra on this machine, for tests
-  simulate      how many nodes and front ends a load needs
+  simulate      how many Cassandra nodes and Tavola nodes a load needs
   rocksdb       compile RocksDB once, for all of the above and for plain cargo";
 
 struct Subcommand {
@@ -61,9 +63,10 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 13] = [
+const COMMANDS: [Subcommand; 14] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
+    Subcommand { name: "check", help: check::HELP, run: check::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },

@@ -5,7 +5,7 @@
 pub(crate) enum Action {
     RunShell,
     RunPython,
-    /// Shown to the reader only; the reason stands before it.
+    /// Shown to the reader only; the reason is written before it.
     Leave,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn blocks(document: &str) -> Result<Vec<Block>, String> {
     let mut reason_before = false;
     while let Some((index, line)) = lines.next() {
         let Some((indent, fence, info)) = opening_fence(line) else {
-            // Blank lines may stand between the comment and its block.
+            // Blank lines may come between the comment and its block.
             reason_before = is_comment_end(line) || (reason_before && line.trim().is_empty());
             continue;
         };

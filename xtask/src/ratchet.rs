@@ -25,7 +25,7 @@ pub(crate) fn command(mut args: Args) -> Result {
     run(&cases, update)
 }
 
-/// The check that guards a landing: every case.
+/// The check that guards a merge: every case.
 pub(crate) fn check() -> Result {
     run(&[], false)
 }

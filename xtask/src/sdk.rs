@@ -26,7 +26,7 @@ pub(crate) fn command(mut args: Args) -> Result {
     run(if chosen.is_empty() { &Language::ALL } else { &chosen })
 }
 
-/// The check that guards a landing: all languages.
+/// The check that guards a merge: all languages.
 pub(crate) fn check() -> Result {
     run(&Language::ALL)
 }

@@ -10,8 +10,8 @@ use crate::{rocksdb, shell, workspace};
 
 /// The identity provider, a binary of the test kit.
 const ISSUER: &str = "oidc-issuer";
-/// Where the server sends clients for a token. Nobody goes there; clients read the tenant from its
-/// path.
+/// Where the server sends clients for a token. No request goes there; clients read the tenant from
+/// its path.
 const AUTHORIZATION_URI: &str =
     "https://login.example/11111111-2222-3333-4444-555555555555/oauth2/authorize";
 

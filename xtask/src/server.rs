@@ -95,8 +95,8 @@ pub(crate) struct Server {
 impl Server {
     /// As a newcomer starts it: no configuration, the development account.
     ///
-    /// `purpose` names its log below the build output, which stays there for whoever looks for the
-    /// cause of a failure.
+    /// `purpose` names its log below the build output, which stays there to find the cause
+    /// of a failure.
     pub(crate) fn start(binary: &Path, purpose: &str) -> Result<Self> {
         Self::start_configured(binary, &log(purpose)?, "")
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check that guards a landing, the same here and in CI.
+//! `cargo xtask test`: every check that guards a merge, the same here and in CI.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -12,14 +12,13 @@ use crate::{
 };
 
 pub(crate) const HELP: &str = "\
-cargo xtask test [--only STEP,STEP] [--keep-going] [--deny] [--list]
+cargo xtask test [--only STEP,STEP] [--keep-going] [--list]
 
-Runs every check that guards a landing; installs what is missing after saying so. The last line is
+Runs every check that guards a merge; installs what is missing after saying so. The last line is
 `N passed, M failed`, counting steps.
 
   --only STEP,STEP  these steps only
   --keep-going      do not stop at the first step that fails
-  --deny            install cargo-deny if it is not there (takes minutes); without it that step is skipped
   --list            list the steps";
 
 /// Several times what the longest step takes on a busy machine: beyond it, a step hangs.
@@ -28,87 +27,48 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 struct Step {
     name: &'static str,
     about: &'static str,
-    run: fn(&Options) -> Result<Outcome>,
+    run: fn() -> Result,
 }
 
 /// Cheap ones first: a forgotten blank should not cost a build.
 const STEPS: [Step; 16] = [
-    Step { name: "prepare", about: "compilers, components, RocksDB", run: |_| prepare().map(done) },
-    Step { name: "fmt", about: "cargo fmt --check", run: |_| cargo(&["fmt", "--all", "--check"]) },
-    Step { name: "tidy", about: "arrows, licences, text", run: |_| tidy::check().map(done) },
-    Step { name: "clippy", about: "all lints, warnings denied", run: |_| clippy() },
-    Step { name: "docs", about: "rustdoc, warnings denied", run: |_| rustdoc() },
-    Step { name: "unit", about: "cargo test --workspace", run: |_| unit() },
-    Step {
-        name: "fuzz",
-        about: "readers of bytes, coverage-guided",
-        run: |_| fuzz::check().map(done),
-    },
-    Step {
-        name: "release",
-        about: "the release binary",
-        run: |_| server::build().map(|_| Outcome::Passed),
-    },
-    Step {
-        name: "ratchet",
-        about: "instructions counted, none grown",
-        run: |_| ratchet::check().map(done),
-    },
-    Step {
-        name: "conformance",
-        about: "wire suite and its ledger",
-        run: |_| conformance::check().map(done),
-    },
-    Step { name: "sdk", about: "the official SDKs", run: |_| sdk::check().map(done) },
-    Step {
-        name: "cassandra",
-        about: "store, wire and Python on a node",
-        run: |_| on_cassandra::check().map(done),
-    },
-    Step {
-        name: "torture",
-        about: "the short form of every attack",
-        run: |_| torture::check().map(done),
-    },
-    Step {
-        name: "leaks",
-        about: "secrets in what was printed and answered",
-        run: |_| leaks::check().map(done),
-    },
-    Step {
-        name: "snippets",
-        about: "commands in the documents",
-        run: |_| doc_snippets::check().map(done),
-    },
-    Step { name: "deny", about: "cargo deny", run: run_deny },
+    Step { name: "prepare", about: "compilers, components, RocksDB", run: prepare },
+    Step { name: "fmt", about: "cargo fmt --check", run: || cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "tidy", about: "dependency rules, text", run: tidy::check },
+    Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
+    Step { name: "clippy", about: "all lints, warnings denied", run: clippy },
+    Step { name: "docs", about: "rustdoc, warnings denied", run: rustdoc },
+    Step { name: "unit", about: "cargo test --workspace", run: unit },
+    Step { name: "fuzz", about: "readers of bytes, coverage-guided", run: fuzz::check },
+    Step { name: "release", about: "the release binary", run: || server::build().map(drop) },
+    Step { name: "ratchet", about: "instructions counted, none grown", run: ratchet::check },
+    Step { name: "conformance", about: "wire suite and its ledger", run: conformance::check },
+    Step { name: "sdk", about: "the official SDKs", run: sdk::check },
+    Step { name: "cassandra", about: "store, wire and Python on a node", run: on_cassandra::check },
+    Step { name: "torture", about: "the short form of every attack", run: torture::check },
+    Step { name: "leaks", about: "secrets in what was printed and answered", run: leaks::check },
+    Step { name: "snippets", about: "commands in the documents", run: doc_snippets::check },
 ];
 
 #[derive(Debug)]
 struct Options {
     only: Vec<String>,
     keep_going: bool,
-    install_deny: bool,
 }
 
 #[derive(Debug)]
 enum Outcome {
     Passed,
     Failed(String),
-    Skipped(&'static str),
     /// An earlier step failed.
     NotRun,
-}
-
-fn done(_: ()) -> Outcome {
-    Outcome::Passed
 }
 
 pub(crate) fn command(mut args: Args) -> Result {
     let only = args.value("--only")?;
     let only: Vec<_> =
         only.iter().flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
-    let options =
-        Options { only, keep_going: args.flag("--keep-going"), install_deny: args.flag("--deny") };
+    let options = Options { only, keep_going: args.flag("--keep-going") };
     let list = args.flag("--list");
     args.finish()?;
     let steps = choose(&options.only)?;
@@ -156,8 +116,11 @@ fn run_steps(steps: &[&Step], options: &Options) -> Vec<Report> {
         }
         println!("\n[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.about);
         let start = Instant::now();
-        let outcome = watchdog::within(STEP_MAX, step.name, || (step.run)(options));
-        let outcome = outcome.unwrap_or_else(|failure| Outcome::Failed(failure.to_string()));
+        let outcome = watchdog::within(STEP_MAX, step.name, step.run);
+        let outcome = match outcome {
+            Ok(()) => Outcome::Passed,
+            Err(failure) => Outcome::Failed(failure.to_string()),
+        };
         let elapsed = start.elapsed();
         if let Outcome::Failed(reason) = &outcome {
             eprintln!("error: {reason}");
@@ -202,7 +165,6 @@ fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => "passed".into(),
         Outcome::Failed(reason) => format!("FAILED: {}", reason.lines().next().unwrap_or_default()),
-        Outcome::Skipped(reason) => format!("skipped: {reason}"),
         Outcome::NotRun => "not run".into(),
     }
 }
@@ -230,41 +192,32 @@ fn ensure_component(subcommand: &str, component: &str) -> Result {
     shell::run(Command::new("rustup").args(["component", "add", component]))
 }
 
-fn cargo(arguments: &[&str]) -> Result<Outcome> {
-    shell::run(workspace::cargo()?.args(arguments)).map(done)
+fn cargo(arguments: &[&str]) -> Result {
+    shell::run(workspace::cargo()?.args(arguments))
 }
 
 /// Panics are part of the output, so all of it is kept for the search.
-fn unit() -> Result<Outcome> {
+fn unit() -> Result {
     install::ensure(&["logrotate"], "the test of rotated logs", || {
         shell::has_program("logrotate")
     })?;
     let output = leaks::folder()?.join("output-unit");
     let mut cargo = workspace::cargo()?;
     cargo.args(["test", "--workspace"]).env(leaks::VARIABLE, leaks::folder()?);
-    shell::run_recorded(&mut cargo, &output).map(done)
+    shell::run_recorded(&mut cargo, &output)
 }
 
-fn clippy() -> Result<Outcome> {
+fn clippy() -> Result {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-fn rustdoc() -> Result<Outcome> {
+fn rustdoc() -> Result {
     let flags = env::var("RUSTDOCFLAGS").unwrap_or_default();
     let mut cargo = workspace::cargo()?;
     cargo
         .args(["doc", "--workspace", "--no-deps"])
         .env("RUSTDOCFLAGS", format!("{flags} -D warnings"));
-    shell::run(&mut cargo).map(done)
-}
-
-fn run_deny(options: &Options) -> Result<Outcome> {
-    match deny::find(options.install_deny)? {
-        Some(program) => deny::run(&program).map(done),
-        None => Ok(Outcome::Skipped(
-            "cargo-deny is not installed; --deny installs it (tidy checks licences)",
-        )),
-    }
+    shell::run(&mut cargo)
 }
 
 #[cfg(test)]
@@ -282,18 +235,17 @@ mod tests {
         assert!(names(&["typo"]).is_err());
     }
 
-    const FAILING: Step = Step { name: "bad", about: "", run: |_| Err("broken".into()) };
-    const GOOD: Step = Step { name: "good", about: "", run: |_| Ok(Outcome::Passed) };
+    const FAILING: Step = Step { name: "bad", about: "", run: || Err("broken".into()) };
+    const GOOD: Step = Step { name: "good", about: "", run: || Ok(()) };
 
     fn outcomes(keep_going: bool) -> Vec<&'static str> {
-        let options = Options { only: Vec::new(), keep_going, install_deny: false };
+        let options = Options { only: Vec::new(), keep_going };
         let reports = run_steps(&[&GOOD, &FAILING, &GOOD], &options);
         reports
             .iter()
             .map(|report| match report.outcome {
                 Outcome::Passed => "passed",
                 Outcome::Failed(_) => "failed",
-                Outcome::Skipped(_) => "skipped",
                 Outcome::NotRun => "not run",
             })
             .collect()

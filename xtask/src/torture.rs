@@ -86,8 +86,7 @@ fn run_on_cluster(more: &[String]) -> Result {
     if runs(more, "cluster-mutants") {
         torture.arg("--mutants").arg(build_mutants(&scratch)?);
     }
-    // Nodes that are stopped or cut off since somebody killed the last run would never find each
-    // other.
+    // Nodes that are stopped or cut off since the last run was killed would never find each other.
     if let Some(present) = Cluster::find(CLUSTER)? {
         undo_faults(&program, &present)?;
     }
@@ -124,7 +123,7 @@ fn runs(words: &[String], campaign: &str) -> bool {
 }
 
 /// A server with defects to be found. Its dependencies are those of the other debug builds; the
-/// program itself is moved away, so that nobody takes it for the real one, which the next build
+/// program itself is moved away, so that it is not taken for the real one, which the next build
 /// puts in its place again.
 fn build_mutants(scratch: &Path) -> Result<PathBuf> {
     let features = "tavola-testkit/torture,tavola/mutants";

@@ -4,11 +4,11 @@
 //! `cargo run -p tavola --example old_data -- crates/tavola/tests/fixtures/format-2`
 //!
 //! It writes that folder, and beside it a text that says what clients see in it.
-//! `tests/old_data.rs` opens them.
+//! `tests/it/old_data.rs` opens them.
 
 #![allow(clippy::unwrap_used, reason = "a tool for us, which fails by panicking")]
 
-#[path = "../tests/old_data_content/mod.rs"]
+#[path = "../tests/it/old_data_content/mod.rs"]
 mod old_data_content;
 
 use std::fs;

@@ -8,7 +8,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/old_data_content/mod.rs"]
 mod old_data_content;
 
 use std::io::{BufRead, BufReader};
@@ -20,7 +22,7 @@ use common::RunningServer;
 use common::cli::{check, in_folder, run};
 use common::client::{Client, insert, name};
 use common::cluster::Home;
-use common::stores::{MANY, open, write_many};
+use common::stores::{MANY, with_store, write_many};
 use old_data_content::{read_all, write_log_tail, write_table_files};
 use serde_json::Value;
 use tavola_core::TableRequest;
@@ -90,13 +92,13 @@ fn doctor_and_server_agree_about_danger() {
 fn there_and_back() {
     let home = Home::new("copy");
     home.init().text();
-    write_table_files(open(&home.folder.path().join("source")));
-    write_log_tail(open(&home.folder.path().join("source")));
+    with_store(&home.folder.path().join("source"), write_table_files);
+    with_store(&home.folder.path().join("source"), write_log_tail);
     let there = home.copy("embedded:source", &home.place());
     let back = home.copy(&home.place(), "embedded:target");
     assert_eq!(there["tables"], back["tables"]);
     assert_eq!(home.copy("embedded:source", &home.place())["course"], "was there");
-    let read = |folder: &str| read_all(open(&home.folder.path().join(folder)));
+    let read = |folder: &str| with_store(&home.folder.path().join(folder), read_all);
     assert_eq!(read("source"), read("target"));
     assert_eq!(home.run(&["check", "target"]).code, Some(0));
 }

@@ -1,5 +1,6 @@
 //! Every case of the wire conformance suite as a named test against a real server process.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::process::ExitCode;

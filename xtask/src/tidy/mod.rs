@@ -1,8 +1,6 @@
 //! `cargo xtask tidy`: what the compiler does not check, and a reviewer should not have to.
 
-mod arrows;
-mod functions;
-mod licences;
+mod dependency_rules;
 mod mutants;
 mod rust_text;
 mod source;
@@ -19,10 +17,10 @@ use crate::{shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask tidy
 
-Checks the arrows between crates, that none of them turns on the feature `mutants`, the licences of dependencies, and
-the text of all files that git knows or would add: leftover notes and debugging, lints allowed without a reason, ignored
-tests, files over 800 lines, functions over 70 lines beyond those in xtask/long-functions.txt, paths of one machine,
-package hosts, blanks at line ends, and crates that do not say what they are.";
+Checks the dependency rules of crates, that none of them turns on the feature `mutants`, and the
+text of all files that git knows or would add: leftover notes and debugging, lints allowed without a
+reason, ignored tests, files over 800 lines, paths of one machine, package hosts, blanks at line
+ends, and crates that do not say what they are.";
 
 /// Where something is wrong, and what.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,18 +52,16 @@ pub(crate) fn command(args: Args) -> Result {
     check()
 }
 
-/// The check that guards a landing.
+/// The check that guards a merge.
 pub(crate) fn check() -> Result {
     let root = workspace::root()?;
     // `--locked`: a manifest that changed without its lock file is a finding too.
     let metadata =
         workspace::metadata(&["--locked"]).context(|| "Cargo.lock may be out of date".into())?;
     let files = read_files(&root)?;
-    let mut findings = arrows::check(&metadata);
+    let mut findings = dependency_rules::check(&metadata);
     findings.extend(mutants::check(&metadata));
-    findings.extend(licences::check(&metadata, &read(&root.join("deny.toml"))?)?);
     findings.extend(files.iter().flat_map(check_file));
-    findings.extend(functions::check(&files, &read(&root.join("xtask/long-functions.txt"))?));
     report(&findings, files.len())
 }
 
@@ -102,10 +98,6 @@ fn read_files(root: &Path) -> Result<Vec<SourceFile>> {
         }
     }
     Ok(files)
-}
-
-fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).context(|| format!("cannot read {}", file.display()))
 }
 
 #[cfg(test)]

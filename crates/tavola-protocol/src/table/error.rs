@@ -185,6 +185,7 @@ impl ServiceApiError for TableError {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat table")]
 fn domain_error_parts(domain_error: &DomainError) -> ErrorParts {
     match domain_error {
         DomainError::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),

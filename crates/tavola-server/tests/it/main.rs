@@ -1,0 +1,6 @@
+//! The tests of this crate's public interface, linked once: a module for each subject.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod deadlines;
+mod tokens;
