@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_server::ConfigError;
-use tavola_server::config::{Layers, OLD_NAMES, Origin, SETTINGS, Setting};
+use tavola_server::config::{Group, Layers, OLD_NAMES, Origin, SETTINGS, Setting};
 
 use crate::commands;
 
@@ -70,7 +70,8 @@ fn serve() -> Command {
             .short('s')
             .long("silent")
             .action(ArgAction::SetTrue)
-            .help("No access log; as --access-log false"),
+            .help_heading(Group::Logging.heading())
+            .help("No access log; same as --access-log false"),
     )
 }
 
@@ -91,6 +92,11 @@ fn config() -> Command {
         .after_help(CONFIG_EXAMPLES)
         .subcommand_required(true)
         .subcommand(init)
+        .subcommand(
+            Command::new("reference")
+                .about("Print docs/configuration.md: every setting")
+                .hide(true),
+        )
         .subcommand(with_settings(Command::new("check").about("Check the configuration and exit")))
         .subcommand(
             with_settings(Command::new("show").about("Print every setting, secrets masked"))
@@ -159,15 +165,18 @@ pub(crate) fn config_file_flag() -> Arg {
 }
 
 fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
-    let default = if setting.default.is_empty() { "none" } else { setting.default };
-    let help = format!(
-        "{} [default: {default}] [env: {}] [file: {}]",
-        setting.help,
-        setting.variable(),
-        setting.path
-    );
-    let arg = Arg::new(setting.path).long(flag).value_name(setting.value).help(help);
-    // A switch may stand alone.
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let help =
+        format!("{}{default} [env: {}] [file: {}]", setting.help, setting.variable(), setting.path);
+    let arg = Arg::new(setting.path)
+        .long(flag)
+        .value_name(setting.value)
+        .help(help)
+        .help_heading(setting.group().heading());
+    // A switch needs no value.
     if setting.value == "BOOL" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
 }
 

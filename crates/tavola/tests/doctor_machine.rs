@@ -400,7 +400,7 @@ fn the_configuration_and_who_can_read_it() {
         &doctor("--config own.toml"),
         &[
             "ok configuration: good: 1 account(s)",
-            "warn keys: own.toml holds keys, and others can read it (mode 644); chmod 600 own.toml",
+            "warn keys: own.toml contains keys, and other users can read it (mode 644); chmod 600 own.toml",
         ],
     );
     mode(&file, 0o600);
@@ -412,8 +412,8 @@ fn the_configuration_and_who_can_read_it() {
     check(
         &doctor("--config own.toml"),
         &[
-            "warn keys: tavola-accounts/depot.toml holds keys, and others can read it (mode 640)",
-            "warn keys: others can look into tavola-accounts; chmod 700 tavola-accounts",
+            "warn keys: tavola-accounts/depot.toml contains keys, and other users can read it (mode 640)",
+            "warn keys: other users can read tavola-accounts; chmod 700 tavola-accounts",
         ],
     );
     mode(&accounts.join("depot.toml"), 0o600);

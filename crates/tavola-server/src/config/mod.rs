@@ -39,7 +39,7 @@ pub use layers::Layers;
 pub use log::{LogConfig, LogFormat, check_log_filter};
 pub use origin::Origin;
 pub use proxies::ip_range;
-pub use settings::{OLD_NAMES, SETTINGS, Setting};
+pub use settings::{Group, OLD_NAMES, SETTINGS, Setting};
 pub use shown::ShownValue;
 use tavola_protocol::Precedence;
 pub use template::template;
