@@ -1,4 +1,4 @@
-//! `tavola config init`, `check` and `show`.
+//! `tavola config init`, `check`, `show` and `reference`.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use tavola_server::Config;
-use tavola_server::config::{Personality, StoreConfig, template};
+use tavola_server::config::{Personality, StoreConfig, reference, template};
 use tavola_server::tls::TlsReloader;
 
 use crate::cluster;
@@ -24,6 +24,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         }
         Some(("check", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
+        Some(("reference", _)) => {
+            print!("{}", reference());
+            Ok(())
+        }
         _ => unreachable!("clap asks for a known command"),
     }
 }
