@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::account_access::{self, AccountAccess};
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
-use crate::{human_time, judge};
+use crate::{evaluate, human_time};
 use terms::Terms;
 
 const ABOUT: &str =
@@ -154,11 +154,11 @@ fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> R
         terms.ip.split('-').next().and_then(|ip| ip.parse().ok()).unwrap_or(Ipv4Addr::LOCALHOST);
     let caller = Caller { ip: IpAddr::V4(first_ip), https: true };
     let at = terms.start.map_or(now, |start| start.max(now));
-    match judge::judge(query, &access.account, &keys, caller, at) {
+    match evaluate::evaluate(query, &access.account, &keys, caller, at) {
         Ok(_) => Ok(()),
         Err(api_error) => Err(Failure::Usage(format!(
             "the service would refuse this signature: {}",
-            judge::words(&api_error)
+            evaluate::words(&api_error)
         ))),
     }
 }

@@ -1,5 +1,5 @@
 //! Everything that is wrong with a signature, not only the first thing. The rules are the service's
-//! own: the same query is signed again with a key of ours, judged, and after each refusal asked
+//! own: the same query is signed again with a key of ours, evaluated, and after each refusal asked
 //! again as if that reason were gone.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,10 +11,10 @@ use tavola_core::{AccessPolicy, AccountName, DateTime, Grant};
 use tavola_protocol::auth::{AccountKey, AccountSas, FieldsError, TableSas};
 use tavola_protocol::{AccountKeys, ApiError, Caller, Credential};
 
-use crate::judge;
+use crate::evaluate;
 
 /// Nobody's key, with which a query is signed again so that everything but its signature can be
-/// judged.
+/// evaluated.
 const SCRATCH_KEY: &str = "bm9ib2R5J3Mga2V5";
 /// One for each reason that can be taken away, and one more: time, address, protocol.
 const ROUNDS_MAX: usize = 4;
@@ -126,7 +126,7 @@ pub(super) fn examine(
     let Some((query, keys)) = signed_again(query, fields, account) else { return verdict };
     let Circumstances { mut now, mut caller, .. } = at;
     for _ in 0..ROUNDS_MAX {
-        match judge::judge(&query, account, &keys, caller, now)
+        match evaluate::evaluate(&query, account, &keys, caller, now)
             .and_then(|credential| complete(credential, policies))
         {
             Ok(grant) => {
@@ -183,7 +183,7 @@ fn refusal(
     }
     let twice = policy.map(|policy| in_both(fields, policy)).unwrap_or_default();
     if twice.is_empty() {
-        Finding::Malformed(judge::words(api_error))
+        Finding::Malformed(evaluate::words(api_error))
     } else {
         Finding::InPolicyToo(twice)
     }

@@ -155,7 +155,7 @@ proptest! {
         let query = sas.signed(&account(), &key());
         let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
         let keys = AccountKeys::parse(KEY, None).unwrap();
-        let accepted = crate::judge::judge(&query, &account(), &keys, caller, at(ticks)).is_ok();
+        let accepted = crate::evaluate::evaluate(&query, &account(), &keys, caller, at(ticks)).is_ok();
         let circumstances = Circumstances { now: at(ticks), caller, policies: None };
         let verdict = examine(&query, &Fields::read(&query).unwrap(), &account(), circumstances);
         prop_assert_eq!(verdict.findings.is_empty(), accepted);

@@ -61,7 +61,7 @@ impl Wanted {
     ) {
         self.check_range(grant, fields, report);
         let Some(operation) = self.operation else { return };
-        // A signature for an account needs no table's name to be judged.
+        // A signature for an account needs no table's name to be evaluated.
         let table = self.table.clone().or_else(|| TableName::parse("any").ok());
         let Some(request) =
             table.and_then(|table| operation.request(table, self.key_in(grant)).ok())
