@@ -58,17 +58,17 @@ impl AccountAccess {
 pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
     let flags = vec![
         Arg::new("account").long("account").value_name("NAME").help(
-            "The account, of those that `tavola serve` would serve [default: the only one, or the development account]",
+            "Account, one of those that `tavola serve` serves [default: the only one, or the development account]",
         ),
         Arg::new("key-number")
             .long("key")
             .value_name("1|2|KEY")
             .default_value("1")
-            .help("Which of the account's two keys that this machine knows, or the key itself, which others then see"),
+            .help("Number of the configured key, or the key itself, which other users of the machine can then see"),
         Arg::new("endpoint")
             .long("endpoint")
             .value_name("URL")
-            .help("Where the account is [default: http://127.0.0.1:10002/ACCOUNT, or as configured]"),
+            .help("Endpoint of the account [default: http://127.0.0.1:10002/ACCOUNT, or as configured]"),
         flags::config_file_flag(),
         accounts_folder_flag(),
     ];
@@ -96,7 +96,7 @@ pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
             .long("key-file")
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
-            .help("Take the key of --account from this file instead of the configuration"),
+            .help("Read the key of --account from this file instead of the configuration"),
     ];
     flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
 }
@@ -136,8 +136,7 @@ fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAc
     let string = ConnectionString::parse(text)
         .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
     let Secret::Key(key) = string.secret() else {
-        let words =
-            "a shared access signature does not do here, an account key is needed: AccountKey";
+        let words = "a shared access signature is not accepted here; an account key is required: AccountKey";
         return Err(Failure::Usage(format!("{origin}: {words}")));
     };
     let account = string.account().cloned();
@@ -234,7 +233,7 @@ fn key_text(
             Err(Failure::Usage(format!("the account {account} has no {}", number.field())))
         }
         _ => Err(Failure::Usage(format!(
-            "the configuration has no account {account}; it has: {}. Look at `tavola config show --origin`",
+            "the configuration has no account {account}; it has: {}. See `tavola config show --origin`",
             account_names(config).join(", ")
         ))),
     }
@@ -290,7 +289,7 @@ fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
     let key = Zeroizing::new(text.trim().to_owned());
     let wrong = |_| {
         Failure::Usage(format!(
-            "{} holds no account key: it must be one line of base64",
+            "{} contains no account key: it must be one line of base64",
             file.display()
         ))
     };

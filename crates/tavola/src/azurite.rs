@@ -71,9 +71,9 @@ fn command() -> Command {
         .arg(
             switch("version")
                 .short('v')
-                .help("Print the version of Azurite that this one stands for"),
+                .help("Print the version of Azurite that this one emulates"),
         )
-        .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", taking the flags of Azurite"))
+        .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", with the flags of Azurite"))
         .arg(
             value("tableHost", "ADDRESS")
                 .help("Address on which the Table service listens [default: 127.0.0.1]"),
@@ -103,7 +103,7 @@ fn command() -> Command {
         .arg(value("key", "FILE").help("The private key of a PEM certificate"))
         .arg(value("pwd", "PASSWORD").help("The password of a PFX file"))
         .arg(value("oauth", "LEVEL").value_parser(["basic"]).help(
-            "Take bearer tokens by their claims, without checking who signed them; needs --cert",
+            "Accept bearer tokens by their claims, without verifying signatures; needs --cert",
         ))
         .arg(switch("silent").short('s').help("No access log, and no other log but errors"))
         .arg(
@@ -116,13 +116,13 @@ fn command() -> Command {
                 .short('L')
                 .help("Accepted: unknown headers and parameters are always ignored"),
         )
-        .arg(switch("disableProductStyleUrl").help("Take the account from the path only"))
+        .arg(switch("disableProductStyleUrl").help("Read the account from the path only"))
         .arg(switch("inMemoryPersistence").conflicts_with("location").help("Keep nothing on disk"));
-    let command = NO_OPERATION
-        .iter()
-        .fold(command, |command, name| command.arg(switch(name).help("Accepted: it is always so")));
+    let command = NO_OPERATION.iter().fold(command, |command, name| {
+        command.arg(switch(name).help("Accepted: no effect, always on"))
+    });
     NOT_YET_WITH_VALUE.iter().fold(command, |command, name| {
-        command.arg(value(name, "VALUE").help("Accepted with a warning: not built yet"))
+        command.arg(value(name, "VALUE").help("Accepted with a warning: not implemented"))
     })
 }
 

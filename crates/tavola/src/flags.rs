@@ -20,12 +20,12 @@ Examples:
   tavola serve --tls-cert tavola-cert.pem --tls-key tavola-key.pem
       https, with the files that `tavola cert` makes
 
-Every setting can also stand in a TOML file ([section] key) or in a variable.
+Every setting can also be set in a TOML file ([section] key) or in a variable; docs/configuration.md lists them.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
 
-SIGHUP reads the configuration, accounts and certificate again, and opens log files anew: all of it, or nothing if
-something is wrong. The log says which settings need a restart. SIGUSR1 only opens log files anew. A certificate is
-also read again when its file changes. No connection is closed for any of it.
+SIGHUP reloads configuration, accounts and certificate and reopens log files, or changes nothing if
+there is a mistake. The log names the settings that need a restart. SIGUSR1 only reopens log files.
+A certificate is also reloaded when its file changes. No connection is closed.
 
 Exit codes: 0 stopped by a signal, 1 a port or disk failed, 2 wrong usage or configuration,
 3 the data folder is damaged, in use, or written by a newer version.";
@@ -35,17 +35,17 @@ Examples:
   tavola config init
       Write tavola.toml: every setting as a comment, with its meaning and default
   tavola config check --config tavola.toml
-      Say whether a file would work
+      Validate a file
   tavola config show
       Every setting and its value
   tavola config show --origin
-      The same, with where each value comes from";
+      The same, with the origin of each value";
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
     Command::new("tavola")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("The Azure Table service on your own machine")
+        .about("The Azure Table service on your own machines")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve())
@@ -79,16 +79,16 @@ fn config() -> Command {
     let origin = Arg::new("origin")
         .long("origin")
         .action(ArgAction::SetTrue)
-        .help("Show where each value comes from");
+        .help("Show the origin of each value");
     let init = Command::new("init").about("Write a file with every setting as a comment").arg(
         Arg::new("file")
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .default_value("tavola.toml")
-            .help("Where to; it must not exist"),
+            .help("File to write; it must not exist"),
     );
     Command::new("config")
-        .about("Begin a configuration, check it, look at it")
+        .about("Create, check and show the configuration")
         .after_help(CONFIG_EXAMPLES)
         .subcommand_required(true)
         .subcommand(init)

@@ -42,19 +42,19 @@ pub(crate) fn ca_file_flag() -> Arg {
         .long("ca-file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("Trust these issuers too when asking a server over https")
+        .help("Certificates (PEM) to trust for https, in addition to the system's")
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    #[error("the URL cannot be asked: {0}")]
+    #[error("the URL cannot be used: {0}")]
     Url(&'static str),
     #[error("there is no host named {0}")]
     NoSuchHost(String),
-    #[error("nobody listens at {0}")]
+    #[error("nothing listens at {0}")]
     Refused(String),
-    #[error("{0} does not answer in time")]
+    #[error("{0} does not respond in time")]
     TimedOut(String),
     #[error("cannot reach {0}: {1}")]
     Unreachable(String, io::Error),
@@ -68,9 +68,9 @@ pub(crate) enum HttpError {
     IsTls(String),
     #[error("{0} does not speak HTTP: {1}")]
     NotHttp(String, hyper::Error),
-    #[error("{0} asks clients for a certificate")]
+    #[error("{0} requires a client certificate")]
     ClientCertificateNeeded(String),
-    #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
+    #[error("the response is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     #[error("{0}")]
     Roots(String),
@@ -176,7 +176,7 @@ async fn secure(
     config: Arc<ClientConfig>,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, HttpError> {
     let name = ServerName::try_from(bare_host(authority).to_owned())
-        .map_err(|_| HttpError::Url("its host cannot stand in a certificate"))?;
+        .map_err(|_| HttpError::Url("its host cannot be in a certificate"))?;
     let at = authority.to_string();
     match timeout(CONNECT_TIME, TlsConnector::from(config).connect(name, stream)).await {
         Err(_elapsed) => Err(HttpError::TimedOut(at)),
@@ -201,7 +201,7 @@ fn add_roots(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot read certificates of {}: {error}", file.display()))?;
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        Err(format!("{} holds no certificate in PEM form", file.display()))
+        Err(format!("{} contains no certificate in PEM form", file.display()))
     } else {
         Ok(())
     }
@@ -326,6 +326,6 @@ fn certificate_problem(problem: &CertificateError) -> String {
         CertificateError::UnknownIssuer => {
             "comes from an issuer that this machine does not trust".to_owned()
         }
-        other => format!("is not good: {other}"),
+        other => format!("is not valid: {other}"),
     }
 }

@@ -136,7 +136,7 @@ fn stop_on_signal(stop: watch::Sender<bool>, mut signals: Signals, announcer: An
     tokio::spawn(async move {
         signals.stop().await;
         announcer.closing();
-        tracing::info!("stopping: no new connections, open requests are finished");
+        tracing::info!("stopping: no new connections, finishing open requests");
         let _server_gone = stop.send(true);
     });
 }
@@ -189,18 +189,18 @@ fn reload(node: &Node) {
     node.telemetry.reopen_audit_log();
     let result = match node.reload() {
         Ok(Reloaded { accounts, needs_restart }) => {
-            tracing::info!(accounts, "the configuration was read again");
+            tracing::info!(accounts, "configuration reloaded");
             if !needs_restart.is_empty() {
                 let settings = needs_restart.join(", ");
                 tracing::warn!(
                     settings,
-                    "these settings were changed and count after a restart only"
+                    "these settings were changed and apply after a restart only"
                 );
             }
             "done".to_owned()
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration was not taken; everything goes on as before");
+            tracing::error!(%error, "configuration rejected; the previous one stays in effect");
             format!("nothing was changed: {error}")
         }
     };
@@ -228,9 +228,9 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
         while user.recv().await.is_some() {
             node.telemetry.reopen_audit_log();
             match logs.reopen() {
-                Ok(()) => tracing::info!("log files were opened anew"),
+                Ok(()) => tracing::info!("log files reopened"),
                 Err(error) => {
-                    tracing::error!(%error, "log files were not opened anew; the old ones are written on")
+                    tracing::error!(%error, "cannot reopen log files; still writing to the old ones")
                 }
             }
         }
@@ -239,14 +239,14 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
 
 /// Says where the server is, in the words of the name that it was called by.
 fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<(), Failure> {
-    let no_address = |error| Failure::System(format!("cannot find out the port: {error}"));
+    let no_address = |error| Failure::System(format!("cannot read the port: {error}"));
     let (table, admin) =
         (server.table_address().map_err(no_address)?, server.admin_address().map_err(no_address)?);
     announcer.listening(config, table, admin);
     if config.admin.port() != 0 && admin.port() != config.admin.port() {
         let wanted = config.admin;
         tracing::warn!(
-            "{wanted} is taken by another process, so health and metrics are at http://{admin} instead"
+            "{wanted} is in use by another process, so health and metrics are at http://{admin} instead"
         );
     }
     tracing::info!(%table, %admin, "listening");

@@ -54,7 +54,7 @@ pub(crate) fn location_argument() -> Arg {
     Arg::new("location")
         .value_name("LOCATION")
         .value_parser(value_parser!(PathBuf))
-        .help("The data folder [default: that of the configuration]")
+        .help("Data folder [default: that of the configuration]")
 }
 
 pub(crate) fn location(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -72,7 +72,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     } else {
         checked.print();
     }
-    checked.verdict(&folder)
+    checked.outcome(&folder)
 }
 
 /// A data folder that was looked at.
@@ -138,7 +138,7 @@ impl Checked {
             dropped,
         );
         if self.damages() == 0 {
-            println!("everything is as it was written");
+            println!("no damage found");
         } else {
             println!("{}", self.losses());
             self.warnings().iter().for_each(|warning| println!("mind    {warning}"));
@@ -152,14 +152,14 @@ impl Checked {
             if unknown == 1 { "in 1 place".to_owned() } else { format!("in {unknown} places") };
         match (rows_max, unknown) {
             (0, 0) => "no row is lost".to_owned(),
-            (0, _) => format!("rows are lost, and nothing says how many: {places}"),
+            (0, _) => format!("rows are lost, and their number is unknown: {places}"),
             (rows, 0) => {
                 format!(
-                    "at most {rows} rows are lost: missing, older than they were, or deleted and back again"
+                    "at most {rows} rows are lost: missing, older than they were, or deleted and restored"
                 )
             }
             (rows, _) => format!(
-                "rows are lost: missing, older than they were, or deleted and back again; at most {rows} where that can be \
+                "rows are lost: missing, older than they were, or deleted and restored; at most {rows} where that can be \
                  known, and {places} nothing says how many"
             ),
         }
@@ -209,7 +209,7 @@ impl Checked {
         })
     }
 
-    fn verdict(&self, folder: &Path) -> Result<(), Failure> {
+    fn outcome(&self, folder: &Path) -> Result<(), Failure> {
         match self.damages() {
             0 => Ok(()),
             damages => {
@@ -257,7 +257,7 @@ pub(crate) fn loss_text(loss: &Loss) -> String {
     let rows = match loss.rows {
         Some(0) => None,
         Some(rows) => Some(format!("at most {rows} rows")),
-        None => Some("nothing says how many rows".to_owned()),
+        None => Some("an unknown number of rows".to_owned()),
     };
     let bytes = (loss.bytes > 0).then(|| format!("{} bytes", loss.bytes));
     let keys = (!loss.keys.is_empty()).then(|| loss.keys.clone());

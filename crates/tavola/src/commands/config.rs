@@ -37,12 +37,12 @@ fn init(file: &Path) -> Result<(), Failure> {
     let written = created.and_then(|mut created| created.write_all(template().as_bytes()));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} exists already; name another file", file.display()))
+            Failure::Usage(format!("{} already exists; name another file", file.display()))
         }
         _ => Failure::System(format!("cannot write {}: {error}", file.display())),
     })?;
     println!(
-        "{} has every setting as a comment; `tavola config check` says whether it is good",
+        "{} has every setting as a comment; `tavola config check` validates it",
         file.display()
     );
     Ok(())
@@ -60,7 +60,7 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
         println!("note: {note}");
     }
     println!(
-        "the configuration is good: {} account(s), tables at {}",
+        "the configuration is valid: {} account(s), tables at {}",
         config.accounts.names().count(),
         config.table
     );

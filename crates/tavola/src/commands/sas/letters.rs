@@ -59,7 +59,7 @@ impl Alphabet {
             )));
         }
         if let Some(letter) = text.chars().find(|letter| text.matches(*letter).count() > 1) {
-            return Err(Failure::Usage(format!("{flag}: '{letter}' stands more than once")));
+            return Err(Failure::Usage(format!("{flag}: '{letter}' occurs more than once")));
         }
         if text.is_empty() {
             return Err(Failure::Usage(format!("{flag} is empty; choose from: {}", self.all())));
@@ -114,7 +114,7 @@ mod tests {
             problem(&TABLE_PERMISSIONS, "rw"),
             "--flag: 'w' is no permission of a table; there are: r (read), a (add), u (update), d (delete)"
         );
-        assert_eq!(problem(&RESOURCE_TYPES, "soo"), "--flag: 'o' stands more than once");
+        assert_eq!(problem(&RESOURCE_TYPES, "soo"), "--flag: 'o' occurs more than once");
         assert!(problem(&SERVICES, "").starts_with("--flag is empty; choose from: b (blobs)"));
     }
 

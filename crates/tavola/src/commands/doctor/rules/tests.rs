@@ -30,24 +30,20 @@ fn sas() -> TableSas {
     }
 }
 
-fn verdict(query: &str, policies: Option<&[AccessPolicy]>) -> RuleReport {
+fn report_on(query: &str, policies: Option<&[AccessPolicy]>) -> RuleReport {
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
     let at = Circumstances { now: time("2026-01-01"), caller, policies };
     examine(query, &Fields::read(query).unwrap(), &account(), at)
 }
 
 fn check(sas: &TableSas, policies: Option<&[AccessPolicy]>, expected: &[Finding]) {
-    let verdict = verdict(&sas.signed(&account(), &key()), policies);
-    assert_eq!(verdict.findings, expected, "{sas:?}");
+    let report = report_on(&sas.signed(&account(), &key()), policies);
+    assert_eq!(report.findings, expected, "{sas:?}");
     let stops = |finding: &Finding| {
         matches!(finding, Finding::Malformed(_) | Finding::PolicyUnknown | Finding::InPolicyToo(_))
     };
     let policies_missing = !sas.policy.is_empty() && policies.is_none();
-    assert_eq!(
-        verdict.grant.is_some(),
-        !expected.iter().any(stops) && !policies_missing,
-        "{sas:?}"
-    );
+    assert_eq!(report.grant.is_some(), !expected.iter().any(stops) && !policies_missing, "{sas:?}");
 }
 
 #[test]
@@ -116,7 +112,7 @@ fn accounts() {
         expiry: "2025-01-01".to_owned(),
         ..AccountSas::default()
     };
-    let found = verdict(&sas.signed(&account(), &key()), None).findings;
+    let found = report_on(&sas.signed(&account(), &key()), None).findings;
     assert_eq!(found, [Finding::Expired(time("2025-01-01")), Finding::OtherService]);
 }
 
@@ -157,10 +153,10 @@ proptest! {
         let keys = AccountKeys::parse(KEY, None).unwrap();
         let accepted = crate::evaluate::evaluate(&query, &account(), &keys, caller, at(ticks)).is_ok();
         let circumstances = Circumstances { now: at(ticks), caller, policies: None };
-        let verdict = examine(&query, &Fields::read(&query).unwrap(), &account(), circumstances);
-        prop_assert_eq!(verdict.findings.is_empty(), accepted);
+        let report = examine(&query, &Fields::read(&query).unwrap(), &account(), circumstances);
+        prop_assert_eq!(report.findings.is_empty(), accepted);
         let is_window = start.is_none_or(|start| start < end);
-        prop_assert_eq!(verdict.grant.is_some(), is_window);
+        prop_assert_eq!(report.grant.is_some(), is_window);
     }
 
     /// Whatever stands in a URL, somebody gets an answer.
