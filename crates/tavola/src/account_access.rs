@@ -58,17 +58,17 @@ impl AccountAccess {
 pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
     let flags = vec![
         Arg::new("account").long("account").value_name("NAME").help(
-            "Account, one of those that `tavola serve` serves [default: the only one, or the development account]",
+            "Account, one of those that `tavola serve` serves [default: the only one, or the \
+             development account]",
         ),
-        Arg::new("key-number")
-            .long("key")
-            .value_name("1|2|KEY")
-            .default_value("1")
-            .help("Number of the configured key, or the key itself, which other users of the machine can then see"),
-        Arg::new("endpoint")
-            .long("endpoint")
-            .value_name("URL")
-            .help("Endpoint of the account [default: http://127.0.0.1:10002/ACCOUNT, or as configured]"),
+        Arg::new("key-number").long("key").value_name("1|2|KEY").default_value("1").help(
+            "Number of the configured key, or the key itself, which other users of the machine \
+             can then see",
+        ),
+        Arg::new("endpoint").long("endpoint").value_name("URL").help(
+            "Endpoint of the account [default: http://127.0.0.1:10002/ACCOUNT, or as \
+             configured]",
+        ),
         flags::config_file_flag(),
         accounts_folder_flag(),
     ];
@@ -136,7 +136,8 @@ fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAc
     let string = ConnectionString::parse(text)
         .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
     let Secret::Key(key) = string.secret() else {
-        let words = "a shared access signature is not accepted here; an account key is required: AccountKey";
+        let words = "a shared access signature is not accepted here; an account key is required: \
+         AccountKey";
         return Err(Failure::Usage(format!("{origin}: {words}")));
     };
     let account = string.account().cloned();
@@ -186,7 +187,8 @@ fn named_account(matches: &ArgMatches) -> Result<Option<AccountName>, Failure> {
     let Some(name) = matches.get_one::<String>("account") else { return Ok(None) };
     let wrong = || {
         format!(
-            "\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most 63"
+            "\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most \
+             63"
         )
     };
     AccountName::parse(name).map(Some).ok_or_else(|| Failure::Usage(wrong()))
@@ -233,7 +235,8 @@ fn key_text(
             Err(Failure::Usage(format!("the account {account} has no {}", number.field())))
         }
         _ => Err(Failure::Usage(format!(
-            "the configuration has no account {account}; it has: {}. See `tavola config show --origin`",
+            "the configuration has no account {account}; it has: {}. See `tavola config show \
+             --origin`",
             account_names(config).join(", ")
         ))),
     }

@@ -27,8 +27,9 @@ pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
     let available = raise(wanted.saturating_add(STORE + OTHERS));
     if available < DESCRIPTORS_MIN {
         return Err(Failure::System(format!(
-            "Too many open files: this process may have {available} open at a time, and a server needs {DESCRIPTORS_MIN} to \
-             start and {} to be well. Raise the hard limit (ulimit -Hn, LimitNOFILE)",
+            "Too many open files: this process may have {available} open at a time, and a server \
+             needs {DESCRIPTORS_MIN} to start and {} to run normally. Raise the hard limit (ulimit \
+             -Hn, LimitNOFILE)",
             STORE + OTHERS + CONNECTIONS_MIN
         )));
     }
@@ -38,7 +39,8 @@ pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
             descriptors = available,
             connections,
             wanted,
-            "too few file descriptors for limits.connections: raise the hard limit (ulimit -Hn, LimitNOFILE)"
+            "too few file descriptors for limits.connections: raise the hard limit (ulimit -Hn, \
+             LimitNOFILE)"
         );
     }
     Ok(Limits { connections: usize::try_from(connections).unwrap_or(usize::MAX), ..limits })

@@ -16,11 +16,12 @@ Examples:
   tavola serve --location /var/lib/tavola --table-port 0
       Another data folder, any free port (it is printed)
   TAVOLA_ACCOUNTS__SHOP__KEY1=$(openssl rand -base64 48) tavola serve --host 0.0.0.0
-      A configured account, reachable from other machines; better in a file: `tavola account add shop`
+      A configured account, reachable from other machines; `tavola account add` writes a file instead
   tavola serve --tls-cert tavola-cert.pem --tls-key tavola-key.pem
       https, with the files that `tavola cert` makes
 
-Every setting can also be set in a TOML file ([section] key) or in a variable; docs/configuration.md lists them.
+Every setting can also be set in a TOML file ([section] key) or in a variable:
+docs/configuration.md lists them.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
 
 SIGHUP reloads configuration, accounts and certificate and reopens log files, or changes nothing if
@@ -157,11 +158,10 @@ fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command
 
 /// `--config`, for every command that reads the configuration.
 pub(crate) fn config_file_flag() -> Arg {
-    Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and /etc/tavola]")
+    Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+        "Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and \
+         /etc/tavola]",
+    )
 }
 
 fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {

@@ -139,7 +139,8 @@ impl HttpClient {
             return pinning_config(pinned.clone(), roots);
         }
         if roots.is_empty() {
-            let words = "this machine trusts no issuer of certificates; install ca-certificates or give --ca-file";
+            let words = "this machine trusts no issuer of certificates; install ca-certificates \
+             or give --ca-file";
             return Err(HttpError::Roots(words.to_owned()));
         }
         client_config(roots)

@@ -230,7 +230,8 @@ fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
             match logs.reopen() {
                 Ok(()) => tracing::info!("log files reopened"),
                 Err(error) => {
-                    tracing::error!(%error, "cannot reopen log files; still writing to the old ones")
+                    tracing::error!(%error, "cannot reopen log files; still writing to the old \
+                     ones")
                 }
             }
         }
@@ -246,7 +247,8 @@ fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<()
     if config.admin.port() != 0 && admin.port() != config.admin.port() {
         let wanted = config.admin;
         tracing::warn!(
-            "{wanted} is in use by another process, so health and metrics are at http://{admin} instead"
+            "{wanted} is in use by another process, so health and metrics are at http://{admin} \
+             instead"
         );
     }
     tracing::info!(%table, %admin, "listening");

@@ -17,7 +17,8 @@ pub struct ShownValue {
     pub value: String,
     /// The layer that set it.
     pub origin: Origin,
-    /// Printed as a comment, because it would not be valid: a masked secret, or a field next to one.
+    /// Printed as a comment, because a file with it is not valid: a masked secret, or a field next
+    /// to one.
     pub is_remark: bool,
 }
 

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
 
 const HEADER: &str = "\
-# The configuration of Tavola. Each line `#key = value` shows a default: remove the # and change the value.
-# `tavola config check --config FILE` reports mistakes, `tavola config show --origin` the values that apply.
+# The configuration of Tavola. Each line `#key = value` shows a default: remove the # to change it.
+# `tavola config check --config FILE` reports mistakes, `tavola config show --origin` what applies.
 # A variable (TAVOLA_SECTION__KEY) overrides this file, a flag of `tavola serve` overrides both.
-# Relative paths start at this file's folder. The default of a path starts at the working directory.
+# Relative paths start at this file's folder, default paths at the working directory.
 ";
 
 /// The longest line of a comment.
-const LINE_CHARS: usize = 118;
+const LINE_CHARS: usize = 98;
 
 /// The text of a new configuration file.
 #[must_use]

@@ -44,8 +44,8 @@ impl Config {
                 self.table
             ),
             advice:
-                "set tls.cert and tls.key (`tavola cert` makes a pair), or listen on 127.0.0.1 behind a proxy that \
-                     speaks https"
+                "set tls.cert and tls.key (`tavola cert` makes a pair), or listen on 127.0.0.1 \
+                 behind a proxy that speaks https"
                     .to_owned(),
         })
     }
@@ -58,11 +58,23 @@ impl Config {
         accounts.sort_by_key(|(name, _)| *name);
         let of_account = accounts.into_iter().filter_map(|(name, account)| {
             let (says, advice) = if account.has_short_key {
-                let says = format!("a key of the account {name} is shorter than 32 bytes and can be guessed");
-                (says, "create one with `openssl rand -base64 64`; `tavola serve` would reject this one")
+                let says = format!(
+                    "a key of the account {name} is shorter than 32 bytes and can be guessed"
+                );
+                (
+                    says,
+                    "create one with `openssl rand -base64 64`; `tavola serve` would reject this \
+                     one",
+                )
             } else if account.has_public_key && public_matters {
-                let says = format!("the account {name} has the development account's key, which is public");
-                (says, "anyone who reaches the server can read and change its data; create another account")
+                let says = format!(
+                    "the account {name} has the development account's key, which is public"
+                );
+                (
+                    says,
+                    "anyone who reaches the server can read and change its data; create another \
+                     account",
+                )
             } else {
                 return None;
             };

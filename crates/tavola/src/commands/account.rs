@@ -19,7 +19,7 @@ Examples:
   tavola account remove shop
       Removes its file and its keys; its tables stay in the store
 
-A running server applies changes on SIGHUP, or on these requests, signed as docs/security.md describes:
+A running server applies changes on SIGHUP, or on these requests (docs/security.md: how to sign):
   POST http://127.0.0.1:10003/reload
   POST http://127.0.0.1:10003/accounts/shop/rotate?key=2";
 
@@ -166,11 +166,13 @@ fn remove(matches: &ArgMatches) -> Result<(), Failure> {
     folder.remove(&account)?;
     println!("removed {account} from {}", folder.path().display());
     eprintln!(
-        "a running server accepts its keys until SIGHUP; its tables stay in the store, without access"
+        "a running server accepts its keys until SIGHUP; its tables stay in the store, without \
+         access"
     );
     if folder.accounts()?.is_empty() {
         eprintln!(
-            "no account is left in that folder: a server without any serves the development account, on loopback"
+            "no account is left in that folder: a server without any serves the development \
+             account, on loopback"
         );
     }
     Ok(())

@@ -221,8 +221,9 @@ fn refuse_public(addresses: &[SocketAddr]) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::Usage(format!(
-        "{} is neither this machine nor a private network. This load costs money on an account that is paid by request, \
-         and slows down other users of the server; to run it nevertheless, add --allow-public",
+        "{} is neither this machine nor a private network. This load costs money on an account \
+         that is paid by request, and slows down other users of the server; to run it \
+         nevertheless, add --allow-public",
         address.ip()
     )))
 }
@@ -330,7 +331,8 @@ fn measure(
 fn advice_on(failure: &tavola_load::Failure) -> &'static str {
     match failure.status() {
         Some(429 | 503) => {
-            "; the server is busy or the account over its budget: measure below it with --rate, or with fewer --connections"
+            "; the server is busy or the account over its budget: measure below it with --rate, \
+             or with fewer --connections"
         }
         Some(401 | 403) => "; the key was valid before: was it changed meanwhile?",
         _ => "",

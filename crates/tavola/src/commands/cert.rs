@@ -217,7 +217,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "Debian, Ubuntu",
             format!(
-                "sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo update-ca-certificates"
+                "sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo \
+                 update-ca-certificates"
             ),
         ),
         (
@@ -229,7 +230,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "macOS",
             format!(
-                "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"
+                "sudo security add-trusted-cert -d -r trustRoot -k \
+                 /Library/Keychains/System.keychain {file}"
             ),
         ),
         ("Windows", format!("certutil -addstore -f Root {file}")),
@@ -238,7 +240,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "Java",
             format!(
-                "keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file {file}"
+                "keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file \
+                 {file}"
             ),
         ),
         ("Go", format!("export SSL_CERT_FILE={file}")),

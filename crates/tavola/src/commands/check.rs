@@ -27,19 +27,21 @@ Examples:
 const EXIT_CODES: &str = "\
 The folder must not be in use: stop the server first, or check a copy.
 
-Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage, 3 damaged, in use, or of a newer version.";
+Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage,
+3 damaged, in use, or of a newer version.";
 
-const LOST_IN_LOGS: &str = "writes of the log before and after the damage are kept, each transaction whole; those in the \
-    damage were acknowledged and are lost. So a row may be missing, or older, or not deleted, and a dropped table may be \
-    there again, while what was written later is there";
-const LOST_IN_TABLES: &str = "of rows in lost blocks an older state may appear, and deleted ones may come back; a transaction \
-    that wrote rows inside and outside of such a block is then there in part. If rows of the catalogue are among them, a \
-    dropped table may come back with its rows";
-const FILES_UNKNOWN: &str = "the record of files cannot be relied on, so that every table file and log was read, and the newest \
-    state of each row is kept: rows that were deleted and tables that were dropped may come back, and a file that is \
-    missing as a whole is not noticed";
-const LOG_END_UNKNOWN: &str = "SYNCED is damaged, which says how far writes were acknowledged: if the log lost its end as well, that \
-    is not noticed";
+const LOST_IN_LOGS: &str = "writes of the log before and after the damage are kept, each \
+    transaction whole; those in the damage were acknowledged and are lost. So a row may be \
+    missing, or older, or not deleted, and a dropped table may be \
+    back, while later writes are kept";
+const LOST_IN_TABLES: &str = "of rows in lost blocks an older state may appear, and deleted ones \
+    may come back; a transaction that wrote rows inside and outside of such a block is then \
+    incomplete. If rows of the catalogue are among them, a dropped table may come back with its rows";
+const FILES_UNKNOWN: &str = "the record of files cannot be relied on, so that every table file \
+    and log was read, and the newest state of each row is kept: rows that were deleted and tables \
+    that were dropped may come back, and a missing file is not detected";
+const LOG_END_UNKNOWN: &str = "SYNCED is damaged, which says how far writes were acknowledged: if \
+    the log lost its end as well, that is not detected";
 
 pub(crate) fn command() -> Command {
     described("check", ABOUT, EXAMPLES)
@@ -128,7 +130,8 @@ impl Checked {
         }
         let counts = &self.report.counts;
         println!(
-            "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, {} dropped",
+            "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, \
+             {} dropped",
             counts.files,
             counts.bytes,
             counts.blocks,
@@ -155,12 +158,13 @@ impl Checked {
             (0, _) => format!("rows are lost, and their number is unknown: {places}"),
             (rows, 0) => {
                 format!(
-                    "at most {rows} rows are lost: missing, older than they were, or deleted and restored"
+                    "at most {rows} rows are lost: missing, older than they were, or deleted and \
+                     restored"
                 )
             }
             (rows, _) => format!(
-                "rows are lost: missing, older than they were, or deleted and restored; at most {rows} where that can be \
-                 known, and {places} nothing says how many"
+                "rows are lost: missing, older than they were, or deleted and restored; at most \
+                 {rows} where it is known, and an unknown number {places}"
             ),
         }
     }
@@ -232,8 +236,8 @@ impl Checked {
 fn advice(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "Nothing was changed. Restore the folder from a backup; or see with `tavola repair {folder} --dry-run` what can be \
-         saved into a new one"
+        "Nothing was changed. Restore the folder from a backup; or see with `tavola repair \
+         {folder} --dry-run` what can be saved into a new one"
     )
 }
 

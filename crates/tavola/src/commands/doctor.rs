@@ -189,7 +189,8 @@ fn advice_on(error: &connection_string::ConnectionStringError) -> &'static str {
     use connection_string::ConnectionStringError as Error;
     match error {
         Error::NotAPair(_) | Error::SecretMissing | Error::NotAKey | Error::NotASignature => {
-            "in a shell quote the string, because ; ends a command; `tavola conn` prints a valid one"
+            "in a shell quote the string, because ; ends a command; `tavola conn` prints a valid \
+             one"
         }
         _ => "`tavola conn` prints a valid one",
     }

@@ -21,7 +21,8 @@ use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
 
 const MIB: u64 = 1024 * 1024;
-const ABOUT: &str = "Save the readable rows of a damaged data folder into a new one, after a report of what is lost";
+const ABOUT: &str = "Save the readable rows of a damaged data folder into a new one, after a \
+ report of what is lost";
 const EXAMPLES: &str = "\
 Examples:
   tavola repair --dry-run
@@ -33,10 +34,11 @@ Examples:
 const EXIT_CODES: &str = "\
 The damaged folder is never changed. Restoring a backup loses less if it is recent: compare.
 
-A repair may be interrupted: the same command goes on where it ended. Until it is complete, the new folder is called
-NEW_FOLDER.unfinished; remove that one to begin anew.
+A repair may be interrupted: the same command resumes it. Until it is complete, the new folder is
+called NEW_FOLDER.unfinished; remove that folder to start over.
 
-Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed, 3 the folder cannot be read.";
+Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed,
+3 the folder cannot be read.";
 
 pub(crate) fn command() -> Command {
     let switch = |name: &'static str, help: &'static str| {
@@ -138,8 +140,8 @@ impl Plan {
         }
         let (needed, free) = (room.needed.div_ceil(MIB), room.free.unwrap_or(0) / MIB);
         Err(Failure::System(format!(
-            "there is not enough space for {}: about {needed} MiB are needed, and {free} MiB are free on its disk. Name a \
-             folder on another disk, or make room; nothing was written",
+            "there is not enough space for {}: about {needed} MiB are needed, and {free} MiB are \
+             free on its disk. Name a folder on another disk, or make room; nothing was written",
             into.display()
         )))
     }

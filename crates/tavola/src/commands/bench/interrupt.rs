@@ -29,7 +29,10 @@ impl Interrupt {
         runtime.spawn(async move {
             either(&mut interrupt, &mut terminate).await;
             to_set.0.store(true, Ordering::Relaxed);
-            eprintln!("stopping: finishing open requests and dropping the table; press again to end at once");
+            eprintln!(
+                "stopping: finishing open requests and dropping the table; press again to end at \
+                 once"
+            );
             either(&mut interrupt, &mut terminate).await;
             eprintln!("tavola: stopped; the table {table} remains: delete it with any client");
             std::process::exit(1);

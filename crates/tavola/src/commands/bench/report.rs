@@ -83,7 +83,8 @@ impl Measured {
             let cause =
                 if self.connections == 1 { "the server, on one connection," } else { "the server" };
             notes.push(format!(
-                "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow until it ends"
+                "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow \
+                 until it ends"
             ));
         }
         notes
@@ -116,7 +117,8 @@ pub(super) fn heading(access: &AccountAccess, plan: &Plan) -> String {
     };
     let head = row(["workload", "rate", "p50", "p99", "p99.9", "generator"]);
     format!(
-        "{}: {size} entities of {ENTITY_BYTES} bytes, up to {} connections{pace}, {seconds} s each\n\n{head}",
+        "{}: {size} entities of {ENTITY_BYTES} bytes, up to {} connections{pace}, {seconds} s \
+         each\n\n{head}",
         access.endpoint, plan.connections
     )
 }

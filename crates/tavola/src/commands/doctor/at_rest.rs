@@ -37,7 +37,8 @@ pub(super) fn examine(location: &Path, report: &mut Report) {
         AtRest::Encrypted => "the data folder is on an encrypted volume (dm-crypt)".to_owned(),
         AtRest::NotSeen(device) => {
             format!(
-                "the data folder is on {device}, which is not a dm-crypt volume; docs/security.md describes how to create one"
+                "the data folder is on {device}, which is not a dm-crypt volume; docs/security.md \
+                 describes how to create one"
             )
         }
         AtRest::Unknown => {

@@ -149,7 +149,8 @@ fn check_key(material: &Material, report: &mut Report) {
         Ok(None) => report.warn("key", "no private key was given", "name its file with --key"),
         Ok(Some(true)) => report.ok("key", "the private key belongs to the certificate"),
         Ok(Some(false)) => {
-            let advice = "use the key that the certificate was requested with; the server's certificate must be the first";
+            let advice = "use the key that the certificate was requested with; the server's \
+             certificate must be the first";
             report.fail("key", "the private key does not belong to the certificate", advice);
         }
         Err(reason) => report.fail(
@@ -188,7 +189,8 @@ fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
             report.warn(
                 "chain",
                 words,
-                "append the issuer's certificate, unless it is a root, which clients must have anyway",
+                "append the issuer's certificate, unless it is a root, which clients must have \
+                 anyway",
             );
         }
         (None, _) => report.ok("chain", format!("{} certificates, in order", chain.len())),

@@ -30,7 +30,8 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
     let Some(address) = config.peers else { return };
     let make = || {
         format!(
-            "`tavola store peer-keys init {address} …` creates keys; set store.peer_keys to their folder"
+            "`tavola store peer-keys init {address} …` creates keys; set store.peer_keys to their \
+             folder"
         )
     };
     match cluster::peer_keys(config) {
@@ -151,7 +152,8 @@ fn advice_on(error: &OpenError) -> &'static str {
             "start the nodes, or name others in store.contact_points (--contact-points)"
         }
         OpenError::Tls { .. } => {
-            "set store.ca_file (--store-ca-file) to the issuer of the nodes' certificates; each must name its node's address"
+            "set store.ca_file (--store-ca-file) to the issuer of the nodes' certificates; each \
+             must name its node's address"
         }
         OpenError::Credentials { .. } | OpenError::NoCredentials { .. } => {
             "set store.user (--store-user) and store.password_file (--store-password-file)"

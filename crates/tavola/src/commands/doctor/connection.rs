@@ -54,7 +54,8 @@ fn refused(error: &ServiceError, account: &AccountName, report: &mut Report) {
             );
         }
         (403, "AuthenticationFailed") => {
-            let advice = "the key is another account's, or was rotated; `tavola conn` prints the current one";
+            let advice = "the key is another account's, or was rotated; `tavola conn` prints the \
+             current one";
             report.fail(
                 "key",
                 format!("refused with {short}: it is no key of {account} on that server"),

@@ -57,8 +57,9 @@ fn check_versions(folder: &Path, report: &mut Report) {
             let (words, folder) =
                 (format!("{} has Timestamps up to {last}", folder.display()), folder.display());
             let advice = format!(
-                "if this machine's clock is wrong, set it; if it once was ahead, copy the folder with `tavola store copy \
-                 --rewrite-versions --from embedded:{folder} --to embedded:NEW`, or serve it with --allow-future-versions"
+                "if this machine's clock is wrong, set it; if it once was ahead, copy the folder \
+                 with `tavola store copy --rewrite-versions --from embedded:{folder} --to \
+                 embedded:NEW`, or serve it with --allow-future-versions"
             );
             report.fail(
                 "data folder",

@@ -143,7 +143,8 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
             "check it with `tavola doctor --cert`; trust an issuer of your own with --ca-file"
         }
         HttpError::ClientCertificateNeeded(_) => {
-            "this command cannot present one; check health on the admin port, and test with a client that has a certificate"
+            "this command cannot present one; check health on the admin port, and test with a \
+             client that has a certificate"
         }
         HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => {
             "check that this is the port of a Table service"

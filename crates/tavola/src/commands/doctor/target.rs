@@ -54,7 +54,8 @@ impl TargetError {
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::NoQuery | Self::NoSignature => {
-                "in a shell quote the URL, because & ends a command; `tavola sas` prints a valid one"
+                "in a shell quote the URL, because & ends a command; `tavola sas` prints a valid \
+                 one"
             }
             Self::HtmlEscaped => "replace every &amp; by &",
             Self::NotAUrl | Self::NoAccount => {

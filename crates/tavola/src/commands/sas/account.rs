@@ -15,9 +15,12 @@ pub(super) fn flags() -> Vec<Arg> {
         |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     vec![
         flag("permissions", "LETTERS").default_value("rl").help(
-            "Of rwdlacu: read, write, delete, list, add, create, update; tables are created with c or w and dropped with d",
+            "Of rwdlacu: read, write, delete, list, add, create, update; tables are created with \
+             c or w and dropped with d",
         ),
-        flag("services", "LETTERS").default_value("t").help("Of bqtf: blobs, queues, tables, files"),
+        flag("services", "LETTERS")
+            .default_value("t")
+            .help("Of bqtf: blobs, queues, tables, files"),
         flag("resource-types", "LETTERS")
             .default_value("sco")
             .help("Of sco: the service itself, containers (tables as such), objects (entities)"),

@@ -112,7 +112,8 @@ mod tests {
         assert_eq!(TABLE_PERMISSIONS.words("ra"), "read, add");
         assert_eq!(
             problem(&TABLE_PERMISSIONS, "rw"),
-            "--flag: 'w' is no permission of a table; there are: r (read), a (add), u (update), d (delete)"
+            "--flag: 'w' is no permission of a table; there are: r (read), a (add), u (update), d \
+             (delete)"
         );
         assert_eq!(problem(&RESOURCE_TYPES, "soo"), "--flag: 'o' occurs more than once");
         assert!(problem(&SERVICES, "").starts_with("--flag is empty; choose from: b (blobs)"));

@@ -17,10 +17,16 @@ pub(super) fn flags() -> Vec<Arg> {
     let flag =
         |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let opened = [
-        Arg::new("table").value_name("NAME").required(true).help("The table; it need not exist yet"),
-        flag("permissions", "LETTERS")
-            .help("Of raud: read, add, update, delete; an upsert needs a and u [default: r, unless --policy]"),
-        flag("policy", "ID").help("Stored access policy of the table; fields that it sets must not be set here"),
+        Arg::new("table")
+            .value_name("NAME")
+            .required(true)
+            .help("The table; it need not exist yet"),
+        flag("permissions", "LETTERS").help(
+            "Of raud: read, add, update, delete; an upsert needs a and u [default: r, unless \
+             --policy]",
+        ),
+        flag("policy", "ID")
+            .help("Stored access policy of the table; fields that it sets must not be set here"),
     ];
     let range = [
         flag("from-partition", "KEY").help("The first partition [default: the table's first]"),
@@ -77,7 +83,8 @@ fn check_policy(policy: Option<&str>) -> Result<(), Failure> {
     let length = id.chars().count();
     if length == 0 || length > POLICY_ID_CHARS_MAX || id.chars().any(char::is_control) {
         let rule = format!(
-            "the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control characters"
+            "the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control \
+             characters"
         );
         return Err(Failure::Usage(format!("--policy: {rule}")));
     }

@@ -24,11 +24,11 @@ Examples:
   tavola store copy --from embedded:tavola-data --to embedded:/mnt/disk2/tavola -o json
       To another disk, with output for a script";
 const AFTER: &str = "\
-Stop every server of both stores first: what is written meanwhile is not copied, and shows as a difference.
-The target must be empty, or contain a part of the same copy: repeat the command after an interruption to resume.
-With --rewrite-versions an ETag that a client still has of such an entity no longer matches, as after any change.
-No server starts on the target before everything is copied and verified. Accounts and their keys are settings of the
-server and not in the store: copy the configuration too.
+Stop every server of both stores first: later writes are not copied, and show as a difference.
+The target must be empty, or contain a part of the same copy: repeat the command after an
+interruption to resume. With --rewrite-versions an ETag that a client has of such an entity no
+longer matches, as after any change. No server starts on the target before everything is copied and
+verified. Accounts and their keys are settings, not data: copy the configuration too.
 
 Settings of clusters (user, password file, TLS, accepted risks) apply to both sides.
 
@@ -53,7 +53,7 @@ pub(crate) fn command() -> Command {
         .arg(place("from", "embedded:FOLDER or cassandra:HOST[:PORT][,HOST[:PORT]]/KEYSPACE"))
         .arg(place("to", "The same forms"))
         .arg(rewrite);
-    flags::with_access_settings(command, "Clusters").arg(output_flag(&["text", "json"]))
+    flags::with_access_settings(command, "Cluster").arg(output_flag(&["text", "json"]))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
@@ -175,7 +175,8 @@ fn outcome(moved: &Moved, to: &Place) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Data(format!(
-        "not the same in {to}: {}. One of the stores was written meanwhile; empty the target and start again",
+        "not the same in {to}: {}. One of the stores was written meanwhile; empty the target and \
+         start again",
         different.join(", ")
     )))
 }

@@ -35,8 +35,11 @@ pub(crate) fn command() -> Command {
         .long("slots")
         .value_name("COUNT")
         .value_parser(value_parser!(u16).range(1..=SLOTS_MAX))
-        .help("Slots of each table's partition directory; more for many millions of partitions [default: 16]");
-    flags::with_cluster_settings(command, "The cluster")
+        .help(
+            "Slots of each table's partition directory; more for many millions of partitions \
+         [default: 16]",
+        );
+    flags::with_cluster_settings(command, "Cluster")
         .arg(slots)
         .arg(output_flag(&["text", "json"]))
 }
@@ -84,7 +87,8 @@ fn words(options: &Options, made: &Made) -> String {
         (true, _) => {
             let copies = options.replication;
             format!(
-                "created the keyspace {keyspace} (replicas in each data centre: {copies}) with the tables {tables}"
+                "created the keyspace {keyspace} (replicas in each data centre: {copies}) with \
+                 the tables {tables}"
             )
         }
         (false, false) => format!("the keyspace {keyspace} exists; created the tables {tables}"),

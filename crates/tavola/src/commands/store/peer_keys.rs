@@ -33,7 +33,7 @@ Examples:
   tavola store peer-keys rotate
       A new authority and new keys for all nodes; the old ones stay valid until `rotate --finish`";
 const AFTER: &str = "\
-The addresses are those of store.peers. Keep the folder that this makes off the nodes: each needs only its own.
+The addresses are those of store.peers. Copy only its own folder to each node.
 
 Exit codes: 0 done, 1 a file cannot be written, 2 wrong usage.";
 
@@ -42,15 +42,19 @@ pub(crate) fn command() -> Command {
         .after_help(AFTER)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(with_nodes(Command::new("init").about("Create an authority, and the keys of the named nodes")))
-        .subcommand(with_nodes(Command::new("issue").about("Create keys for the named nodes, known or new")))
+        .subcommand(with_nodes(
+            Command::new("init").about("Create an authority, and the keys of the named nodes"),
+        ))
+        .subcommand(with_nodes(
+            Command::new("issue").about("Create keys for the named nodes, known or new"),
+        ))
         .subcommand(with_folder(
-            Command::new("rotate").about("Replace the authority and the keys of all nodes, without downtime").arg(
-                Arg::new("finish")
-                    .long("finish")
-                    .action(ArgAction::SetTrue)
-                    .help("The second step, once all nodes have their new folders: the old keys become invalid"),
-            ),
+            Command::new("rotate")
+                .about("Replace the authority and the keys of all nodes, without downtime")
+                .arg(Arg::new("finish").long("finish").action(ArgAction::SetTrue).help(
+                    "The second step, once all nodes have their new folders: the old keys become \
+                     invalid",
+                )),
         ))
 }
 
@@ -109,7 +113,8 @@ fn init(matches: &ArgMatches) -> Result<(), Failure> {
     if folder.authority_file().symlink_metadata().is_ok() {
         let file = folder.authority_file();
         return Err(Failure::Usage(format!(
-            "{} exists: add nodes with `tavola store peer-keys issue`, or replace all keys with `rotate`",
+            "{} exists: add nodes with `tavola store peer-keys issue`, or replace all keys with \
+             `rotate`",
             file.display()
         )));
     }
@@ -138,7 +143,8 @@ fn begin_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     let ClusterKeys { authority: previous, rotation } = folder.read_authority()?;
     if rotation.is_some() {
         return Err(Failure::Usage(
-            "a rotation is in progress: once every node has its new folder, run `tavola store peer-keys rotate --finish`"
+            "a rotation is in progress: once every node has its new folder, run `tavola store \
+             peer-keys rotate --finish`"
                 .to_owned(),
         ));
     }
@@ -271,7 +277,8 @@ impl<'a> Folder<'a> {
         let file = self.authority_file();
         let unusable = |problem: String| {
             Failure::Usage(format!(
-                "{}: {problem}; `tavola store peer-keys init` creates one, and --folder names its folder",
+                "{}: {problem}; `tavola store peer-keys init` creates one, and --folder names its \
+                 folder",
                 file.display()
             ))
         };
@@ -354,7 +361,8 @@ impl<'a> Folder<'a> {
             );
         }
         println!(
-            "Then set in each node's tavola.toml, and restart it (a node with keys reloads them by itself):"
+            "Then set in each node's tavola.toml, and restart it (a node with keys reloads them \
+             by itself):"
         );
         println!("  [store]");
         println!("  peers = \"IP:PORT\"                        # its own, as above");

@@ -65,8 +65,8 @@ fn every_reason_is_found_not_only_the_first() {
     let early = TableSas { start: "2026-01-01T03:00:00.5Z".to_owned(), ..sas() };
     check(&early, None, &[Finding::NotYet(time("2026-01-01T03:00:00.5Z"))]);
     let backwards = TableSas { start: "2031-01-01".to_owned(), ..sas() };
-    let words = "Signed expiry time [Tue, 01 Jan 2030 00:00:00 GMT] must be after signed start time [Wed, 01 Jan 2031 \
-                 00:00:00 GMT]";
+    let words = "Signed expiry time [Tue, 01 Jan 2030 00:00:00 GMT] must be after signed start \
+        time [Wed, 01 Jan 2031 00:00:00 GMT]";
     check(&backwards, None, &[Finding::Malformed(words.to_owned())]);
 }
 

@@ -172,7 +172,8 @@ impl Probe {
                 report.fail(subject, refused("it does not permit access to tables"), "")
             }
             "AuthorizationFailure" => {
-                let advice = "another table, an entity outside the range, or not one of the account's allowed_ips";
+                let advice = "another table, an entity outside the range, or not one of the \
+                 account's allowed_ips";
                 report.fail(subject, refused("the signature does not cover this"), advice);
             }
             "TableNotFound" => {
