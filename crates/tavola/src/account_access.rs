@@ -1,8 +1,8 @@
 //! Which account a command works on, where it is, and the key that opens it.
 //!
-//! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the
-//! configuration that `tavola serve` reads, then the development account. A key may stand on the
-//! command line, for a server that is only tried; others on the machine can see it there.
+//! Precedence: command line, `AZURE_STORAGE_CONNECTION_STRING`, the configuration of `tavola serve`,
+//! the development account. The command line may contain a key, for a server under test; other users
+//! of the machine can see it there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,8 +25,7 @@ use crate::flags;
 pub(crate) const VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// Of `--key-file`: far above any key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Where a server listens that picks its port when it starts: nobody can know, so it is the usual
-/// one.
+/// Assumed for a server that picks its port when it starts, because that port is not known here.
 const USUAL_PORT: u16 = 10002;
 
 /// An account, where it is, and one of its keys.
@@ -224,7 +223,7 @@ fn key_text(
     let configured =
         config.accounts.contains(account.as_str()) && !config.accounts.is_development();
     match (account.as_str(), number) {
-        // Whoever serves it, its key is the same.
+        // Its key is the same on every server.
         (DEVELOPMENT_ACCOUNT, KeyNumber::First) if !configured => {
             Ok(Zeroizing::new(DEVELOPMENT_KEY.to_owned()))
         }
@@ -269,7 +268,7 @@ pub(crate) fn optional_setting<'a>(layers: &'a Layers, path: &str) -> Option<&'a
     Setting::find(path).map(|setting| layers.text(setting.path)).filter(|text| !text.is_empty())
 }
 
-/// Somebody who listens everywhere is reached at home.
+/// A server that listens on every address is reached on loopback.
 pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -300,7 +299,7 @@ fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
     Ok(key)
 }
 
-/// A small file that nobody else should see.
+/// Reads a small secret file.
 pub(crate) fn read_secret(file: &PathBuf, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
     use std::io::Read as _;
     let cannot_read = |error| Failure::Usage(format!("cannot read {}: {error}", file.display()));

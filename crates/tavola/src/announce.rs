@@ -1,5 +1,5 @@
-//! What is printed when the server starts and stops. People read it, and tools wait for it: under
-//! the names of Azurite the lines are its own, to the letter (observed on 3.35.0).
+//! The lines that the server prints when it starts and stops. Tools wait for them, so under the
+//! names of Azurite they are exactly its own (observed on 3.35.0).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,10 +7,9 @@ use tavola_server::Config;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::connection::Scheme;
 
-/// Whose lines are printed.
+/// The program whose lines are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Announcer {
-    /// Our own.
     Tavola,
     /// Those of `azurite`, which names URLs.
     Azurite,
@@ -36,7 +35,7 @@ impl Announcer {
         }
     }
 
-    /// Tells people and waiting tools where to connect. The sockets accept by now.
+    /// Prints where to connect. The sockets already accept.
     pub(crate) fn listening(self, config: &Config, table: SocketAddr, admin: SocketAddr) {
         let scheme = config.scheme();
         if config.table.port() == 0 {
@@ -52,14 +51,14 @@ impl Announcer {
         }
     }
 
-    /// Somebody asked the server to stop.
+    /// After the signal, before open requests are finished.
     pub(crate) fn closing(self) {
         if self != Self::Tavola {
             println!("Azurite Table service is closing...");
         }
     }
 
-    /// Everything is done.
+    /// After the store is closed.
     pub(crate) fn closed(self) {
         if self != Self::Tavola {
             println!("Azurite Table service successfully closed");

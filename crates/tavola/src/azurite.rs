@@ -12,8 +12,8 @@ use crate::exit::Failure;
 use crate::flags;
 use crate::serve::{self, CommandLine};
 
-/// Our data lives in a folder of its own beside whatever the location holds: by default that is
-/// somebody's project.
+/// The location is the working directory by default, often a project, so our data has a folder of
+/// its own in it.
 const DATA_FOLDER: &str = "__tavola_table__";
 
 /// What `--debug` writes: everything of ours, and of others what is worth a warning.
@@ -30,7 +30,7 @@ const NOT_YET_WITH_VALUE: [&str; 7] = [
     "queueKeepAliveTimeout",
     "extentMemoryLimit",
 ];
-/// Switches that change nothing here: they ask for what is always so.
+/// Switches without effect here: they turn on what is always on.
 const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
 
 /// What `-v` prints, alone on its line as Azurite does: scripts compare it with the versions that
@@ -126,7 +126,7 @@ fn command() -> Command {
     })
 }
 
-/// One line for all of them: nobody reads ten.
+/// One line for all of them, because ten would not be read.
 fn warn_of_what_is_missing(matches: &ArgMatches) {
     let given: Vec<String> = NOT_YET_WITH_VALUE
         .iter()
@@ -140,8 +140,7 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
     }
 }
 
-/// Who reads the output knows Azurite's, which has no lines of JSON and tells of nothing that went
-/// well.
+/// Azurite prints no JSON and nothing about success, and tools that read its output expect that.
 fn set_log(layers: &mut Layers, matches: &ArgMatches, debug: Origin) {
     let level = if matches.get_flag("silent") { "error" } else { "warn" };
     layers.set("log.level", level, Origin::Default);

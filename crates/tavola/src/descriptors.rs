@@ -14,7 +14,7 @@ const STORE: u64 = 256 + 64;
 /// Health, metrics, refusals of surplus connections, certificates, issuers of tokens, standard
 /// streams.
 const OTHERS: u64 = 64 + 64 + 64;
-/// However few there are, somebody must be able to connect.
+/// However few there are, some clients must be able to connect.
 const CONNECTIONS_MIN: u64 = 16;
 
 /// With fewer a server would fail somewhere in its start, and say something about that place only.

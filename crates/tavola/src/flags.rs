@@ -185,8 +185,8 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     layers_with_problems(matches).checked()
 }
 
-/// The same, for who tells problems together with others: what could not be read is in
-/// [`Layers::problems`].
+/// The same, for callers that report all problems together: [`Layers::problems`] has those of
+/// reading.
 pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
     let mut layers = Layers::read(file.as_deref(), environment());

@@ -29,9 +29,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::pinned::PinnedVerifier;
 
-/// Until a connection stands.
+/// Until a connection is established.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// From the first byte sent to the last byte of the answer, unless somebody is in a hurry.
+/// From the first byte sent to the last byte of the response, unless the caller sets a shorter one.
 const EXCHANGE_TIME: Duration = Duration::from_secs(30);
 /// No page of the service is larger.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -76,7 +76,7 @@ pub(crate) enum HttpError {
     Roots(String),
 }
 
-/// A client that trusts what this machine trusts, and one file more if it is told to.
+/// A client that trusts what this machine trusts, and optionally one file more.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient {
     ca_file: Option<PathBuf>,
@@ -127,7 +127,7 @@ impl HttpClient {
         }
     }
 
-    /// Whom it trusts.
+    /// The trusted issuers.
     pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let mut roots = RootCertStore::empty();
         let of_system = rustls_native_certs::load_native_certs();
@@ -155,8 +155,8 @@ fn pinning_config(
     pinned: CertificateDer<'static>,
     mut roots: RootCertStore,
 ) -> Result<Arc<ClientConfig>, HttpError> {
-    // The usual rules cannot be set up without anybody to trust; then the certificate stands for
-    // its own issuer.
+    // The default verifier needs at least one trust anchor; without any, the certificate is its own
+    // issuer.
     if roots.is_empty() {
         roots.add_parsable_certificates([pinned.clone()]);
     }
@@ -185,7 +185,7 @@ async fn secure(
     }
 }
 
-/// True if a handshake gets anywhere. Nobody is trusted here, so that it never gets to its end.
+/// True if a handshake starts. No issuer is trusted here, so it never completes.
 async fn speaks_tls(authority: &Authority) -> bool {
     let Ok(config) = client_config(RootCertStore::empty()) else { return false };
     let Ok(stream) = connect(authority, false).await else { return false };

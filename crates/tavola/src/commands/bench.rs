@@ -59,13 +59,13 @@ const ENTITIES_MAX: u64 = 1_000_000;
 /// Most systems give a process 1,024 descriptors.
 const CONNECTIONS_MAX: i64 = 1_000;
 const RATE_MAX: i64 = 1_000_000;
-/// Requests are signed before a workload begins, and their date counts for 15 minutes.
+/// Requests are signed before a workload begins, and their date is valid for 15 minutes.
 const SECONDS_MAX: f64 = 600.0;
 const SECONDS_MIN: f64 = 0.1;
 
 /// A server that takes longer for the first answer is not to be measured.
 const FIRST_ANSWER_TIME: Duration = Duration::from_secs(10);
-/// Of the table's name: nobody else can have it.
+/// Random suffix of the table's name, so that it is unique.
 const RANDOM_LETTERS: usize = 20;
 
 pub(crate) fn command() -> Command {

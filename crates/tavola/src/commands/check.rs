@@ -256,7 +256,7 @@ fn level(finding: &Finding) -> &'static str {
     }
 }
 
-/// What is lost, as far as it is known. Zero rows are those that another finding counts.
+/// What is lost, as far as it is known. Zero rows: another finding includes them.
 pub(crate) fn loss_text(loss: &Loss) -> String {
     let rows = match loss.rows {
         Some(0) => None,

@@ -145,7 +145,7 @@ fn print(made: &Made, format: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks the service's own rules, so that nothing leaves here that would be refused.
+/// Applies the rules of the service, so that the command prints no signature that it would reject.
 fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> Result<(), Failure> {
     let keys =
         AccountKeys::parse(&access.key, None).map_err(|error| Failure::Usage(error.to_string()))?;

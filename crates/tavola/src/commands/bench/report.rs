@@ -141,7 +141,7 @@ pub(super) fn json(access: &AccountAccess, plan: &Plan, measured: &[Measured]) -
     format!("{object:#}")
 }
 
-/// On standard output. A reader who has gone must not keep the table from being dropped.
+/// On standard output. A closed pipe must not keep the table from being dropped.
 pub(super) fn say(text: &str) {
     let mut out = std::io::stdout();
     let _reader_gone = writeln!(out, "{text}").and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! This machine: configuration, ports, clock, who can read keys, the certificate.
+//! This machine: configuration, ports, clock, modes of key files, the certificate.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -147,7 +147,7 @@ fn check_safety(config: &Config, report: &mut Report) {
     }
 }
 
-/// Whoever can read the files has all data, whatever the server says to them.
+/// A user who can read the files has all data, whatever the server permits.
 fn check_data_folder(config: &Config, report: &mut Report) {
     let StoreConfig::Embedded { location, .. } = &config.store else { return };
     let folder = location.display();

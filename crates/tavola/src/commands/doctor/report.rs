@@ -8,7 +8,7 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Ok,
-    /// Works, but somebody should look at it.
+    /// Works, but needs attention.
     Warn,
     Fail,
 }
@@ -36,11 +36,11 @@ struct Check {
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Report {
     checks: Vec<Check>,
-    /// A server has taken the credential that this is about.
+    /// The server has accepted the credential.
     is_accepted: bool,
 }
 
-/// What is asked about a credential before the server is. What the server says counts more.
+/// Local checks of a credential. The answer of the server takes precedence over them.
 const ABOUT_CREDENTIALS: [&str; 9] =
     ["server", "clock", "signature", "time", "protocol", "address", "service", "policy", "fields"];
 

@@ -28,11 +28,11 @@ const SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// A server that answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reached {
-    /// Its time, if it told.
+    /// Its time, if its response had a date.
     pub(super) clock: Option<DateTime>,
 }
 
-/// Looks whether somebody is there, and what time it is there.
+/// Checks whether a server responds, and its clock.
 pub(super) async fn reach(
     endpoint: &Endpoint,
     client: &HttpClient,

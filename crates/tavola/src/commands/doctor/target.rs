@@ -1,4 +1,4 @@
-//! A URL with a signature, taken apart: whose, where, which table.
+//! Parses a URL with a signature: account, endpoint, table.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The letters of signatures and what they stand for.
+//! The letters of signatures and their meanings.
 
 use crate::exit::Failure;
 
@@ -48,7 +48,7 @@ pub(crate) const RESOURCE_TYPES: Alphabet = Alphabet {
 };
 
 impl Alphabet {
-    /// Checks letters that somebody typed and puts them in order.
+    /// Checks letters of the command line and sorts them.
     pub(crate) fn parse(&self, flag: &str, text: &str) -> Result<String, Failure> {
         let known = |letter: char| self.letters.iter().any(|(known, _)| *known == letter);
         if let Some(letter) = text.chars().find(|letter| !known(*letter)) {
@@ -80,7 +80,7 @@ impl Alphabet {
             .join(", ")
     }
 
-    /// `read, add`: what letters stand for.
+    /// The meanings of letters: `read, add`.
     pub(crate) fn words(&self, letters: &str) -> String {
         let words = self
             .letters

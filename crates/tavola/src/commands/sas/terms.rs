@@ -13,7 +13,7 @@ use crate::human_time;
 /// can read any signature for tables reads this one. Later versions add nothing for tables: from
 /// 2020-12-06 on an account's signature has one more line, for the encryption scopes of blobs.
 const VERSION: &str = "2019-02-02";
-/// How long a signature is good if nobody says.
+/// Default validity of a signature.
 const DEFAULT_TIME: &str = "1h";
 
 const HEADING: &str = "Validity";
@@ -49,7 +49,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// With a policy the end may stand there.
+    /// With a policy, the expiry may come from it.
     pub(super) fn of(
         matches: &ArgMatches,
         now: DateTime,

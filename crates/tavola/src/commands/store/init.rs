@@ -39,9 +39,7 @@ pub(crate) fn command() -> Command {
             "Slots of each table's partition directory; more for many millions of partitions \
          [default: 16]",
         );
-    flags::with_cluster_settings(command, "Cluster")
-        .arg(slots)
-        .arg(output_flag(&["text", "json"]))
+    flags::with_cluster_settings(command, "Cluster").arg(slots).arg(output_flag(&["text", "json"]))
 }
 
 /// Every page of a scan asks each slot.

@@ -15,8 +15,8 @@ use crate::commands::described;
 use crate::exit::Failure;
 use crate::new_file::NewFile;
 
-/// The authority's key and certificate; while it is rotated, also those by which its predecessor
-/// still counts.
+/// The authority's key and certificate; during a rotation also those of its predecessor, which
+/// stays valid.
 const AUTHORITY_FILE: &str = "authority.pem";
 /// An authority outlives many certificates of nodes.
 const AUTHORITY_DAYS: u32 = 3650;

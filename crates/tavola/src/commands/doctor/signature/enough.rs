@@ -1,4 +1,4 @@
-//! Whether a signature is enough for what somebody wants to do: table, letters, range.
+//! Whether a signature permits an operation: table, letters, range.
 
 use tavola_core::{
     AccessDenied, AccessPolicy, AccountName, Cut, DomainError, EntityKey, Grant, PartitionKey,
@@ -94,7 +94,7 @@ impl Wanted {
                     "use a signature for the account: `tavola sas account`",
                 );
             }
-            // The table or the range, of which a line of its own tells.
+            // The table or the range, which has a line of its own.
             Err(_) => {
                 report.fail("operation", format!("{} is not permitted there", operation.name()), "")
             }
@@ -154,7 +154,7 @@ impl Wanted {
         }
     }
 
-    /// A key that does not change the answer, if nobody named one.
+    /// A key that does not change the answer, if none was given.
     fn key_in(&self, grant: &Grant) -> EntityKey {
         let first = || match &grant.key_range().start {
             Cut::Before(key) | Cut::After(key) => key.clone(),
