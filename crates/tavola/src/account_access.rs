@@ -1,8 +1,8 @@
 //! Which account a command works on, where it is, and the key that opens it.
 //!
-//! What is said on the command line counts most, then `AZURE_STORAGE_CONNECTION_STRING`, then the
-//! configuration that `tavola serve` reads, then the development account. A key may stand on the
-//! command line, for a server that is only tried; others on the machine can see it there.
+//! Precedence: command line, `AZURE_STORAGE_CONNECTION_STRING`, the configuration of `tavola serve`,
+//! the development account. The command line may contain a key, for a server under test; other users
+//! of the machine can see it there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -55,17 +55,17 @@ impl AccountAccess {
 pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
     let flags = vec![
         Arg::new("account").long("account").value_name("NAME").help(
-            "The account, of those that `tavola serve` would serve [default: the only one, or the development account]",
+            "Account, one of those that `tavola serve` serves [default: the only one, or the \
+             development account]",
         ),
-        Arg::new("key-number")
-            .long("key")
-            .value_name("1|2|KEY")
-            .default_value("1")
-            .help("Which of the account's two keys that this machine knows, or the key itself, which others then see"),
-        Arg::new("endpoint")
-            .long("endpoint")
-            .value_name("URL")
-            .help("Where the account is [default: http://127.0.0.1:10002/ACCOUNT, or as configured]"),
+        Arg::new("key-number").long("key").value_name("1|2|KEY").default_value("1").help(
+            "Number of the configured key, or the key itself, which other users of the machine \
+             can then see",
+        ),
+        Arg::new("endpoint").long("endpoint").value_name("URL").help(
+            "Endpoint of the account [default: http://127.0.0.1:10002/ACCOUNT, or as \
+             configured]",
+        ),
         flags::config_file_flag(),
         accounts_folder_flag(),
     ];
@@ -93,7 +93,7 @@ pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
             .long("key-file")
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
-            .help("Take the key of --account from this file instead of the configuration"),
+            .help("Read the key of --account from this file instead of the configuration"),
     ];
     flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
 }
@@ -133,8 +133,8 @@ fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAc
     let string = ConnectionString::parse(text)
         .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
     let Secret::Key(key) = string.secret() else {
-        let words =
-            "a shared access signature does not do here, an account key is needed: AccountKey";
+        let words = "a shared access signature is not accepted here; an account key is required: \
+         AccountKey";
         return Err(Failure::Usage(format!("{origin}: {words}")));
     };
     let account = string.account().cloned();
@@ -184,7 +184,8 @@ fn named_account(matches: &ArgMatches) -> Result<Option<AccountName>, Failure> {
     let Some(name) = matches.get_one::<String>("account") else { return Ok(None) };
     let wrong = || {
         format!(
-            "\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most 63"
+            "\"{name}\" is not the name of an account: letters, digits and inner hyphens, at most \
+             63"
         )
     };
     AccountName::parse(name).map(Some).ok_or_else(|| Failure::Usage(wrong()))
@@ -220,7 +221,7 @@ fn key_text(
     let configured =
         config.accounts.contains(account.as_str()) && !config.accounts.is_development();
     match (account.as_str(), number) {
-        // Whoever serves it, its key is the same.
+        // Its key is the same on every server.
         (DEVELOPMENT_ACCOUNT, KeyNumber::First) if !configured => {
             Ok(Zeroizing::new(DEVELOPMENT_KEY.to_owned()))
         }
@@ -231,7 +232,8 @@ fn key_text(
             Err(Failure::Usage(format!("the account {account} has no {}", number.field())))
         }
         _ => Err(Failure::Usage(format!(
-            "the configuration has no account {account}; it has: {}. Look at `tavola config show --origin`",
+            "the configuration has no account {account}; it has: {}. See `tavola config show \
+             --origin`",
             account_names(config).join(", ")
         ))),
     }
@@ -267,7 +269,7 @@ pub(crate) fn optional_setting<'a>(layers: &'a Layers, path: &str) -> Option<&'a
     Setting::find(path).map(|setting| layers.text(setting.path)).filter(|text| !text.is_empty())
 }
 
-/// Somebody who listens everywhere is reached at home.
+/// A server that listens on every address is reached on loopback.
 pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -290,7 +292,7 @@ fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
     let key = Zeroizing::new(text.trim().to_owned());
     let wrong = |_| {
         Failure::Usage(format!(
-            "{} holds no account key: it must be one line of base64",
+            "{} contains no account key: it must be one line of base64",
             file.display()
         ))
     };
@@ -298,7 +300,7 @@ fn read_key(file: &PathBuf) -> Result<Zeroizing<String>, Failure> {
     Ok(key)
 }
 
-/// A small file that nobody else should see.
+/// Reads a small secret file.
 pub(crate) fn read_secret(file: &PathBuf, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
     use std::io::Read as _;
     let cannot_read = |error| Failure::Usage(format!("cannot read {}: {error}", file.display()));

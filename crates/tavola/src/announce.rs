@@ -1,5 +1,5 @@
-//! What is printed when the server starts and stops. People read it, and tools wait for it: under
-//! the names of Azurite the lines are its own, to the letter (observed on 3.35.0).
+//! The lines that the server prints when it starts and stops. Tools wait for them, so under the
+//! names of Azurite they are exactly its own (observed on 3.35.0).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,10 +8,9 @@ use tavola_server::config::ListenerConfig;
 use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::connection::Scheme;
 
-/// Whose lines are printed.
+/// The program whose lines are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Announcer {
-    /// Our own.
     Tavola,
     /// Those of `azurite`, which names URLs.
     Azurite,
@@ -38,8 +37,8 @@ impl Announcer {
         }
     }
 
-    /// Tells people and waiting tools where to connect; `listeners` have the ports that were
-    /// chosen. The sockets accept by now.
+    /// Prints where to connect; `listeners` have the ports that were chosen. The sockets already
+    /// accept.
     pub(crate) fn listening(
         self,
         config: &Config,
@@ -68,14 +67,14 @@ impl Announcer {
         }
     }
 
-    /// The server was asked to stop.
+    /// After the signal, before open requests are finished.
     pub(crate) fn closing(self, config: &Config) {
         for listener in config.listeners.iter().filter(|_| self != Self::Tavola) {
             println!("Azurite {} service is closing...", listener.service.title());
         }
     }
 
-    /// Everything is done.
+    /// After the store is closed.
     pub(crate) fn closed(self, config: &Config) {
         for listener in config.listeners.iter().filter(|_| self != Self::Tavola) {
             println!("Azurite {} service successfully closed", listener.service.title());

@@ -12,8 +12,8 @@ use crate::exit::Failure;
 use crate::flags;
 use crate::serve::{self, CommandLine};
 
-/// Our data lives in a folder of its own beside whatever the location holds: by default that is
-/// somebody's project.
+/// The location is the working directory by default, often a project, so our data has a folder of
+/// its own in it.
 const DATA_FOLDER: &str = "__tavola_table__";
 
 /// What `--debug` writes: everything of ours, and of others what is worth a warning.
@@ -30,7 +30,7 @@ const NOT_YET_WITH_VALUE: [&str; 7] = [
     "queueKeepAliveTimeout",
     "extentMemoryLimit",
 ];
-/// Switches that change nothing here: they ask for what is always so.
+/// Switches without effect here: they turn on what is always on.
 const NO_OPERATION: [&str; 2] = ["skipApiVersionCheck", "disableTelemetry"];
 
 /// What `-v` prints, alone on its line as Azurite does: scripts compare it with the versions that
@@ -71,9 +71,9 @@ fn command() -> Command {
         .arg(
             switch("version")
                 .short('v')
-                .help("Print the version of Azurite that this one stands for"),
+                .help("Print the version of Azurite that this one emulates"),
         )
-        .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", taking the flags of Azurite"))
+        .about(concat!("Tavola ", env!("CARGO_PKG_VERSION"), ", with the flags of Azurite"))
         .arg(
             value("tableHost", "ADDRESS")
                 .help("Address on which the Table service listens [default: 127.0.0.1]"),
@@ -103,7 +103,7 @@ fn command() -> Command {
         .arg(value("key", "FILE").help("The private key of a PEM certificate"))
         .arg(value("pwd", "PASSWORD").help("The password of a PFX file"))
         .arg(value("oauth", "LEVEL").value_parser(["basic"]).help(
-            "Take bearer tokens by their claims, without checking who signed them; needs --cert",
+            "Accept bearer tokens by their claims, without verifying signatures; needs --cert",
         ))
         .arg(switch("silent").short('s').help("No access log, and no other log but errors"))
         .arg(
@@ -116,17 +116,17 @@ fn command() -> Command {
                 .short('L')
                 .help("Accepted: unknown headers and parameters are always ignored"),
         )
-        .arg(switch("disableProductStyleUrl").help("Take the account from the path only"))
+        .arg(switch("disableProductStyleUrl").help("Read the account from the path only"))
         .arg(switch("inMemoryPersistence").conflicts_with("location").help("Keep nothing on disk"));
-    let command = NO_OPERATION
-        .iter()
-        .fold(command, |command, name| command.arg(switch(name).help("Accepted: it is always so")));
+    let command = NO_OPERATION.iter().fold(command, |command, name| {
+        command.arg(switch(name).help("Accepted: no effect, always on"))
+    });
     NOT_YET_WITH_VALUE.iter().fold(command, |command, name| {
-        command.arg(value(name, "VALUE").help("Accepted with a warning: not built yet"))
+        command.arg(value(name, "VALUE").help("Accepted with a warning: not implemented"))
     })
 }
 
-/// One line for all of them: nobody reads ten.
+/// One line for all of them, because ten would not be read.
 fn warn_of_what_is_missing(matches: &ArgMatches) {
     let given: Vec<String> = NOT_YET_WITH_VALUE
         .iter()
@@ -140,8 +140,7 @@ fn warn_of_what_is_missing(matches: &ArgMatches) {
     }
 }
 
-/// Who reads the output knows Azurite's, which has no lines of JSON and tells of nothing that went
-/// well.
+/// Azurite prints no JSON and nothing about success, and tools that read its output expect that.
 fn set_log(layers: &mut Layers, matches: &ArgMatches, debug: Origin) {
     let level = if matches.get_flag("silent") { "error" } else { "warn" };
     layers.set("log.level", level, Origin::Default);

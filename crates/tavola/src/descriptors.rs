@@ -14,7 +14,7 @@ const STORE: u64 = 256 + 64;
 /// Health, metrics, refusals of surplus connections, certificates, issuers of tokens, standard
 /// streams.
 const OTHERS: u64 = 64 + 64 + 64;
-/// However few there are, somebody must be able to connect.
+/// However few there are, some clients must be able to connect.
 const CONNECTIONS_MIN: u64 = 16;
 
 /// With fewer a server would fail somewhere in its start, and say something about that place only.
@@ -27,8 +27,9 @@ pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
     let available = raise(wanted.saturating_add(STORE + OTHERS));
     if available < DESCRIPTORS_MIN {
         return Err(Failure::System(format!(
-            "Too many open files: this process may have {available} open at a time, and a server needs {DESCRIPTORS_MIN} to \
-             start and {} to be well. Raise the hard limit (ulimit -Hn, LimitNOFILE)",
+            "Too many open files: this process may have {available} open at a time, and a server \
+             needs {DESCRIPTORS_MIN} to start and {} to run normally. Raise the hard limit (ulimit \
+             -Hn, LimitNOFILE)",
             STORE + OTHERS + CONNECTIONS_MIN
         )));
     }
@@ -38,7 +39,8 @@ pub(crate) fn within_descriptors(limits: Limits) -> Result<Limits, Failure> {
             descriptors = available,
             connections,
             wanted,
-            "too few file descriptors for limits.connections: raise the hard limit (ulimit -Hn, LimitNOFILE)"
+            "too few file descriptors for limits.connections: raise the hard limit (ulimit -Hn, \
+             LimitNOFILE)"
         );
     }
     Ok(Limits { connections: usize::try_from(connections).unwrap_or(usize::MAX), ..limits })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_server::ConfigError;
-use tavola_server::config::{Layers, OLD_NAMES, Origin, SETTINGS, Setting};
+use tavola_server::config::{Group, Layers, OLD_NAMES, Origin, SETTINGS, Setting};
 
 use crate::commands;
 
@@ -16,16 +16,17 @@ Examples:
   tavola serve --location /var/lib/tavola --table-port 0
       Another data folder, any free port (it is printed)
   TAVOLA_ACCOUNTS__SHOP__KEY1=$(openssl rand -base64 48) tavola serve --host 0.0.0.0
-      A configured account, reachable from other machines; better in a file: `tavola account add shop`
+      A configured account, reachable from other machines; `tavola account add` writes a file instead
   tavola serve --tls-cert tavola-cert.pem --tls-key tavola-key.pem
       https, with the files that `tavola cert` makes
 
-Every setting can also stand in a TOML file ([section] key) or in a variable.
+Every setting can also be set in a TOML file ([section] key) or in a variable:
+docs/configuration.md lists them.
 Precedence: flag, TAVOLA_*, AZURITE_*, file, default.
 
-SIGHUP reads the configuration, accounts and certificate again, and opens log files anew: all of it, or nothing if
-something is wrong. The log says which settings need a restart. SIGUSR1 only opens log files anew. A certificate is
-also read again when its file changes. No connection is closed for any of it.
+SIGHUP reloads configuration, accounts and certificate and reopens log files, or changes nothing if
+there is a mistake. The log names the settings that need a restart. SIGUSR1 only reopens log files.
+A certificate is also reloaded when its file changes. No connection is closed.
 
 Exit codes: 0 stopped by a signal, 1 a port or disk failed, 2 wrong usage or configuration,
 3 the data folder is damaged, in use, or written by a newer version.";
@@ -35,17 +36,17 @@ Examples:
   tavola config init
       Write tavola.toml: every setting as a comment, with its meaning and default
   tavola config check --config tavola.toml
-      Say whether a file would work
+      Validate a file
   tavola config show
       Every setting and its value
   tavola config show --origin
-      The same, with where each value comes from";
+      The same, with the origin of each value";
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
     Command::new("tavola")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("The Azure Table service on your own machine")
+        .about("The Azure Table service on your own machines")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve())
@@ -70,7 +71,8 @@ fn serve() -> Command {
             .short('s')
             .long("silent")
             .action(ArgAction::SetTrue)
-            .help("No access log; as --access-log false"),
+            .help_heading(Group::Logging.heading())
+            .help("No access log; same as --access-log false"),
     )
 }
 
@@ -78,19 +80,24 @@ fn config() -> Command {
     let origin = Arg::new("origin")
         .long("origin")
         .action(ArgAction::SetTrue)
-        .help("Show where each value comes from");
+        .help("Show the origin of each value");
     let init = Command::new("init").about("Write a file with every setting as a comment").arg(
         Arg::new("file")
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .default_value("tavola.toml")
-            .help("Where to; it must not exist"),
+            .help("File to write; it must not exist"),
     );
     Command::new("config")
-        .about("Begin a configuration, check it, look at it")
+        .about("Create, check and show the configuration")
         .after_help(CONFIG_EXAMPLES)
         .subcommand_required(true)
         .subcommand(init)
+        .subcommand(
+            Command::new("reference")
+                .about("Print docs/configuration.md: every setting")
+                .hide(true),
+        )
         .subcommand(with_settings(Command::new("check").about("Check the configuration and exit")))
         .subcommand(
             with_settings(Command::new("show").about("Print every setting, secrets masked"))
@@ -151,23 +158,25 @@ fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command
 
 /// `--config`, for every command that reads the configuration.
 pub(crate) fn config_file_flag() -> Arg {
-    Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and /etc/tavola]")
+    Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+        "Configuration file [env: TAVOLA_CONFIG] [searched: ./tavola.toml, the user's and \
+         /etc/tavola]",
+    )
 }
 
 fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
-    let default = if setting.default.is_empty() { "none" } else { setting.default };
-    let help = format!(
-        "{} [default: {default}] [env: {}] [file: {}]",
-        setting.help,
-        setting.variable(),
-        setting.path
-    );
-    let arg = Arg::new(setting.path).long(flag).value_name(setting.value).help(help);
-    // A switch may stand alone.
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let help =
+        format!("{}{default} [env: {}] [file: {}]", setting.help, setting.variable(), setting.path);
+    let arg = Arg::new(setting.path)
+        .long(flag)
+        .value_name(setting.value)
+        .help(help)
+        .help_heading(setting.group().heading());
+    // A switch needs no value.
     if setting.value == "BOOL" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
 }
 
@@ -176,8 +185,8 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
     layers_with_problems(matches).checked()
 }
 
-/// The same, for who tells problems together with others: what could not be read is in
-/// [`Layers::problems`].
+/// The same, for callers that report all problems together: [`Layers::problems`] has those of
+/// reading.
 pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
     let mut layers = Layers::read(file.as_deref(), environment());

@@ -29,9 +29,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::pinned::PinnedVerifier;
 
-/// Until a connection stands.
+/// Until a connection is established.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// From the first byte sent to the last byte of the answer, unless somebody is in a hurry.
+/// From the first byte sent to the last byte of the response, unless the caller sets a shorter one.
 const EXCHANGE_TIME: Duration = Duration::from_secs(30);
 /// No page of the service is larger.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -42,19 +42,19 @@ pub(crate) fn ca_file_flag() -> Arg {
         .long("ca-file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("Trust these issuers too when asking a server over https")
+        .help("Certificates (PEM) to trust for https, in addition to the system's")
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    #[error("the URL cannot be asked: {0}")]
+    #[error("the URL cannot be used: {0}")]
     Url(&'static str),
     #[error("there is no host named {0}")]
     NoSuchHost(String),
-    #[error("nobody listens at {0}")]
+    #[error("nothing listens at {0}")]
     Refused(String),
-    #[error("{0} does not answer in time")]
+    #[error("{0} does not respond in time")]
     TimedOut(String),
     #[error("cannot reach {0}: {1}")]
     Unreachable(String, io::Error),
@@ -68,15 +68,15 @@ pub(crate) enum HttpError {
     IsTls(String),
     #[error("{0} does not speak HTTP: {1}")]
     NotHttp(String, hyper::Error),
-    #[error("{0} asks clients for a certificate")]
+    #[error("{0} requires a client certificate")]
     ClientCertificateNeeded(String),
-    #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
+    #[error("the response is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     #[error("{0}")]
     Roots(String),
 }
 
-/// A client that trusts what this machine trusts, and one file more if it is told to.
+/// A client that trusts what this machine trusts, and optionally one file more.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient {
     ca_file: Option<PathBuf>,
@@ -127,7 +127,7 @@ impl HttpClient {
         }
     }
 
-    /// Whom it trusts.
+    /// The trusted issuers.
     pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let mut roots = RootCertStore::empty();
         let of_system = rustls_native_certs::load_native_certs();
@@ -139,7 +139,8 @@ impl HttpClient {
             return pinning_config(pinned.clone(), roots);
         }
         if roots.is_empty() {
-            let words = "this machine trusts no issuer of certificates; install ca-certificates or give --ca-file";
+            let words = "this machine trusts no issuer of certificates; install ca-certificates \
+             or give --ca-file";
             return Err(HttpError::Roots(words.to_owned()));
         }
         client_config(roots)
@@ -154,8 +155,8 @@ fn pinning_config(
     pinned: CertificateDer<'static>,
     mut roots: RootCertStore,
 ) -> Result<Arc<ClientConfig>, HttpError> {
-    // The usual rules cannot be set up without anybody to trust; then the certificate stands for
-    // its own issuer.
+    // The default verifier needs at least one trust anchor; without any, the certificate is its own
+    // issuer.
     if roots.is_empty() {
         roots.add_parsable_certificates([pinned.clone()]);
     }
@@ -176,7 +177,7 @@ async fn secure(
     config: Arc<ClientConfig>,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, HttpError> {
     let name = ServerName::try_from(bare_host(authority).to_owned())
-        .map_err(|_| HttpError::Url("its host cannot stand in a certificate"))?;
+        .map_err(|_| HttpError::Url("its host cannot be in a certificate"))?;
     let at = authority.to_string();
     match timeout(CONNECT_TIME, TlsConnector::from(config).connect(name, stream)).await {
         Err(_elapsed) => Err(HttpError::TimedOut(at)),
@@ -184,7 +185,7 @@ async fn secure(
     }
 }
 
-/// True if a handshake gets anywhere. Nobody is trusted here, so that it never gets to its end.
+/// True if a handshake starts. No issuer is trusted here, so it never completes.
 async fn speaks_tls(authority: &Authority) -> bool {
     let Ok(config) = client_config(RootCertStore::empty()) else { return false };
     let Ok(stream) = connect(authority, false).await else { return false };
@@ -201,7 +202,7 @@ fn add_roots(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot read certificates of {}: {error}", file.display()))?;
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        Err(format!("{} holds no certificate in PEM form", file.display()))
+        Err(format!("{} contains no certificate in PEM form", file.display()))
     } else {
         Ok(())
     }
@@ -326,6 +327,6 @@ fn certificate_problem(problem: &CertificateError) -> String {
         CertificateError::UnknownIssuer => {
             "comes from an issuer that this machine does not trust".to_owned()
         }
-        other => format!("is not good: {other}"),
+        other => format!("is not valid: {other}"),
     }
 }

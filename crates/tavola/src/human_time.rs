@@ -16,12 +16,12 @@ pub(crate) fn now() -> DateTime {
     date_time(SystemTime::now())
 }
 
-/// A time of the system as the service counts it.
+/// Converts a time of the system into one of the service.
 pub(crate) fn date_time(at: SystemTime) -> DateTime {
     DateTime::from_unix(at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
 
-/// A time of the service as the system counts it. Before 1970 there is none that matters here.
+/// Converts a time of the service into one of the system. Times before 1970 do not occur here.
 pub(crate) fn system_time(at: DateTime) -> SystemTime {
     let fraction = Duration::from_nanos(at.ticks() % TICKS_PER_SECOND * 100);
     UNIX_EPOCH
@@ -79,7 +79,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// A time that somebody typed.
+/// Parses a time of the command line.
 pub(crate) fn parse_time(text: &str) -> Result<DateTime, String> {
     DateTime::parse(text).map_err(|_| {
         format!("\"{text}\" is not a time; write 2026-12-31, or 2026-12-31T18:00:00Z in UTC")

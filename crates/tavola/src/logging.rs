@@ -53,8 +53,8 @@ impl Logs {
         Ok(Self { level, file, access_file })
     }
 
-    /// The log of requests, unless it is switched off. Its lines follow the format that was asked
-    /// for; nobody asking means the common log format, which the tools of this field read.
+    /// The log of requests, unless it is switched off. Without a configured format its lines have
+    /// the common log format, which log analysers read.
     pub(crate) fn access_log(&self, log: &LogConfig) -> Result<Option<AccessLog>, Failure> {
         if !log.access {
             return Ok(None);
@@ -71,8 +71,8 @@ impl Logs {
         started.map(Some).map_err(no_thread)
     }
 
-    /// Makes ready what a configuration says that was read again: the level, and files, which are
-    /// opened anew.
+    /// Prepares the log settings of a reloaded configuration: the level, and the files, which are
+    /// reopened.
     pub(crate) fn prepare(&self, log: &LogConfig) -> Result<Apply, ConfigError> {
         let filter = filter_of(log)?;
         let level = self.level.clone();
@@ -81,13 +81,13 @@ impl Logs {
             prepare_file(self.access_file.as_ref(), log.access_file.as_deref())?,
         ];
         Ok(Box::new(move || {
-            // It fails only if the log has gone, and then there is nobody to tell.
+            // It fails only if the subscriber is gone, and then the failure cannot be logged.
             let _log_gone = level.reload(filter);
             reopened.into_iter().flatten().for_each(|reopen| reopen());
         }))
     }
 
-    /// Opens the files anew, for whoever has moved them away. All or none.
+    /// Reopens the files after a rotation has moved them. All or none.
     pub(crate) fn reopen(&self) -> Result<(), ConfigError> {
         let files = [&self.file, &self.access_file];
         let reopened: Vec<Option<Apply>> = files
@@ -130,17 +130,17 @@ fn filter_of(log: &LogConfig) -> Result<EnvFilter, ConfigError> {
         Some(filter) => (VARIABLE, filter.as_str()),
         None => ("log.level", log.level.as_str()),
     };
-    // A single word is about the server. The driver of a cluster tells of every node that comes and
-    // goes; a filter that names it gets that too.
+    // A single word is the level of the server. The Cassandra driver logs every node that joins or
+    // leaves; a filter can name it to get that too.
     let is_word = filter.bytes().all(|byte| byte.is_ascii_alphabetic());
     let driver = if is_word { ",scylla=error" } else { "" };
-    // Errors of what the filter does not name are told nevertheless.
+    // Errors of targets that the filter does not name are logged nevertheless.
     EnvFilter::try_new(format!("error,{filter}{driver}")).map_err(|error| {
         ConfigError::new(format!("{name}: \"{filter}\" is not a level or filter: {error}"))
     })
 }
 
-/// The log of who did what, if it is asked for.
+/// The audit log, if one is configured.
 pub(crate) fn audit_log(config: &Config) -> Result<Option<AuditLog>, Failure> {
     let Some(audit) = &config.audit else { return Ok(None) };
     let cannot_open = |error| Failure::System(format!("cannot open the audit log {error}"));

@@ -1,5 +1,5 @@
-//! Trusting a server by its certificate itself, which somebody who has the server's configuration
-//! can do without knowing the issuer.
+//! Trusting a server by its certificate itself: a command that has the server's configuration need
+//! not know the issuer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Takes one certificate as it is, and every other one by the usual rules.
+/// Accepts one certificate as it is, and verifies every other one by the default rules.
 #[derive(Debug)]
 pub(crate) struct PinnedVerifier {
     certificate: CertificateDer<'static>,
@@ -35,8 +35,8 @@ impl ServerCertVerifier for PinnedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // Whoever proves to have its key is the server that this configuration describes, at
-        // whatever address.
+        // A server that proves to have its key is the one of this configuration, whatever its
+        // address.
         if *end_entity == self.certificate {
             return Ok(ServerCertVerified::assertion());
         }

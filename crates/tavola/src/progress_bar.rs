@@ -10,11 +10,11 @@ use tavola_service::migration::Watch;
 
 const BYTES: &str = "{msg:>18} [{bar:30}] {bytes}/{total_bytes}, {eta} left";
 const ROWS: &str = "{msg:>18} [{bar:30}] {human_pos}/{human_len} rows, {eta} left";
-/// Nobody knows yet how many there are.
+/// The total is not known yet.
 const COUNTED: &str = "{msg:>18} {spinner} {human_pos} rows";
 const TIME: &str = "{msg:>18} [{bar:30}] {prefix}, {eta} left";
 
-/// Shows progress to whoever looks.
+/// Shows progress on a terminal.
 #[derive(Debug)]
 pub(crate) struct Shown {
     bar: Option<ProgressBar>,
@@ -50,7 +50,7 @@ impl Shown {
         self.bar = Some(ProgressBar::new(total).with_style(style).with_message(what.to_owned()));
     }
 
-    /// Takes the bar away, so that what was found stands alone.
+    /// Removes the bar before results are printed.
     pub(crate) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

@@ -22,14 +22,14 @@ use crate::logging::{self, Logs};
 use crate::open_store::OpenStore;
 use crate::signals::Signals;
 
-/// A command line and what it means, so that it can be asked again when files have changed.
+/// A command line and how to resolve it, so that a reload can resolve it again.
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
     pub(crate) resolve: fn(&ArgMatches) -> Result<Config, ConfigError>,
     pub(crate) announcer: Announcer,
 }
 
-/// Its words may hold a password.
+/// Its arguments may contain a password.
 impl fmt::Debug for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CommandLine")
@@ -65,7 +65,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What works and is not safe.
+/// Logs configurations that work and are not safe.
 fn warn(config: &Config) {
     for Warning { subject, says, advice } in config.warnings() {
         tracing::warn!("{subject}: {says}; {advice}");
@@ -78,8 +78,7 @@ async fn serve(
     mut signals: Signals,
     reloading: Reloading,
 ) -> Result<(), Failure> {
-    // Before the store: if a port is in use, no data folder is made, and none is recovered for
-    // nothing.
+    // Before the store: if a port is in use, no data folder is created or recovered in vain.
     let ports = ReservedPorts::take(config)?;
     let opened = tokio::select! {
         opened = open(config) => Some(opened?),
@@ -148,12 +147,12 @@ fn stop_on_signal(
     tokio::spawn(async move {
         signals.stop().await;
         announcer.closing(&config);
-        tracing::info!("stopping: no new connections, open requests are finished");
+        tracing::info!("stopping: no new connections, finishing open requests");
         let _server_gone = stop.send(true);
     });
 }
 
-/// What is read again takes along what is not the server's to know: logs and certificates.
+/// A reload of the configuration, with logs and certificates, which the server crate does not know.
 #[derive(Debug)]
 struct Reloading {
     command_line: CommandLine,
@@ -168,7 +167,7 @@ impl Configuration for Reloading {
 
     fn prepare(&self, config: &Config) -> Result<Apply, ConfigError> {
         let apply_logs = self.logs.prepare(&config.log)?;
-        // The last that can fail, because it tells of the certificate that it has found.
+        // The last step that can fail, because it logs the certificate that it has loaded.
         let certificate = match (&self.tls, &config.tls) {
             (Some(tls), Some(source)) => {
                 let fresh = TlsReloader::open(source)
@@ -186,7 +185,7 @@ impl Configuration for Reloading {
     }
 }
 
-/// SIGHUP reads again what can change while connections stay open.
+/// SIGHUP reloads what can change while connections stay open.
 fn reload_on_signal(mut hangup: Signal, node: Arc<Node>) {
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
@@ -196,30 +195,30 @@ fn reload_on_signal(mut hangup: Signal, node: Arc<Node>) {
     });
 }
 
-/// What is wrong is said, and changes nothing.
+/// A mistake is logged and changes nothing.
 fn reload(node: &Node) {
     node.telemetry.reopen_audit_log();
     let result = match node.reload() {
         Ok(Reloaded { accounts, needs_restart }) => {
-            tracing::info!(accounts, "the configuration was read again");
+            tracing::info!(accounts, "configuration reloaded");
             if !needs_restart.is_empty() {
                 let settings = needs_restart.join(", ");
                 tracing::warn!(
                     settings,
-                    "these settings were changed and count after a restart only"
+                    "these settings were changed and apply after a restart only"
                 );
             }
             "done".to_owned()
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration was not taken; everything goes on as before");
+            tracing::error!(%error, "configuration rejected; the previous one stays in effect");
             format!("nothing was changed: {error}")
         }
     };
     node.telemetry.record_admin(&on_host("reload", &result));
 }
 
-/// What the audit log is told of an act that nobody asked for over a socket.
+/// An audit event for an act that came from a signal and not from a request.
 fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
     let time = SystemTime::now();
     AdminEvent {
@@ -234,25 +233,26 @@ fn on_host<'a>(act: &'static str, result: &'a str) -> AdminEvent<'a> {
     }
 }
 
-/// SIGUSR1 opens log files anew, for whoever rotates them and wants nothing else to change.
+/// SIGUSR1 reopens log files after a rotation and changes nothing else.
 fn reopen_on_signal(mut user: Signal, node: Arc<Node>, logs: Arc<Logs>) {
     tokio::spawn(async move {
         while user.recv().await.is_some() {
             node.telemetry.reopen_audit_log();
             match logs.reopen() {
-                Ok(()) => tracing::info!("log files were opened anew"),
+                Ok(()) => tracing::info!("log files reopened"),
                 Err(error) => {
-                    tracing::error!(%error, "log files were not opened anew; the old ones are written on")
+                    tracing::error!(%error, "cannot reopen log files; still writing to the old \
+                     ones")
                 }
             }
         }
     });
 }
 
-/// Says where the server is, in the words of the name that it was called by.
+/// Prints the addresses in the format of the name that the binary was called by.
 fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<(), Failure> {
     let no_address =
-        |error: std::io::Error| Failure::System(format!("cannot find out the port: {error}"));
+        |error: std::io::Error| Failure::System(format!("cannot read the port: {error}"));
     let admin = server.admin_address().map_err(no_address)?;
     let chosen = |listener: &ListenerConfig| {
         let address = server.address(listener.service)?;
@@ -264,7 +264,8 @@ fn announce(config: &Config, announcer: Announcer, server: &Server) -> Result<()
     if config.admin.port() != 0 && admin.port() != config.admin.port() {
         let wanted = config.admin;
         tracing::warn!(
-            "{wanted} is taken by another process, so health and metrics are at http://{admin} instead"
+            "{wanted} is in use by another process, so health and metrics are at http://{admin} \
+             instead"
         );
     }
     for ListenerConfig { service, address } in listeners {

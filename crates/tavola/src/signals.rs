@@ -1,11 +1,10 @@
-//! What the system tells a server process.
+//! The signals of a server process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// The signals that a server listens to from its first moment on: one that nobody listens to would
-/// kill it.
+/// Registered first of all, because a signal without a handler would kill the process.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -31,7 +30,7 @@ impl Signals {
         })
     }
 
-    /// Until somebody wants the process to end: SIGINT or SIGTERM.
+    /// Waits for SIGINT or SIGTERM.
     pub(crate) async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

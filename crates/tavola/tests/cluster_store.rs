@@ -42,13 +42,13 @@ fn a_keyspace_is_made_once() {
     assert!(refused.stderr.contains("create it with `tavola store init`"), "{}", refused.stderr);
 
     let made = home.init().text();
-    assert!(made.starts_with(&format!("made the keyspace {}", home.keyspace)), "{made}");
+    assert!(made.starts_with(&format!("created the keyspace {}", home.keyspace)), "{made}");
     assert!(
         made.contains("entity, pdir, front_end, meta") && made.contains("\nok    keyspace: "),
         "{made}"
     );
     let again = home.init().text();
-    assert!(again.contains("were there: nothing to do"), "{again}");
+    assert!(again.contains("exist: nothing to do"), "{again}");
     let slots =
         home.on_cluster(&["store", "init", "--replication", "1", "--slots", "64", "-o", "json"]);
     let json: Value = serde_json::from_str(&slots.text()).unwrap();

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::account_folder::KeyNumber;
 use super::document::{self, Entry};
-use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting, Taken};
+use super::settings::{Applies, NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting};
 use super::variables::{self, Meaning};
 use super::{AccountFolder, ConfigError, Origin};
 
@@ -350,17 +350,16 @@ impl Layers {
         self.values.iter().map(|(path, (value, _))| (path.as_str(), value.as_str()))
     }
 
-    /// The settings whose value is another one here than at the start, and counts only after the
-    /// next one.
+    /// The settings whose value differs from the one at the start and applies after a restart only.
     pub(crate) fn needing_restart(&self, started_with: &Self) -> Vec<&'static str> {
         let differs = |path: &str| self.text(path) != started_with.text(path);
         let is_given = |layers: &Self, path: &str| !layers.text(path).is_empty();
-        let waits = |setting: &&Setting| match setting.taken() {
-            Taken::AtStart => differs(setting.path),
-            Taken::IfGivenAtStart => {
+        let waits = |setting: &&Setting| match setting.applies() {
+            Applies::AtStart => differs(setting.path),
+            Applies::OnReloadIfSetAtStart => {
                 is_given(self, setting.path) != is_given(started_with, setting.path)
             }
-            Taken::OnReload => false,
+            Applies::OnReload => false,
         };
         SETTINGS.iter().filter(waits).map(|setting| setting.path).collect()
     }

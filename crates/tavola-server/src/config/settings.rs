@@ -1,16 +1,15 @@
-//! Every setting, once: its path in the file, its flag, its default and its help. Variables follow
-//! from the path.
+//! Every setting, once: its path in the file, its flag, its default and its help. Variables, help
+//! pages, the template and `docs/configuration.md` are derived from this table.
 
-/// One thing that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// `section.key` in the file.
     pub path: &'static str,
     /// The long flag of `tavola serve`, if there is one.
     pub flag: Option<&'static str>,
-    /// What the value is called in help.
+    /// Placeholder of the value in help.
     pub value: &'static str,
-    /// As somebody would write it.
+    /// As written in the file; empty if there is none.
     pub default: &'static str,
     /// One line.
     pub help: &'static str,
@@ -23,22 +22,35 @@ impl Setting {
         format!("TAVOLA_{}", self.path.replace('.', "__").to_ascii_uppercase())
     }
 
-    /// Never shown: a password.
+    /// A password, which is masked wherever settings are shown.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.path.ends_with("password")
     }
 
-    /// When another value counts.
+    /// The heading under which help lists the setting.
     #[must_use]
-    pub fn taken(&self) -> Taken {
+    pub fn group(&self) -> Group {
+        match self.path.split_once('.') {
+            Some(("tls", _)) => Group::Tls,
+            Some(("store", key)) if EMBEDDED_KEYS.contains(&key) => Group::Storage,
+            Some(("store", _)) => Group::Cluster,
+            Some(("limits" | "targets", _)) => Group::Limits,
+            Some(("log" | "audit", _)) => Group::Logging,
+            _ => Group::Server,
+        }
+    }
+
+    /// When a changed value applies.
+    #[must_use]
+    pub fn applies(&self) -> Applies {
         match self.path {
-            "server.accounts_folder" | "log.level" => Taken::OnReload,
-            // They go with the certificate.
-            "tls.key" | "tls.password" | "tls.client_ca" | "tls.client_auth" => Taken::OnReload,
-            path if path.starts_with("targets.") => Taken::OnReload,
-            "tls.cert" | "log.file" | "log.access_file" => Taken::IfGivenAtStart,
-            _ => Taken::AtStart,
+            "server.accounts_folder" | "log.level" => Applies::OnReload,
+            // They are loaded together with the certificate.
+            "tls.key" | "tls.password" | "tls.client_ca" | "tls.client_auth" => Applies::OnReload,
+            path if path.starts_with("targets.") => Applies::OnReload,
+            "tls.cert" | "log.file" | "log.access_file" => Applies::OnReloadIfSetAtStart,
+            _ => Applies::AtStart,
         }
     }
 
@@ -49,40 +61,81 @@ impl Setting {
     }
 }
 
-/// A name that a setting had before. It still works everywhere, and whoever uses it is told the new
-/// one.
+/// A former name of a setting. It still works everywhere, and the server logs the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldName {
-    /// The path that it had.
+    /// The former path.
     pub path: &'static str,
-    /// The flag that it had.
+    /// The former flag.
     pub flag: Option<&'static str>,
-    /// The path that it has now.
+    /// The current path.
     pub now: &'static str,
 }
 
 impl OldName {
-    /// What an old path is called today.
+    /// The entry for a former path.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         OLD_NAMES.iter().find(|old| old.path == path)
     }
 }
 
-/// Every name that settings had before.
 pub const OLD_NAMES: &[OldName] =
     &[OldName { path: "store.neighbours", flag: Some("neighbours"), now: "store.peers" }];
 
-/// When another value of a setting counts.
+/// When a changed value of a setting applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum Applies {
     /// When the server starts.
     AtStart,
-    /// On SIGHUP, if the server was started with a value; otherwise when it starts.
-    IfGivenAtStart,
+    /// On SIGHUP if the server was started with a value, otherwise when it starts.
+    OnReloadIfSetAtStart,
     /// On SIGHUP.
     OnReload,
 }
+
+/// A heading of help pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Addresses, ports and accounts.
+    Server,
+    /// Where entities are stored, and the embedded store.
+    Storage,
+    /// The Cassandra store and its peers.
+    Cluster,
+    /// Certificates of the server and of its clients.
+    Tls,
+    /// Log, access log and audit log.
+    Logging,
+    /// Bounds of the process and budgets of accounts.
+    Limits,
+}
+
+impl Group {
+    /// The text of the heading.
+    #[must_use]
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Server => "Server",
+            Self::Storage => "Storage",
+            Self::Cluster => "Cluster",
+            Self::Tls => "TLS",
+            Self::Logging => "Logging",
+            Self::Limits => "Limits",
+        }
+    }
+}
+
+/// Keys of `[store]` that are not about a cluster.
+const EMBEDDED_KEYS: &[&str] = &[
+    "kind",
+    "location",
+    "cache_mb",
+    "compression",
+    "memtable_kb",
+    "reserve_mb",
+    "allow_future_versions",
+];
 
 const fn setting(
     path: &'static str,
@@ -94,30 +147,31 @@ const fn setting(
     Setting { path, flag, value, default, help }
 }
 
-/// A field of a section that can stand several times, each time under a name that somebody chose.
+/// A field of a section that may occur several times, each time under a name of the operator's
+/// choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// `[section.NAME] field` in the file.
     pub name: &'static str,
-    /// Never shown.
+    /// Masked wherever settings are shown.
     pub secret: bool,
     /// One line.
     pub help: &'static str,
 }
 
-/// A section that can stand several times: `[accounts.NAME]`.
+/// A section that may occur several times: `[accounts.NAME]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedSection {
-    /// What stands before the name.
+    /// The part before the name.
     pub prefix: &'static str,
-    /// What can stand below it.
+    /// The fields that it accepts.
     pub fields: &'static [Field],
-    /// What must stand below it, in words.
+    /// The required fields, in words.
     pub needs: &'static str,
 }
 
 impl NamedSection {
-    /// Takes `prefix.NAME.field` apart.
+    /// Splits `prefix.NAME.field`.
     #[must_use]
     pub fn split(path: &str) -> Option<(&'static Self, &str, &'static Field)> {
         NAMED_SECTIONS.iter().find_map(|section| {
@@ -146,47 +200,57 @@ pub const NAMED_SECTIONS: &[NamedSection] = &[
 
 const ACCOUNT_FIELDS: &[Field] = &[
     secret("key1", "The first key, base64"),
-    secret("key2", "The second key, base64; a signature by either counts"),
-    field("read_only", "Refuse every write: true or false"),
-    field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; none: all"),
+    secret("key2", "The second key, base64; signatures by either key are valid"),
+    field("read_only", "Reject every write: true or false"),
+    field("allowed_ips", "Addresses or ranges (10.0.0.0/8) that may use the account; default: all"),
     field(
         "weight",
-        "What it may have beside other accounts when the server is busy; 1 to 1000, default: 1",
+        "Share relative to other accounts when the server is busy; 1 to 1000, default: 1",
     ),
     field(
         "requests_per_second",
-        "Requests beyond it get 503 ServerBusy; 0: no bound; default: that of [targets]",
+        "Beyond it 503 ServerBusy; 0: no limit; default: that of [targets]",
     ),
-    field("ingress_bytes_per_second", "Bytes of request bodies, likewise; default: no bound"),
-    field("egress_bytes_per_second", "Bytes of answers, likewise; default: no bound"),
+    field(
+        "ingress_bytes_per_second",
+        "Bytes of request bodies; beyond it 503 ServerBusy; default: no limit",
+    ),
+    field(
+        "egress_bytes_per_second",
+        "Bytes of responses; beyond it 503 ServerBusy; default: no limit",
+    ),
     field(
         "partition_entities_per_second",
-        "Entities of each partition, likewise; default: that of [targets]",
+        "Entities of each partition; beyond it 503 ServerBusy; default: that of [targets]",
     ),
 ];
 
 const ISSUER_FIELDS: &[Field] = &[
-    field("issuer", "The identity provider's address, exactly as in the iss claim of its tokens"),
+    field("issuer", "URL of the identity provider, exactly as in the iss claim of its tokens"),
     field(
         "audiences",
-        "Accepted aud claims, {account} standing for the account; default: those of the service",
+        "Accepted aud claims, {account} is replaced by the account; default: those of the service",
     ),
     field(
         "algorithms",
-        "How it may sign: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384; default RS256, ES256",
+        "Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384; \
+         default: RS256, ES256",
     ),
-    field("jwks_file", "Its public keys as a file (JWKS) instead of asking it"),
-    field("ca_file", "Certificates (PEM) to trust besides the system's when asking it"),
-    field("authorization_uri", "Where clients without credentials are told to get a token"),
+    field("jwks_file", "Its public keys (JWKS) from this file instead of from the issuer"),
+    field("ca_file", "Certificates (PEM) to trust for the issuer, in addition to the system's"),
+    field(
+        "authorization_uri",
+        "Where the challenge sends clients without credentials to get a token",
+    ),
 ];
 
 const ROLE_FIELDS: &[Field] = &[
-    field("issuer", "NAME of the [auth.oidc.NAME] who must say so; default: any"),
-    field("claim", "The claim to look at; default roles"),
-    field("value", "The value that it must be or contain"),
+    field("issuer", "NAME of the [auth.oidc.NAME] that must issue the token; default: any"),
+    field("claim", "Claim to evaluate; default: roles"),
+    field("value", "Value that the claim must equal or contain"),
     field("role", "reader, contributor or administrator"),
-    field("account", "The account in which the role holds; default * (every one)"),
-    field("tables", "The tables for which it holds; default: all"),
+    field("account", "Account to which the role applies; default: * (every account)"),
+    field("tables", "Tables to which the role applies; default: all"),
 ];
 
 /// Every setting with a fixed path.
@@ -210,28 +274,28 @@ pub const SETTINGS: &[Setting] = &[
         Some("admin-host"),
         "ADDRESS",
         "127.0.0.1",
-        "Address for health and metrics",
+        "Address of the admin port (health and metrics)",
     ),
     setting(
         "server.admin_port",
         Some("admin-port"),
         "PORT",
         "10003",
-        "Port for health and metrics; 0 picks a free one",
+        "Admin port (health and metrics); 0 picks a free one",
     ),
     setting(
         "server.admin_names",
         None,
         "NAMES",
         "",
-        "Host names under which health and metrics are asked for, beside addresses and localhost",
+        "Host names accepted on the admin port, in addition to addresses and localhost",
     ),
     setting(
         "server.path_style_only",
         Some("path-style-only"),
         "BOOL",
         "false",
-        "Take the account from the path even if the host name begins with one",
+        "Read the account from the path even if the host name starts with an account name",
     ),
     setting(
         "server.accounts_folder",
@@ -245,57 +309,63 @@ pub const SETTINGS: &[Setting] = &[
         Some("development-account"),
         "BOOL",
         "false",
-        "Serve the development account, whose key is public, also beside others, beyond loopback or behind proxies",
+        "Serve the development account, whose key is public, also next to other accounts, \
+         beyond loopback or behind proxies",
     ),
     setting(
         "server.development_hosts",
         Some("development-hosts"),
         "NAMES",
         "",
-        "Host names under which the development account is used, beside localhost; *.NAME for all below one",
+        "Host names accepted for the development account, in addition to localhost; *.NAME \
+         accepts every subdomain",
     ),
     setting(
         "server.trusted_proxies",
         None,
         "RANGES",
         "",
-        "Proxies (addresses or ranges, by commas) whose X-Forwarded-For and X-Forwarded-Proto count",
+        "Proxies (addresses or ranges, separated by commas) whose X-Forwarded-For and \
+         X-Forwarded-Proto apply",
     ),
     setting(
         "tls.cert",
         Some("tls-cert"),
         "FILE",
         "",
-        "Serve https with this certificate: PEM, with its chain, or a PFX file; read again when it changes",
+        "Serve https with this certificate: PEM with its chain, or a PFX file; reloaded when \
+         the file changes",
     ),
     setting(
         "tls.key",
         Some("tls-key"),
         "FILE",
         "",
-        "The certificate's private key in PEM, unless it is in the same file",
+        "Private key of the certificate in PEM, unless it is in the same file",
     ),
-    setting("tls.password", None, "PASSWORD", "", "Password of a PFX file"),
+    setting("tls.password", None, "PASSWORD", "", "Password of the PFX file"),
     setting(
         "tls.client_ca",
         Some("tls-client-ca"),
         "FILE",
         "",
-        "Ask clients for a certificate that an authority in this PEM file issued; it may hold revocation lists too",
+        "Request client certificates issued by an authority in this PEM file, which may also \
+         contain revocation lists",
     ),
     setting(
         "tls.client_auth",
         None,
         "WORD",
         "required",
-        "With tls.client_ca: required (refuse clients without a certificate) or optional (refuse wrong ones only)",
+        "With tls.client_ca: required (reject clients without a certificate) or optional \
+         (reject only invalid ones)",
     ),
     setting(
         "store.kind",
         Some("store"),
         "KIND",
         "embedded",
-        "Where entities are kept: embedded (on disk), cassandra (in a cluster) or memory",
+        "Storage backend: embedded (on disk), cassandra (a cluster) or memory",
     ),
     setting(
         "store.location",
@@ -309,66 +379,66 @@ pub const SETTINGS: &[Setting] = &[
         Some("cache-mb"),
         "MB",
         "64",
-        "Memory of the embedded store for cached rows and blocks, half for each; blocks also have what memtables leave of theirs",
+        "Cache of the embedded store, half for rows and half for blocks; blocks also use \
+         memory that memtables leave free",
     ),
     setting(
         "store.compression",
         Some("compression"),
         "KIND",
         "lz4",
-        "How the embedded store packs what it writes: lz4, or zstd, which takes less space and more time to read",
+        "Compression of the embedded store: lz4, or zstd, which takes less space and more \
+         time to read",
     ),
     setting(
         "store.memtable_kb",
         None,
         "KB",
         "57344",
-        "New writes that the embedded store collects in memory before they become a file; it may need twice as much",
+        "Writes that the embedded store collects in memory before it writes a file; it may \
+         use twice as much",
     ),
     setting(
         "store.reserve_mb",
         None,
         "MB",
         "256",
-        "Free space on the disk below which writes are refused; half of it is left to what makes room",
+        "Free disk space below which writes are rejected; half of it is reserved for \
+         operations that free space",
     ),
     setting(
         "store.allow_future_versions",
         Some("allow-future-versions"),
         "BOOL",
         "false",
-        "Serve a data folder whose Timestamps are more than a day ahead of the clock; new ones are later still",
+        "Serve a data folder whose Timestamps are more than a day ahead of the clock; new \
+         ones are later still",
     ),
     setting(
         "store.contact_points",
         Some("contact-points"),
         "NODES",
         "127.0.0.1:9042",
-        "Nodes of the cluster to begin with, HOST or HOST:PORT; the others are learnt from them",
+        "Cassandra nodes to connect to first, HOST or HOST:PORT; they name the others",
     ),
-    setting(
-        "store.keyspace",
-        Some("keyspace"),
-        "NAME",
-        "tavola",
-        "Keyspace of the cluster's tables",
-    ),
+    setting("store.keyspace", Some("keyspace"), "NAME", "tavola", "Keyspace of the cluster"),
     setting(
         "store.data_centre",
         Some("data-centre"),
         "NAME",
         "",
-        "Data centre whose quorums count; none: those of the whole cluster. The same for all front ends",
+        "Data centre whose quorums are used; none: quorums of the whole cluster. Must be the \
+         same on every node",
     ),
     setting(
         "store.replication",
         Some("replication"),
         "COUNT",
         "3",
-        "Copies in each data centre, for a keyspace that is created",
+        "Replicas in each data centre, for a keyspace that is created",
     ),
     setting("store.create", None, "BOOL", "false", "Create the keyspace at the first start"),
-    setting("store.user", Some("store-user"), "NAME", "", "User of the cluster"),
+    setting("store.user", Some("store-user"), "NAME", "", "User name for the cluster"),
     setting("store.password", None, "TEXT", "", "Password of that user"),
     setting(
         "store.password_file",
@@ -382,194 +452,199 @@ pub const SETTINGS: &[Setting] = &[
         Some("store-tls"),
         "BOOL",
         "false",
-        "Secure the connections to the cluster",
+        "Use TLS for connections to the cluster",
     ),
     setting(
         "store.ca_file",
         Some("store-ca-file"),
         "FILE",
         "",
-        "Certificates (PEM) to trust for that besides the system's",
+        "Certificates (PEM) to trust for the cluster, in addition to the system's",
     ),
+    setting("store.statement_ms", None, "MS", "2000", "Timeout of one statement on the cluster"),
     setting(
-        "store.statement_ms",
+        "store.answer_ms",
         None,
         "MS",
-        "2000",
-        "Until one statement must be answered by the cluster",
+        "10000",
+        "Timeout of a request to the cluster, retries included",
     ),
-    setting("store.answer_ms", None, "MS", "10000", "Until a request to the cluster is given up"),
     setting(
         "store.reads",
         None,
         "WORD",
         "strict",
-        "Reads of the cluster: strict (linearizable) or fast (a transaction under way may be seen in part)",
+        "Reads from the cluster: strict (linearizable) or fast (may show part of a \
+         transaction in progress)",
     ),
     setting(
         "store.waiting_max",
         None,
         "COUNT",
         "4096",
-        "Writes that may wait for one partition of the cluster; beyond them 503 ServerBusy",
+        "Writes that may queue for one partition of the cluster; beyond it 503 ServerBusy",
     ),
     setting(
         "store.lease_ms",
         None,
         "MS",
         "2000",
-        "How long a front end of the cluster may go on with tables, policies and properties that another changed; a drop \
-         is answered after it. The same for all front ends",
+        "How long a node may use cached tables, policies and properties that another node has \
+         changed; a drop is acknowledged after it. Must be the same on every node",
     ),
     setting(
         "store.sweep_seconds",
         None,
         "SECONDS",
         "60",
-        "When partitions of the cluster that were found empty are taken out of the directory",
+        "Delay before an empty partition is removed from the partition directory of the \
+         cluster",
     ),
     setting(
         "store.peers",
         Some("peers"),
         "IP:PORT",
         "",
-        "Where this node listens for the others of its cluster, to write contended partitions for each other; \
-         empty: each writes by itself",
+        "Address on which this node listens for its peers, to forward writes to contended \
+         partitions; empty: no forwarding",
     ),
     setting(
         "store.peer_keys",
         Some("peer-keys"),
         "FOLDER",
         "",
-        "Keys of this node, by which its peers and it know each other (`tavola store peer-keys` makes them); needed beyond \
-         loopback, and read again when they change",
+        "Folder with this node's keys for mutual TLS with its peers (`tavola store peer-keys` \
+         creates them); required beyond loopback, reloaded when they change",
     ),
     setting(
         "store.affinity",
         None,
         "WORD",
         "contended",
-        "Which writes go to the peer preferred for their partition: contended (where nodes conflicted) or always",
+        "Writes that are forwarded to the preferred node of their partition: contended (after \
+         nodes conflicted) or always",
     ),
     setting(
         "store.accept_risks",
         Some("accept-risks"),
         "NAMES",
         "",
-        "Dangers of the cluster to live with: commitlog, paxos, replication, settings, plain-peers; see `tavola doctor`",
+        "Known risks of the cluster to accept: commitlog, paxos, replication, settings, \
+         plain-peers; see `tavola doctor`",
     ),
     setting(
         "limits.connections",
         None,
         "COUNT",
         "10000",
-        "Open connections; beyond them 503 ServerBusy",
+        "Open connections; beyond it 503 ServerBusy",
     ),
     setting(
         "limits.connections_per_address",
         None,
         "COUNT",
         "0",
-        "Open connections from one address (of IPv6: one network of 64 bits); 0 for three quarters of all. \
-         Proxies of server.trusted_proxies are not bound by it",
+        "Open connections from one address (IPv6: one /64 network); 0: three quarters of all. \
+         Does not apply to server.trusted_proxies",
     ),
     setting(
         "limits.requests_in_flight",
         None,
         "COUNT",
         "4096",
-        "Requests being answered; beyond them 503 ServerBusy",
+        "Requests in progress; beyond it 503 ServerBusy",
     ),
     setting(
         "limits.queries",
         None,
         "COUNT",
         "0",
-        "Queries being answered; others wait for a moment, then 503 ServerBusy; 0: two per processor, at least 8",
+        "Queries in progress; others wait briefly, then 503 ServerBusy; 0: two per processor, \
+         at least 8",
     ),
     setting(
         "limits.body_mb",
         None,
         "MB",
         "256",
-        "Memory for bodies above 16 KB, of all requests and answers together; beyond it 503 ServerBusy",
+        "Memory for bodies above 16 KB, of all requests and responses together; beyond it 503 \
+         ServerBusy",
     ),
     setting(
         "limits.head_mb",
         None,
         "MB",
         "32",
-        "Memory for the heads of requests, of all connections together; beyond it 503 ServerBusy",
+        "Memory for request heads, of all connections together; beyond it 503 ServerBusy",
     ),
     setting(
         "limits.header_bytes",
         None,
         "BYTES",
         "65536",
-        "Request line and headers; headers alone have 32 KiB",
+        "Size of request line and headers; headers alone are limited to 32 KiB",
     ),
     setting(
         "limits.header_seconds",
         Some("keep-alive-seconds"),
         "SECONDS",
         "60",
-        "Until a whole request head has arrived; an idle connection is closed after it",
+        "Time for a complete request head to arrive; an idle connection is closed after it",
     ),
     setting(
         "limits.body_seconds",
         None,
         "SECONDS",
         "60",
-        "Until a whole request body has arrived, or a client that keeps an answer waiting has taken 64 KB of it",
+        "Time for a complete request body to arrive, and for a client to read 64 KB of a \
+         pending response",
     ),
     setting(
         "limits.request_seconds",
         None,
         "SECONDS",
         "30",
-        "Until a request is answered with OperationTimedOut",
+        "Time after which a request fails with OperationTimedOut",
     ),
     setting(
         "limits.drain_seconds",
         None,
         "SECONDS",
         "25",
-        "Until open requests are abandoned at shutdown",
+        "Time for open requests to finish at shutdown",
     ),
     setting(
         "limits.auth_failures_per_minute",
         None,
         "COUNT",
         "100",
-        "Failed authentications of one address, beyond which answers to its failures are delayed; 0: never",
+        "Failed authentications of one address, beyond which responses to its failures are \
+         delayed; 0: never",
     ),
-    setting(
-        "limits.auth_failure_delay_ms",
-        None,
-        "MS",
-        "1000",
-        "How long such an answer is delayed",
-    ),
+    setting("limits.auth_failure_delay_ms", None, "MS", "1000", "Delay of such a response"),
     setting(
         "targets.preset",
         Some("targets"),
         "PRESET",
         "none",
-        "Budgets of every account: none, or azure for 20000 requests/s and 2000 entities/s in each partition",
+        "Budgets of every account: none, or azure for 20000 requests/s and 2000 entities/s \
+         per partition",
     ),
     setting(
         "targets.account_requests_per_second",
         None,
         "COUNT",
         "",
-        "Requests of every account; beyond them 503 ServerBusy; 0: no bound; default: as the preset says",
+        "Requests of every account; beyond it 503 ServerBusy; 0: no limit; default: from the \
+         preset",
     ),
     setting(
         "targets.partition_entities_per_second",
         None,
         "COUNT",
         "",
-        "Entities asked for in one partition; beyond them 503 ServerBusy; 0: no bound; default: as the preset says",
+        "Entities requested from one partition; beyond it 503 ServerBusy; 0: no limit; \
+         default: from the preset",
     ),
     setting(
         "log.format",
@@ -604,20 +679,23 @@ pub const SETTINGS: &[Setting] = &[
         Some("access-log-file"),
         "FILE",
         "",
-        "Append the access log to this file instead of standard output; SIGHUP and SIGUSR1 open it anew",
+        "Append the access log to this file instead of standard output; SIGHUP and SIGUSR1 \
+         reopen it",
     ),
     setting(
         "audit.file",
         Some("audit-file"),
         "FILE",
         "",
-        "Append who did what, from where and with which result to this file, one JSON object per line",
+        "Append an audit record (actor, operation, address, result) for each request to this \
+         file, one JSON object per line",
     ),
     setting(
         "audit.requests",
         None,
         "WORD",
         "writes",
-        "Which requests it has: denied, writes (and denied) or all; changes of the server itself always",
+        "Requests to audit: denied, writes (and denied) or all; administrative changes are \
+         always included",
     ),
 ];

@@ -1,4 +1,4 @@
-//! The configuration as `tavola config show` prints it: TOML that `tavola config check` takes.
+//! The configuration as `tavola config show` prints it: TOML that `tavola config check` accepts.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use super::layers::is_path;
 use super::settings::{NamedSection, SETTINGS};
 use super::{Layers, Origin};
 
-/// What stands for a secret when values are shown.
+/// Replaces secrets.
 const MASK: &str = "***";
 
-/// One value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownValue {
-    /// Where it is in the configuration.
+    /// `section.key`.
     pub path: String,
-    /// What it is, secrets masked, paths in full.
+    /// Secrets are masked, paths absolute.
     pub value: String,
-    /// Who wrote it.
+    /// The layer that set it.
     pub origin: Origin,
-    /// Cannot stand in a file as it is shown: a masked secret, or what goes with one.
+    /// Printed as a comment, because a file with it is not valid: a masked secret, or a field next
+    /// to one.
     pub is_remark: bool,
 }
 
@@ -33,8 +33,7 @@ impl ShownValue {
 }
 
 impl Layers {
-    /// A folder of accounts that nobody named and that is not there: written down it would be a
-    /// mistake.
+    /// The default accounts folder, if it does not exist: to set it explicitly would be an error.
     fn is_absent_folder(&self, path: &str) -> bool {
         let is_folder = path == "server.accounts_folder" && self.origin(path) == Origin::Default;
         is_folder && !Path::new(self.text(path)).exists()
@@ -51,7 +50,7 @@ impl Layers {
         let named = self.written().filter_map(|(path, value)| {
             let (section, _, field) = NamedSection::split(path)?;
             let value = if field.secret { MASK.to_owned() } else { in_full(path, value) };
-            // Without its keys an account is none.
+            // An account without keys is invalid, so the whole section becomes comments.
             let is_remark = section.fields.iter().any(|field| field.secret);
             Some((path.to_owned(), value, is_remark))
         });
@@ -62,7 +61,7 @@ impl Layers {
     }
 }
 
-/// Paths as they are from everywhere: whoever looks at them wonders which folder is meant.
+/// Absolute, because a relative path does not say which folder it starts at.
 fn in_full(path: &str, value: &str) -> String {
     if value.is_empty() || !is_path(path) {
         return value.to_owned();

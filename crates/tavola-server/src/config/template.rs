@@ -1,33 +1,37 @@
-//! A configuration file to begin with: every setting as a comment, with what it means and what it
-//! is by default.
+//! A configuration file to start from: every setting as a comment, with its meaning and default.
 
 use std::fmt::Write as _;
 
 use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
 
 const HEADER: &str = "\
-# The configuration of Tavola. Each line that begins with #name shows a default: take the # away and change the value.
-# `tavola config check --config FILE` says what is wrong with it, `tavola config show --origin` what counts.
-# A variable wins over this file (TAVOLA_SECTION__KEY), a flag of `tavola serve` over both.
-# Relative paths are meant from this file's folder. A path that is not set here is meant from the working directory.
+# The configuration of Tavola. Each line `#key = value` shows a default: remove the # to change it.
+# `tavola config check --config FILE` reports mistakes, `tavola config show --origin` what applies.
+# A variable (TAVOLA_SECTION__KEY) overrides this file, a flag of `tavola serve` overrides both.
+# Relative paths start at this file's folder, default paths at the working directory.
 ";
 
 /// The longest line of a comment.
-const LINE_CHARS: usize = 118;
+const LINE_CHARS: usize = 98;
 
 /// The text of a new configuration file.
 #[must_use]
 pub fn template() -> String {
     let mut text = HEADER.to_owned();
-    let mut sections: Vec<&str> = Vec::new();
-    for section in SETTINGS.iter().filter_map(|setting| section_of(setting)) {
+    sections().into_iter().for_each(|section| add_section(&mut text, section));
+    NAMED_SECTIONS.iter().for_each(|section| add_named(&mut text, section));
+    text
+}
+
+/// The sections with fixed names, in the order of the settings.
+pub(super) fn sections() -> Vec<&'static str> {
+    let mut sections = Vec::new();
+    for section in SETTINGS.iter().filter_map(section_of) {
         if !sections.contains(&section) {
             sections.push(section);
         }
     }
-    sections.iter().for_each(|section| add_section(&mut text, section));
-    NAMED_SECTIONS.iter().for_each(|section| add_named(&mut text, section));
-    text
+    sections
 }
 
 fn section_of(setting: &Setting) -> Option<&'static str> {
@@ -48,7 +52,7 @@ fn note_of(setting: &Setting) -> String {
     format!("{}{flag}", setting.help)
 }
 
-/// Numbers and switches as such, everything else as text.
+/// Numbers and switches stay bare, everything else is quoted.
 fn value_of(setting: &Setting) -> String {
     let is_plain =
         setting.default.parse::<i64>().is_ok() || setting.default.parse::<bool>().is_ok();
@@ -60,8 +64,7 @@ fn value_of(setting: &Setting) -> String {
 }
 
 fn add_named(text: &mut String, section: &NamedSection) {
-    let _infallible =
-        write!(text, "\n# One for each, under a name of its own; it needs {}.\n", section.needs);
+    let _infallible = write!(text, "\n# One section for each NAME. Required: {}.\n", section.needs);
     let _infallible = writeln!(text, "#[{}.NAME]", section.prefix);
     for field in section.fields {
         comment(text, field.help);
@@ -99,21 +102,21 @@ mod tests {
         (layers, config)
     }
 
-    /// As it is, and with every default written down.
+    /// As it is, and with every default set.
     #[test]
     fn the_template_is_a_configuration() {
         let text = template();
         let (layers, config) = resolve(&text);
         config.unwrap();
-        assert_eq!(layers.written().count(), 0, "everything is a comment");
+        assert_eq!(layers.written().count(), 0, "every line is a comment");
         let is_setting = |line: &&str| !line.starts_with("# ");
-        let (settings, _) = text.split_once("\n# One for each").unwrap();
+        let (settings, _) = text.split_once("\n# One section for each").unwrap();
         let written: Vec<String> = settings
             .lines()
             .filter(is_setting)
             .map(|line| line.trim_start_matches('#').to_owned())
             .collect();
-        // A folder of accounts that somebody wrote down must have some, or there must be others.
+        // A configured accounts folder must contain an account, unless the file has one.
         let key = "a2V5IG9mIHRoZSBzaG9wLCBsb25nIGVub3VnaCB0byBiZSBvbmU=";
         let (layers, config) =
             resolve(&format!("{}\n[accounts.shop]\nkey1 = \"{key}\"\n", written.join("\n")));

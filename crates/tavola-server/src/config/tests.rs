@@ -292,7 +292,7 @@ fn what_is_not_safe_is_said() {
     assert_eq!(says(&[]), [""; 0]);
     assert_eq!(says(&[public]), [""; 0]);
     assert_eq!(says(&[everywhere, https]), [""; 0]);
-    assert!(says(&[everywhere])[0].starts_with("connections in the clear on 0.0.0.0:10002"));
+    assert!(says(&[everywhere])[0].starts_with("connections not encrypted on 0.0.0.0:10002"));
     assert!(
         says(&[everywhere, https, public])[0]
             .contains("devstoreaccount1 has the development account's key")
@@ -310,7 +310,7 @@ fn what_is_not_safe_is_said() {
         .unwrap();
     assert_eq!(
         says(&[file]),
-        [format!("keys {path} holds keys, and others can read it (mode 640)")]
+        [format!("keys {path} contains keys, and other users can read it (mode 640)")]
     );
 }
 

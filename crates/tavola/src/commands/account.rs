@@ -11,35 +11,35 @@ use crate::flags;
 const EXAMPLES: &str = "\
 Examples:
   tavola account add shop
-      A new account with two new keys; the first is printed, this once
+      A new account with two new keys; prints the first one, once
   tavola account list
-      The accounts that the server would know, and where each is written
+      The accounts that the server would serve, and where each is defined
   tavola account rotate shop --key 2
-      Another second key; the first one goes on being good
+      A new second key; the first one stays valid
   tavola account remove shop
-      Its file and its keys go; its tables stay in the store
+      Removes its file and its keys; its tables stay in the store
 
-A running server takes changes on SIGHUP, or signed with a key of the account as docs/security.md says:
+A running server applies changes on SIGHUP, or on these requests (docs/security.md: how to sign):
   POST http://127.0.0.1:10003/reload
   POST http://127.0.0.1:10003/accounts/shop/rotate?key=2";
 
 pub(crate) fn command() -> Command {
     let name = || Arg::new("name").required(true).value_name("NAME").help("The account");
     let add = Command::new("add")
-        .about("Make an account with new keys")
+        .about("Create an account with new keys")
         .arg(name())
         .arg(
             Arg::new("read-only")
                 .long("read-only")
                 .action(ArgAction::SetTrue)
-                .help("It takes no writes"),
+                .help("Reject every write"),
         )
         .arg(
             Arg::new("allow-ip")
                 .long("allow-ip")
                 .value_name("ADDRESS")
                 .action(ArgAction::Append)
-                .help("Only from this address or range (10.0.0.0/8); may stand several times"),
+                .help("Allow only this address or range (10.0.0.0/8); may be repeated"),
         )
         .arg(
             Arg::new("requests-per-second")
@@ -55,24 +55,23 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(u64))
                 .help("Requests for more entities of one partition get 503 ServerBusy"),
         );
-    let remove = Command::new("remove")
-        .about("Take an account and its keys away; its tables stay")
-        .arg(name());
-    let rotate = Command::new("rotate").about("Give an account another key").arg(name()).arg(
+    let remove =
+        Command::new("remove").about("Remove an account and its keys; its tables stay").arg(name());
+    let rotate = Command::new("rotate").about("Replace a key of an account").arg(name()).arg(
         Arg::new("key")
             .long("key")
             .value_name("1|2")
             .required(true)
             .value_parser(["1", "2"])
-            .help("Which of the two"),
+            .help("Number of the key to replace"),
     );
     Command::new("account")
-        .about("Add accounts, list them, rotate their keys, remove them")
+        .about("Add, list and remove accounts, and rotate their keys")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .subcommand(with_folder(add))
         .subcommand(with_folder(
-            Command::new("list").about("Show the accounts, without their keys"),
+            Command::new("list").about("List the accounts, without their keys"),
         ))
         .subcommand(with_folder(rotate))
         .subcommand(with_folder(remove))
@@ -96,7 +95,7 @@ fn add(matches: &ArgMatches) -> Result<(), Failure> {
     let (layers, account) = (flags::layers(matches)?, name(matches)?);
     accounts::check_name(account.as_str(), Personality::Server).map_err(Failure::Usage)?;
     if layers.accounts().any(|(name, _)| name == account.as_str()) {
-        return Err(Failure::Usage(format!("the account {account} exists already")));
+        return Err(Failure::Usage(format!("the account {account} already exists")));
     }
     let mut settings = Vec::new();
     if matches.get_flag("read-only") {
@@ -118,8 +117,8 @@ fn add(matches: &ArgMatches) -> Result<(), Failure> {
     let folder = folder(&layers);
     let key = folder.add(&account, &settings)?;
     println!("{}", &*key);
-    eprintln!("key 1 of {account}, shown this once; both keys are in {}", folder.path().display());
-    eprintln!("a running server takes it on SIGHUP");
+    eprintln!("key 1 of {account}, shown only once; both keys are in {}", folder.path().display());
+    eprintln!("a running server applies it on SIGHUP");
     Ok(())
 }
 
@@ -154,7 +153,7 @@ fn rotate(matches: &ArgMatches) -> Result<(), Failure> {
     let key = folder.rotate(&account, number)?;
     println!("{}", &*key);
     eprintln!(
-        "{} of {account}, shown this once; the old one is good until the server reads it again",
+        "{} of {account}, shown only once; the old one is valid until the server reloads",
         number.field()
     );
     Ok(())
@@ -167,11 +166,13 @@ fn remove(matches: &ArgMatches) -> Result<(), Failure> {
     folder.remove(&account)?;
     println!("removed {account} from {}", folder.path().display());
     eprintln!(
-        "a running server goes on taking its keys until SIGHUP; its tables stay in the store, out of reach"
+        "a running server accepts its keys until SIGHUP; its tables stay in the store, without \
+         access"
     );
     if folder.accounts()?.is_empty() {
         eprintln!(
-            "no account is left in that folder: a server without any serves the development account, on loopback"
+            "no account is left in that folder: a server without any serves the development \
+             account, on loopback"
         );
     }
     Ok(())

@@ -29,14 +29,13 @@ use report::Measured;
 use table::BenchTable;
 use workload::Workload;
 
-const ABOUT: &str =
-    "Measure how fast a server answers, with a table of its own that is dropped afterwards";
+const ABOUT: &str = "Measure throughput and latency of a server, in a temporary table";
 const EXAMPLES: &str = "\
 Examples:
   tavola bench
       The development account on this machine: five workloads of 5 s each
   tavola bench get mixed --rate 500 --seconds 30
-      How long answers take at 500 requests a second, counted from when each was due
+      Latencies at 500 requests a second, measured from when each was due
   tavola bench get --endpoint https://10.0.0.7/shop --account shop --key-file key --ca-file ca.pem
       Point reads from an account of another machine, over https";
 const DETAILS: &str = "\
@@ -51,7 +50,7 @@ Workloads, in the order of measuring:
 Every reply is checked, and a wrong one ends the run. Without --rate, latencies are those of a
 server under full load. The generator is one thread on this machine; its share of a core is shown.
 
-Only an account key opens the account here: no shared access signature, and no token.
+An account key is required; shared access signatures and tokens are not accepted.
 
 Exit codes: 0 measured, 1 the server failed or answered wrongly, 2 wrong usage.";
 
@@ -60,13 +59,13 @@ const ENTITIES_MAX: u64 = 1_000_000;
 /// Most systems give a process 1,024 descriptors.
 const CONNECTIONS_MAX: i64 = 1_000;
 const RATE_MAX: i64 = 1_000_000;
-/// Requests are signed before a workload begins, and their date counts for 15 minutes.
+/// Requests are signed before a workload begins, and their date is valid for 15 minutes.
 const SECONDS_MAX: f64 = 600.0;
 const SECONDS_MIN: f64 = 0.1;
 
 /// A server that takes longer for the first answer is not to be measured.
 const FIRST_ANSWER_TIME: Duration = Duration::from_secs(10);
-/// Of the table's name: nobody else can have it.
+/// Random suffix of the table's name, so that it is unique.
 const RANDOM_LETTERS: usize = 20;
 
 pub(crate) fn command() -> Command {
@@ -74,10 +73,10 @@ pub(crate) fn command() -> Command {
         .after_help(DETAILS)
         .arg(workload_argument())
         .args(load_flags())
-        .args(account_access::key_flags("Whom"))
-        .args(account_access::account_flags("Whom"))
-        .arg(ca_file_flag().help_heading("Whom"))
-        .arg(allow_public_flag().help_heading("Whom"))
+        .args(account_access::key_flags("Account"))
+        .args(account_access::account_flags("Account"))
+        .arg(ca_file_flag().help_heading("Target"))
+        .arg(allow_public_flag().help_heading("Target"))
         .arg(output_flag(&["text", "json"]))
 }
 
@@ -95,19 +94,27 @@ fn workload_argument() -> Arg {
 
 fn load_flags() -> [Arg; 4] {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help).help_heading("How much")
+        Arg::new(name).long(name).value_name(value).help(help).help_heading("Load")
     };
     [
-        flag("entities", "N", "Entities of 500 bytes in the table, a multiple of 1,000, at most a million")
-            .default_value("10000")
-            .value_parser(parse_entities),
+        flag(
+            "entities",
+            "N",
+            "Entities of 500 bytes in the table, a multiple of 1,000, at most a million",
+        )
+        .default_value("10000")
+        .value_parser(parse_entities),
         flag("connections", "C", "Connections of get, mixed and insert, at most 1,000")
             .default_value("64")
             .value_parser(value_parser!(u16).range(1..=CONNECTIONS_MAX)),
-        flag("seconds", "S", "Length of each workload, at most 600; a scan that has begun is finished")
-            .default_value("5")
-            .value_parser(parse_seconds),
-        flag("rate", "R", "Send so many requests a second, answered or not [default: the next follows each answer]")
+        flag(
+            "seconds",
+            "S",
+            "Length of each workload, at most 600; a scan that has begun is finished",
+        )
+        .default_value("5")
+        .value_parser(parse_seconds),
+        flag("rate", "R", "Send at this rate per second (open loop) [default: closed loop]")
             .value_parser(value_parser!(u32).range(1..=RATE_MAX)),
     ]
 }
@@ -214,8 +221,9 @@ fn refuse_public(addresses: &[SocketAddr]) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::Usage(format!(
-        "{} is neither this machine nor a private network. This load costs money on an account that is paid by request, \
-         and slows down whoever shares the server; if you mean it, add --allow-public",
+        "{} is neither this machine nor a private network. This load costs money on an account \
+         that is paid by request, and slows down other users of the server; to run it \
+         nevertheless, add --allow-public",
         address.ip()
     )))
 }
@@ -248,9 +256,9 @@ async fn greet(access: &AccountAccess, client: &HttpClient) -> Result<(), Failur
                     (server::short(&error), "`tavola doctor --connection-string` says more");
                 match error.status.as_u16() {
                     401 | 403 => {
-                        format!("{endpoint} refuses the key of {account} with {answer}; {advice}")
+                        format!("{endpoint} rejects the key of {account} with {answer}; {advice}")
                     }
-                    404 => format!("{endpoint} knows no account {account}: {answer}; {advice}"),
+                    404 => format!("{endpoint} has no account {account}: {answer}; {advice}"),
                     // What a server of https says to plain http.
                     400 if !endpoint.is_https() => {
                         format!("{endpoint} answers with {answer}; is it meant to be https?")
@@ -258,9 +266,9 @@ async fn greet(access: &AccountAccess, client: &HttpClient) -> Result<(), Failur
                     _ => format!("{endpoint} answers with {answer}; {advice}"),
                 }
             }
-            Ok(Err(_)) => format!(
-                "the answer of {endpoint} is not one of a Table service; is this the right port?"
-            ),
+            Ok(Err(_)) => {
+                format!("the response of {endpoint} is not one of a Table service; check the port")
+            }
             Err(error) => match server::advice_on(&error) {
                 "" => error.to_string(),
                 advice => format!("{error}; {advice}"),
@@ -323,9 +331,10 @@ fn measure(
 fn advice_on(failure: &tavola_load::Failure) -> &'static str {
     match failure.status() {
         Some(429 | 503) => {
-            "; the server is busy or the account over its budget: measure below it with --rate, or with fewer --connections"
+            "; the server is busy or the account over its budget: measure below it with --rate, \
+             or with fewer --connections"
         }
-        Some(401 | 403) => "; the key counted before: was it changed meanwhile?",
+        Some(401 | 403) => "; the key was valid before: was it changed meanwhile?",
         _ => "",
     }
 }

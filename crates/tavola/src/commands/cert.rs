@@ -35,7 +35,7 @@ Examples:
 /// The command line.
 pub(crate) fn command() -> Command {
     Command::new("cert")
-        .about("Make a certificate for development and tests")
+        .about("Create a certificate for development and tests")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("out")
@@ -43,14 +43,14 @@ pub(crate) fn command() -> Command {
                 .value_name("FOLDER")
                 .value_parser(value_parser!(PathBuf))
                 .default_value(".")
-                .help("Where the files go; made if it does not exist"),
+                .help("Folder for the files; created if it does not exist"),
         )
         .arg(
             Arg::new("name")
                 .long("name")
                 .value_name("HOST")
                 .action(ArgAction::Append)
-                .help("Another host name or address that the certificate is good for"),
+                .help("Additional host name or address of the certificate"),
         )
         .arg(
             Arg::new("days")
@@ -58,13 +58,10 @@ pub(crate) fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(i64).range(1..=DAYS_MAX))
                 .default_value(DAYS)
-                .help("How long it is good"),
+                .help("Days until it expires"),
         )
-        .arg(
-            switch("authority")
-                .help("Make an authority of your own too, and let it sign the certificate"),
-        )
-        .arg(switch("force").help("Replace files that exist"))
+        .arg(switch("authority").help("Also create an authority, and let it sign the certificate"))
+        .arg(switch("force").help("Replace existing files"))
 }
 
 fn switch(name: &'static str) -> Arg {
@@ -80,7 +77,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     } else {
         self_signed(folder, names, days)
     }
-    .map_err(|error| Failure::System(format!("cannot make the certificate: {error}")))?;
+    .map_err(|error| Failure::System(format!("cannot create the certificate: {error}")))?;
     write_all(folder, &files, matches.get_flag("force"))?;
     print_advice(&files, &certificate);
     Ok(())
@@ -220,7 +217,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "Debian, Ubuntu",
             format!(
-                "sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo update-ca-certificates"
+                "sudo cp {file} /usr/local/share/ca-certificates/tavola.crt && sudo \
+                 update-ca-certificates"
             ),
         ),
         (
@@ -232,7 +230,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "macOS",
             format!(
-                "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"
+                "sudo security add-trusted-cert -d -r trustRoot -k \
+                 /Library/Keychains/System.keychain {file}"
             ),
         ),
         ("Windows", format!("certutil -addstore -f Root {file}")),
@@ -241,7 +240,8 @@ fn trust_commands(file: &str) -> [(&'static str, String); 8] {
         (
             "Java",
             format!(
-                "keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file {file}"
+                "keytool -importcert -noprompt -cacerts -storepass changeit -alias tavola -file \
+                 {file}"
             ),
         ),
         ("Go", format!("export SSL_CERT_FILE={file}")),

@@ -27,19 +27,21 @@ Examples:
 const EXIT_CODES: &str = "\
 The folder must not be in use: stop the server first, or check a copy.
 
-Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage, 3 damaged, in use, or of a newer version.";
+Exit codes: 0 nothing is damaged, 1 the disk failed, 2 wrong usage,
+3 damaged, in use, or of a newer version.";
 
-const LOST_IN_LOGS: &str = "writes of the log before and after the damage are kept, each transaction whole; those in the \
-    damage were acknowledged and are lost. So a row may be missing, or older, or not deleted, and a dropped table may be \
-    there again, while what was written later is there";
-const LOST_IN_TABLES: &str = "of rows in lost blocks an older state may appear, and deleted ones may come back; a transaction \
-    that wrote rows inside and outside of such a block is then there in part. If rows of the catalogue are among them, a \
-    dropped table may come back with its rows";
-const FILES_UNKNOWN: &str = "the record of files cannot be relied on, so that every table file and log was read, and the newest \
-    state of each row is kept: rows that were deleted and tables that were dropped may come back, and a file that is \
-    missing as a whole is not noticed";
-const LOG_END_UNKNOWN: &str = "SYNCED is damaged, which says how far writes were acknowledged: if the log lost its end as well, that \
-    is not noticed";
+const LOST_IN_LOGS: &str = "writes of the log before and after the damage are kept, each \
+    transaction whole; those in the damage were acknowledged and are lost. So a row may be \
+    missing, or older, or not deleted, and a dropped table may be \
+    back, while later writes are kept";
+const LOST_IN_TABLES: &str = "of rows in lost blocks an older state may appear, and deleted ones \
+    may come back; a transaction that wrote rows inside and outside of such a block is then \
+    incomplete. If rows of the catalogue are among them, a dropped table may come back with its rows";
+const FILES_UNKNOWN: &str = "the record of files cannot be relied on, so that every table file \
+    and log was read, and the newest state of each row is kept: rows that were deleted and tables \
+    that were dropped may come back, and a missing file is not detected";
+const LOG_END_UNKNOWN: &str = "SYNCED is damaged, which says how far writes were acknowledged: if \
+    the log lost its end as well, that is not detected";
 
 pub(crate) fn command() -> Command {
     described("check", ABOUT, EXAMPLES)
@@ -54,7 +56,7 @@ pub(crate) fn location_argument() -> Arg {
     Arg::new("location")
         .value_name("LOCATION")
         .value_parser(value_parser!(PathBuf))
-        .help("The data folder [default: that of the configuration]")
+        .help("Data folder [default: that of the configuration]")
 }
 
 pub(crate) fn location(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -72,7 +74,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     } else {
         checked.print();
     }
-    checked.verdict(&folder)
+    checked.outcome(&folder)
 }
 
 /// A data folder that was looked at.
@@ -128,7 +130,8 @@ impl Checked {
         }
         let counts = &self.report.counts;
         println!(
-            "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, {} dropped",
+            "checked {} files of {} bytes: {} blocks, {} log records, {} rows; tables: {} living, \
+             {} dropped",
             counts.files,
             counts.bytes,
             counts.blocks,
@@ -138,7 +141,7 @@ impl Checked {
             dropped,
         );
         if self.damages() == 0 {
-            println!("everything is as it was written");
+            println!("no damage found");
         } else {
             println!("{}", self.losses());
             self.warnings().iter().for_each(|warning| println!("mind    {warning}"));
@@ -152,15 +155,16 @@ impl Checked {
             if unknown == 1 { "in 1 place".to_owned() } else { format!("in {unknown} places") };
         match (rows_max, unknown) {
             (0, 0) => "no row is lost".to_owned(),
-            (0, _) => format!("rows are lost, and nothing says how many: {places}"),
+            (0, _) => format!("rows are lost, and their number is unknown: {places}"),
             (rows, 0) => {
                 format!(
-                    "at most {rows} rows are lost: missing, older than they were, or deleted and back again"
+                    "at most {rows} rows are lost: missing, older than they were, or deleted and \
+                     restored"
                 )
             }
             (rows, _) => format!(
-                "rows are lost: missing, older than they were, or deleted and back again; at most {rows} where that can be \
-                 known, and {places} nothing says how many"
+                "rows are lost: missing, older than they were, or deleted and restored; at most \
+                 {rows} where it is known, and an unknown number {places}"
             ),
         }
     }
@@ -209,7 +213,7 @@ impl Checked {
         })
     }
 
-    fn verdict(&self, folder: &Path) -> Result<(), Failure> {
+    fn outcome(&self, folder: &Path) -> Result<(), Failure> {
         match self.damages() {
             0 => Ok(()),
             damages => {
@@ -232,8 +236,8 @@ impl Checked {
 fn advice(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "Nothing was changed. Restore the folder from a backup; or see with `tavola repair {folder} --dry-run` what can be \
-         saved into a new one"
+        "Nothing was changed. Restore the folder from a backup; or see with `tavola repair \
+         {folder} --dry-run` what can be saved into a new one"
     )
 }
 
@@ -252,12 +256,12 @@ fn level(finding: &Finding) -> &'static str {
     }
 }
 
-/// What is lost, as far as it is known. Zero rows are those that another finding counts.
+/// What is lost, as far as it is known. Zero rows: another finding includes them.
 pub(crate) fn loss_text(loss: &Loss) -> String {
     let rows = match loss.rows {
         Some(0) => None,
         Some(rows) => Some(format!("at most {rows} rows")),
-        None => Some("nothing says how many rows".to_owned()),
+        None => Some("an unknown number of rows".to_owned()),
     };
     let bytes = (loss.bytes > 0).then(|| format!("{} bytes", loss.bytes));
     let keys = (!loss.keys.is_empty()).then(|| loss.keys.clone());

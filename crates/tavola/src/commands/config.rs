@@ -1,4 +1,4 @@
-//! `tavola config init`, `check` and `show`.
+//! `tavola config init`, `check`, `show` and `reference`.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use tavola_server::Config;
-use tavola_server::config::{Personality, StoreConfig, template};
+use tavola_server::config::{Personality, StoreConfig, reference, template};
 use tavola_server::tls::TlsReloader;
 
 use crate::cluster;
@@ -24,6 +24,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         }
         Some(("check", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
+        Some(("reference", _)) => {
+            print!("{}", reference());
+            Ok(())
+        }
         _ => unreachable!("clap asks for a known command"),
     }
 }
@@ -33,12 +37,12 @@ fn init(file: &Path) -> Result<(), Failure> {
     let written = created.and_then(|mut created| created.write_all(template().as_bytes()));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} exists already; name another file", file.display()))
+            Failure::Usage(format!("{} already exists; name another file", file.display()))
         }
         _ => Failure::System(format!("cannot write {}: {error}", file.display())),
     })?;
     println!(
-        "{} has every setting as a comment; `tavola config check` says whether it is good",
+        "{} has every setting as a comment; `tavola config check` validates it",
         file.display()
     );
     Ok(())
@@ -56,7 +60,7 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
         println!("note: {note}");
     }
     println!(
-        "the configuration is good: {} account(s), {}",
+        "the configuration is valid: {} account(s), {}",
         config.accounts.names().count(),
         crate::announce::listeners(&config)
     );

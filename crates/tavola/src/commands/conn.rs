@@ -11,7 +11,7 @@ use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use snippets::{SDKS, Snippet};
 
-const ABOUT: &str = "Print the connection string of an account, and lines to paste into a program";
+const ABOUT: &str = "Print the connection string of an account, and code that uses it";
 const EXAMPLES: &str = "\
 Examples:
   tavola conn
@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(sdks)
                 .help("Lines for this library"),
         )
-        .args(account_access::account_flags("Whose"))
+        .args(account_access::account_flags("Account"))
         .arg(output_flag(&["text", "json"]))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let snippets =
         chosen.map(|sdk| Snippet::of(sdk, &string, &access)).collect::<Result<Vec<_>, _>>()?;
     eprintln!(
-        "note: this holds a key of the account {}: whoever has it owns the account's data",
+        "note: this contains a key of the account {}, which permits everything in the account",
         access.account
     );
     match matches.get_one::<String>("output").map(String::as_str) {

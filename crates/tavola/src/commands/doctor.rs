@@ -32,17 +32,18 @@ use operation::{Operation, Question};
 use report::Report;
 use target::Target;
 
-const ABOUT: &str = "Find out why something does not work: configuration, ports, clock, cluster, signatures, certificates";
+const ABOUT: &str =
+    "Diagnose problems: configuration, ports, clock, cluster, signatures, certificates";
 const EXAMPLES: &str = "\
 Examples:
   tavola doctor
-      The configuration, its ports, the clock, who can read keys, the certificate; and the cluster, if there is one
+      Configuration, ports, clock, modes of key files, certificate, and the cluster if there is one
   tavola doctor --sas-url \"$URL\" --operation insert --partition sales --row 000123
-      Whether a shared access signature opens this, and if not, why
+      Whether a shared access signature permits this, and if not, why
   tavola doctor --cert server.pem --key server.key --endpoint https://tables.example:10002/shop
-      Whether clients will take a certificate";
+      Whether clients will accept a certificate";
 const EXIT_CODES: &str =
-    "The first line is the verdict. The certificate that the configuration names is trusted.
+    "The first line is the result. The certificate that the configuration names is trusted.
 Exit codes: 0 nothing is wrong, or the credential works; 1 something is wrong; 2 wrong usage.";
 
 /// A server that takes longer for so little is not well.
@@ -52,7 +53,7 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 
 pub(crate) fn command() -> Command {
     let command = described("doctor", ABOUT, EXAMPLES).after_help(EXIT_CODES);
-    flags::with_cluster_settings(command, "Another cluster than the configured")
+    flags::with_cluster_settings(command, "Cluster")
         .arg(flags::flag_of_setting("store.kind"))
         .args(credential_flags())
         .args(operation_flags())
@@ -67,22 +68,22 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 
 fn credential_flags() -> Vec<Arg> {
     let flags = [
-        flag("connection-string", "STRING", "Check what this string opens"),
-        flag("sas-url", "URL", "Check what this URL with a signature opens")
+        flag("connection-string", "STRING", "Connection string to check"),
+        flag("sas-url", "URL", "URL with a shared access signature to check")
             .conflicts_with("connection-string"),
     ];
-    flags.map(|flag| flag.help_heading("Does this open the door")).into()
+    flags.map(|flag| flag.help_heading("Credential")).into()
 }
 
 fn operation_flags() -> Vec<Arg> {
     let names = Operation::ALL.map(Operation::name);
     let flags = [
-        flag("operation", "NAME", "What is to be done with it").value_parser(names),
-        flag("table", "NAME", "With which table [default: the signature's]"),
-        flag("partition", "KEY", "With which entity").requires("row"),
-        flag("row", "KEY", "With which entity").requires("partition"),
+        flag("operation", "NAME", "Operation to check").value_parser(names),
+        flag("table", "NAME", "Table of the operation [default: the signature's]"),
+        flag("partition", "KEY", "PartitionKey of the entity").requires("row"),
+        flag("row", "KEY", "RowKey of the entity").requires("partition"),
     ];
-    flags.map(|flag| flag.help_heading("What for")).into()
+    flags.map(|flag| flag.help_heading("Operation")).into()
 }
 
 fn certificate_flags() -> Vec<Arg> {
@@ -103,7 +104,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     let report = runtime.block_on(examine(matches))?;
     report.print(matches.get_one::<String>("output").map_or("text", String::as_str));
-    report.verdict()
+    report.outcome()
 }
 
 async fn examine(matches: &ArgMatches) -> Result<Report, Failure> {
@@ -120,7 +121,7 @@ async fn examine(matches: &ArgMatches) -> Result<Report, Failure> {
         (None, Some(url)) => sas_url(url, &question, &home, &client, &mut report).await,
         (None, None) if question.is_asked() => {
             return Err(Failure::Usage(
-                "--operation needs --connection-string or --sas-url: who asks?".to_owned(),
+                "--operation needs a credential: --connection-string or --sas-url".to_owned(),
             ));
         }
         (None, None) => None,
@@ -188,9 +189,10 @@ fn advice_on(error: &connection_string::ConnectionStringError) -> &'static str {
     use connection_string::ConnectionStringError as Error;
     match error {
         Error::NotAPair(_) | Error::SecretMissing | Error::NotAKey | Error::NotASignature => {
-            "in a shell put the string into quotes, because ; ends a command; `tavola conn` prints a good one"
+            "in a shell quote the string, because ; ends a command; `tavola conn` prints a valid \
+             one"
         }
-        _ => "`tavola conn` prints a good one",
+        _ => "`tavola conn` prints a valid one",
     }
 }
 

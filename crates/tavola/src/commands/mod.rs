@@ -35,5 +35,5 @@ pub(crate) fn output_flag(formats: &'static [&'static str]) -> Arg {
         .value_name("FORMAT")
         .value_parser(formats.to_vec())
         .default_value(formats[0])
-        .help("What is printed")
+        .help("Output format")
 }

@@ -21,8 +21,8 @@ use crate::open_store::cannot_open;
 use crate::progress_bar::Shown;
 
 const MIB: u64 = 1024 * 1024;
-const ABOUT: &str =
-    "Save what can be read of a damaged data folder into a new one; says first what is lost";
+const ABOUT: &str = "Save the readable rows of a damaged data folder into a new one, after a \
+ report of what is lost";
 const EXAMPLES: &str = "\
 Examples:
   tavola repair --dry-run
@@ -34,10 +34,11 @@ Examples:
 const EXIT_CODES: &str = "\
 The damaged folder is never changed. Restoring a backup loses less if it is recent: compare.
 
-A repair may be interrupted: the same command goes on where it ended. Until it is complete, the new folder is called
-NEW_FOLDER.unfinished; remove that one to begin anew.
+A repair may be interrupted: the same command resumes it. Until it is complete, the new folder is
+called NEW_FOLDER.unfinished; remove that folder to start over.
 
-Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed, 3 the folder cannot be read.";
+Exit codes: 0 saved, or nothing to do, 1 the disk failed, 2 wrong usage or not confirmed,
+3 the folder cannot be read.";
 
 pub(crate) fn command() -> Command {
     let switch = |name: &'static str, help: &'static str| {
@@ -52,10 +53,10 @@ pub(crate) fn command() -> Command {
                 .value_name("NEW_FOLDER")
                 .value_parser(value_parser!(PathBuf))
                 .required_unless_present("dry-run")
-                .help("Where the new folder goes; it must not exist or be empty"),
+                .help("New folder; it must be empty or not exist"),
         )
-        .arg(switch("dry-run", "Say what would be saved and what is lost, and write nothing"))
-        .arg(switch("yes", "Do not ask"))
+        .arg(switch("dry-run", "Report what would be saved and what is lost, and write nothing"))
+        .arg(switch("yes", "Do not ask for confirmation"))
         .arg(flags::config_file_flag())
         .arg(output_flag(&["text", "json"]))
 }
@@ -139,8 +140,8 @@ impl Plan {
         }
         let (needed, free) = (room.needed.div_ceil(MIB), room.free.unwrap_or(0) / MIB);
         Err(Failure::System(format!(
-            "there is not enough room for {}: about {needed} MiB are needed, and {free} MiB are free on its disk. Name a \
-             folder on another disk, or make room; nothing was written",
+            "there is not enough space for {}: about {needed} MiB are needed, and {free} MiB are \
+             free on its disk. Name a folder on another disk, or make room; nothing was written",
             into.display()
         )))
     }
@@ -149,7 +150,7 @@ impl Plan {
         let unfinished = repair::unfinished_name(into);
         if unfinished.exists() {
             eprintln!(
-                "{} is there: going on with it if it was made from the same files",
+                "{} exists: resuming it if it was made from the same files",
                 unfinished.display()
             );
         }
@@ -163,7 +164,9 @@ impl Plan {
         let salvaged = saved.map_err(|error| {
             if unfinished.exists() {
                 let unfinished = unfinished.display();
-                eprintln!("what was saved so far is kept in {unfinished}: the same command goes on with it");
+                eprintln!(
+                    "what was saved so far is kept in {unfinished}: the same command resumes it"
+                );
             }
             cannot_open(error)
         })?;
@@ -179,7 +182,7 @@ impl Plan {
     fn check_saved(&self, into: &Path) -> Result<(), Failure> {
         let saved = examine(into).map_err(cannot_open)?;
         eprintln!(
-            "{} now holds {} rows; {} is as it was",
+            "{} now contains {} rows; {} is unchanged",
             into.display(),
             saved.report.counts.rows,
             self.folder.display()
@@ -215,7 +218,7 @@ fn confirm(yes: bool, into: &Path) -> Result<(), Failure> {
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(
-            "nobody can be asked here: repeat with --yes to go on".to_owned(),
+            "not confirmed: standard input is not a terminal; repeat with --yes".to_owned(),
         ));
     }
     eprint!("Save this into {}? [y/N] ", into.display());

@@ -18,29 +18,28 @@ use zeroize::Zeroizing;
 use crate::account_access::{self, AccountAccess};
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
-use crate::{human_time, judge};
+use crate::{evaluate, human_time};
 use terms::Terms;
 
-const ABOUT: &str =
-    "Make shared access signatures: URLs that open a part of an account for a while";
+const ABOUT: &str = "Create shared access signatures: URLs with limited access to an account";
 const EXAMPLES: &str = "\
 Examples:
   tavola sas table employees --permissions ra --expires-in 8h
-      A URL with which entities of a table can be read and added until tonight
+      A URL that can read and add entities of a table for eight hours
   tavola sas table employees --from-partition sales --to-partition sales -o url
-      Only the URL, only for reading, only for one partition
+      Only the URL, for reading one partition
   tavola sas account --permissions rl --expires-in 7d -o connection-string
       A connection string that reads every table for a week";
-const TABLE_ABOUT: &str = "Make a signature for the entities of one table";
+const TABLE_ABOUT: &str = "Create a signature for the entities of one table";
 const TABLE_EXAMPLES: &str = "\
 Examples:
   tavola sas table employees --permissions raud --expires-in 30m
-      All that can be done with entities, for half an hour
+      Every operation on entities, for half an hour
   tavola sas table employees --from-partition sales --from-row 000100 --to-partition sales
       Reads one partition, from one of its rows on
   tavola sas table employees --policy readers -o url
-      Permissions and times stand in the table's policy `readers`, so that it can be revoked";
-const ACCOUNT_ABOUT: &str = "Make a signature for every table of an account";
+      Permissions and times come from the table's policy `readers`, so that it can be revoked";
+const ACCOUNT_ABOUT: &str = "Create a signature for every table of an account";
 const ACCOUNT_EXAMPLES: &str = "\
 Examples:
   tavola sas account
@@ -61,8 +60,8 @@ pub(crate) fn command() -> Command {
         .args(terms::flags("1h"));
     let with_account = |command: Command| {
         command
-            .args(account_access::key_flags("Whose"))
-            .args(account_access::account_flags("Whose"))
+            .args(account_access::key_flags("Account"))
+            .args(account_access::account_flags("Account"))
             .arg(output_flag(FORMATS))
     };
     described("sas", ABOUT, EXAMPLES)
@@ -137,7 +136,7 @@ fn print(made: &Made, format: &str) -> Result<(), Failure> {
         }
         _ => {
             println!(
-                "URL:\n  {}\nConnection string:\n  {}\nWhat it opens:",
+                "URL:\n  {}\nConnection string:\n  {}\nWhat it permits:",
                 &**url, &**connection_string
             );
             opens.iter().for_each(|line| println!("  {line}"));
@@ -146,7 +145,7 @@ fn print(made: &Made, format: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks the service's own rules, so that nothing leaves here that would be refused.
+/// Applies the rules of the service, so that the command prints no signature that it would reject.
 fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> Result<(), Failure> {
     let keys =
         AccountKeys::parse(&access.key, None).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -154,11 +153,11 @@ fn check(query: &str, access: &AccountAccess, terms: &Terms, now: DateTime) -> R
         terms.ip.split('-').next().and_then(|ip| ip.parse().ok()).unwrap_or(Ipv4Addr::LOCALHOST);
     let caller = Caller { ip: IpAddr::V4(first_ip), https: true };
     let at = terms.start.map_or(now, |start| start.max(now));
-    match judge::judge(query, &access.account, &keys, caller, at) {
+    match evaluate::evaluate(query, &access.account, &keys, caller, at) {
         Ok(_) => Ok(()),
         Err(api_error) => Err(Failure::Usage(format!(
-            "the service would refuse this signature: {}",
-            judge::words(&api_error)
+            "the service would reject this signature: {}",
+            evaluate::words(&api_error)
         ))),
     }
 }

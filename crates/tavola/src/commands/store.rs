@@ -11,16 +11,15 @@ use clap::{ArgMatches, Command};
 use crate::commands::described;
 use crate::exit::Failure;
 
-const ABOUT: &str =
-    "Make the place where entities are kept, move them to another, or make keys for nodes";
+const ABOUT: &str = "Create a keyspace, copy a store into another, and create keys for nodes";
 const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2
-      Make the keyspace and its tables in a Cassandra cluster
+      Create the keyspace and its tables in a Cassandra cluster
   tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
-      Move everything from this machine into a cluster
+      Copy everything from this machine into a cluster
   tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2 -o json
-      And back, told to a script";
+      And back, with output for a script";
 
 pub(crate) fn command() -> Command {
     described("store", ABOUT, EXAMPLES)

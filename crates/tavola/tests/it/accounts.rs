@@ -112,7 +112,7 @@ fn a_broken_file_changes_nothing_and_is_named() {
     std::fs::write(accounts.join("broken.toml"), "key1 = \"c2VjcmV0LWtleQ").unwrap();
     server.signal("-HUP");
     let logged = || std::fs::read_to_string(&log).unwrap();
-    wait_until("the mistake is logged", || logged().contains("the configuration was not taken"));
+    wait_until("the mistake is logged", || logged().contains("configuration rejected"));
     assert!(logged().contains("broken.toml") && !logged().contains("c2VjcmV0"), "{}", logged());
     assert_eq!(create(&server, "shop", &first, "one"), "ok");
     let (status, text) = post(&server, "shop", &first, "/reload");
@@ -374,7 +374,7 @@ fn commands_teach() {
     let accounts = folder.path().join("accounts");
     key(&accounts, &["add", "shop"]);
     for (arguments, expected) in [
-        (&["add", "shop"][..], "exists already"),
+        (&["add", "shop"][..], "already exists"),
         (&["add", "sh/op"], "letters, digits and inner hyphens"),
         (&["add", "depot", "--allow-ip", "home"], "not an address or a range"),
         (&["rotate", "nobody", "--key", "1"], "only accounts of this folder"),

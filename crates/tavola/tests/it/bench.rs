@@ -215,7 +215,7 @@ fn a_wrong_key_is_told_before_anything_is_made() {
     let done = house.bench(&format!("get {SMALL} --key-file secret"));
     assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
     assert!(
-        done.stderr.contains("refuses the key of devstoreaccount1 with 403 AuthenticationFailed"),
+        done.stderr.contains("rejects the key of devstoreaccount1 with 403 AuthenticationFailed"),
         "{done:?}"
     );
     shows_nothing_secret(&done);
@@ -274,7 +274,7 @@ fn a_key_that_changes_midway_leaves_the_table_by_name() {
     let tables = tables_of(&server, "shop", &second);
     let [table] = &tables[..] else { panic!("{tables:?}") };
     for words in [
-        "insert: status 403 instead of 204: AuthenticationFailed; the key counted before",
+        "insert: status 403 instead of 204: AuthenticationFailed; the key was valid before",
         &format!("The table {table} could not be dropped and remains; delete it with any client"),
     ] {
         assert!(done.stderr.contains(words), "{words}: {done:?}");
@@ -393,7 +393,10 @@ fn a_second_ctrl_c_does_not_wait() {
     interrupt(&child);
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    assert!(line.starts_with("stopping: ") && line.contains("once more ends at once"), "{line}");
+    assert!(
+        line.starts_with("stopping: ") && line.contains("press again to end at once"),
+        "{line}"
+    );
     interrupt(&child);
     let done = rest(child, lines);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -408,7 +411,7 @@ fn nobody_there() {
     let done = run(in_folder(folder.path()).args(["bench", "--endpoint", &endpoint]));
     assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
     assert!(
-        done.stderr.contains(&format!("nobody listens at 127.0.0.1:{port}; start it with")),
+        done.stderr.contains(&format!("nothing listens at 127.0.0.1:{port}; start it with")),
         "{done:?}"
     );
 }
@@ -431,9 +434,9 @@ fn what_is_refused_without_asking_anybody() {
         refused(&["get", "--endpoint", endpoint], "is neither this machine nor a private network");
     }
     let cloud = format!("AccountName=shop;AccountKey={KEY};TableEndpoint=https://203.0.113.7/");
-    refused(&["--connection-string", &cloud], "if you mean it, add --allow-public");
+    refused(&["--connection-string", &cloud], "to run it nevertheless, add --allow-public");
     let sas = "TableEndpoint=http://127.0.0.1:1/shop;SharedAccessSignature=sv=2019-02-02&sig=c2lnbmF0dXJl";
-    refused(&["--connection-string", sas], "an account key is needed");
+    refused(&["--connection-string", sas], "an account key is required");
     for (flags, words) in [
         (["--entities", "1500"], "a multiple of 1000, up to 1000000"),
         (["--entities", "0"], "a multiple of 1000, up to 1000000"),

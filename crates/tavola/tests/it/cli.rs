@@ -80,7 +80,7 @@ fn configuration_is_checked_and_shown_with_its_origin() {
     let (code, stdout, _) = config(&["check"]);
     assert_eq!(
         (code, stdout.as_str()),
-        (Some(0), "the configuration is good: 1 account(s), tables at 127.0.0.1:4711\n")
+        (Some(0), "the configuration is valid: 1 account(s), tables at 127.0.0.1:4711\n")
     );
     let (_, stdout, _) = config(&["show", "--origin", "--admin-port", "5"]);
     for line in [

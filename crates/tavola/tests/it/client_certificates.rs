@@ -398,7 +398,7 @@ fn doctor_says_what_it_cannot_see() {
         &string,
     ]));
     assert!(
-        done.stdout.contains("asks clients for a certificate"),
+        done.stdout.contains("requires a client certificate"),
         "{}{}",
         done.stdout,
         done.stderr

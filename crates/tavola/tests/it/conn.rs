@@ -14,7 +14,7 @@ fn the_string_opens_the_account_and_says_that_it_is_secret() {
     let done = run(in_folder(folder.path()).arg("conn"));
     assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
     assert!(
-        done.stderr.contains("holds a key of the account devstoreaccount1")
+        done.stderr.contains("contains a key of the account devstoreaccount1")
             && !done.stderr.contains(KEY)
     );
     let text = done.text();

@@ -168,7 +168,7 @@ fn short_keys_and_plain_http() {
     let everywhere = ["--host", "0.0.0.0", "--log-file", "log"];
     let _server = RunningServer::spawn(command.args(FREE_PORTS).args(everywhere));
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
-    assert!(log.contains("in the clear on 0.0.0.0") && log.contains("WARN"), "{log}");
+    assert!(log.contains("not encrypted on 0.0.0.0") && log.contains("WARN"), "{log}");
     let done = run(in_folder(folder.path())
         .arg("doctor")
         .env("TAVOLA_SERVER__HOST", "0.0.0.0")
@@ -176,7 +176,7 @@ fn short_keys_and_plain_http() {
     let said = done
         .stdout
         .lines()
-        .any(|line| line.starts_with("warn") && line.contains("in the clear on 0.0.0.0"));
+        .any(|line| line.starts_with("warn") && line.contains("not encrypted on 0.0.0.0"));
     assert!(said, "{done:?}");
 }
 

@@ -84,7 +84,7 @@ fn a_good_signature_is_called_good() {
             "ok signature: made with a key of the account, and unchanged since",
             "ok time: valid until",
             "ok operation: query is permitted",
-            "ok server's answer: it lets the signature query staff",
+            "ok server's answer: it permits the signature to query staff",
         ],
     );
     let string = format!(
@@ -94,7 +94,7 @@ fn a_good_signature_is_called_good() {
     );
     check(
         &house.doctor(&["--connection-string", &string]),
-        &["ok server's answer: it lets the signature query staff"],
+        &["ok server's answer: it permits the signature to query staff"],
     );
     let json = house.doctor(&["--connection-string", &string, "-o", "json"]);
     shows_nothing_secret(&json);
@@ -148,7 +148,7 @@ fn signatures_that_do_not_match() {
     check(
         &house.doctor(&["--sas-url", &twice]),
         &[
-            "fail signature: the signature is percent-encoded twice; somebody encoded a URL that was encoded: %25 must be %; with that it holds",
+            "fail signature: the signature is percent-encoded twice; the URL was encoded twice: write % instead of %25; with that it is valid",
         ],
     );
     // One whose signature has a plus.
@@ -158,7 +158,7 @@ fn signatures_that_do_not_match() {
     check(
         &house.doctor(&["--sas-url", &plus]),
         &[
-            "fail signature: the signature has a plus that is not percent-encoded; write %2B instead of + behind sig=; with that it holds",
+            "fail signature: the signature has a plus that is not percent-encoded; write %2B instead of + behind sig=; with that it is valid",
         ],
     );
     // The owner of the key that signed is known here, under another name.
@@ -189,7 +189,7 @@ fn without_a_key_the_server_is_believed() {
         &good,
         &[
             "ok time: valid until",
-            "warn server's answer: it takes the signature, but the table does not exist",
+            "warn server's answer: it accepts the signature, but the table does not exist",
         ],
     );
     assert!(!good.stdout.contains("signature: made"), "nobody here can tell:\n{}", good.stdout);
@@ -227,7 +227,7 @@ fn a_credential_that_works_is_called_good_whatever_else_is_wrong() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
         done.stdout.lines().next(),
-        Some("ok    verdict: the credential works, with 2 warnings"),
+        Some("ok    result: the credential works, with 2 warnings"),
         "{done:?}"
     );
     assert!(done.stdout.contains("warn  signature: it does not match any key"), "{done:?}");
@@ -238,7 +238,7 @@ fn a_credential_that_works_is_called_good_whatever_else_is_wrong() {
     ]));
     let verdict = refused.stdout.lines().next().unwrap();
     assert!(
-        verdict.starts_with("fail  verdict: 1 of ")
+        verdict.starts_with("fail  result: 1 of ")
             && verdict.ends_with("checks failed: server's answer"),
         "{verdict}"
     );
@@ -250,7 +250,7 @@ fn what_the_signature_does_not_reach() {
     check(
         &house.examine(&sas(), "--operation query --table other"),
         &[
-            "fail table: the signature is for the table staff, and other is asked for",
+            "fail table: the signature is for the table staff, and other was requested",
             "fail operation: query is not permitted there",
             "fail server's answer: refused with 403 AuthorizationFailure",
         ],
@@ -258,18 +258,18 @@ fn what_the_signature_does_not_reach() {
     let in_url = house.url(&signed(&sas())).replace("/staff?", "/other?");
     check(
         &house.doctor(&["--sas-url", &in_url]),
-        &["fail table: the signature is for the table staff, and other is asked"],
+        &["fail table: the signature is for the table staff, and other was requested"],
     );
     for (letters, operation, words) in [
         (
             "r",
             "insert",
-            "insert takes the permission a; a is missing from sp=r; make one with `--permissions ra`",
+            "insert needs the permission a; a is missing from sp=r; create one with `--permissions ra`",
         ),
-        ("ra", "upsert", "upsert takes the permission au; u is missing from sp=ra"),
-        ("a", "get", "get takes the permission r; r is missing from sp=a"),
-        ("raud", "list-tables", "list-tables is beyond any signature for one table"),
-        ("raud", "delete-table", "delete-table is beyond any signature for one table"),
+        ("ra", "upsert", "upsert needs the permission au; u is missing from sp=ra"),
+        ("a", "get", "get needs the permission r; r is missing from sp=a"),
+        ("raud", "list-tables", "list-tables is not possible with a signature for one table"),
+        ("raud", "delete-table", "delete-table is not possible with a signature for one table"),
     ] {
         let sas = TableSas { permissions: letters.to_owned(), ..sas() };
         let done = house.examine(&sas, &format!("--operation {operation} --partition p --row r"));
@@ -280,7 +280,7 @@ fn what_the_signature_does_not_reach() {
         &house.examine(&writer, "--operation insert"),
         &[
             "ok operation: insert is permitted",
-            "ok server's answer: it takes the signature, but not to query staff",
+            "ok server's answer: it accepts the signature, but not to query staff",
         ],
     );
 }
@@ -295,31 +295,31 @@ fn ranges() {
         end_partition_key: "c".to_owned(),
         ..sas()
     };
-    let opens = r#"it opens partition "b", row "2" to partition "c""#;
+    let range = r#"partition "b", row "2" to partition "c""#;
     check(
         &house.examine(&part, "--operation insert --partition b --row 1"),
         &[
-            &format!(r#"fail range: partition "b", row "1" lies outside: {opens}"#),
+            &format!(r#"fail range: partition "b", row "1" is outside its range: {range}"#),
             "fail operation: insert is not permitted",
         ],
     );
     check(
         &house.examine(&part, "--operation insert --partition b --row 2"),
         &[
-            &format!("ok range: the entity lies inside: {opens}"),
+            &format!("ok range: the entity is inside its range: {range}"),
             "ok operation: insert is permitted",
         ],
     );
     check(
         &house.examine(&part, "--operation get --partition z --row 2"),
         &[
-            r#"fail range: partition "z", row "2" lies outside"#,
+            r#"fail range: partition "z", row "2" is outside its range"#,
             "fail server's answer: refused with 403 AuthorizationFailure",
         ],
     );
     check(
         &house.examine(&part, "--operation query"),
-        &["ok range: it opens", "ok queries leave out the rest without a word"],
+        &["ok range: its range is", "ok queries omit other entities without an error"],
     );
 }
 
@@ -343,19 +343,19 @@ fn account_signatures() {
         &examine("t", "sco", "rl", &[]),
         &[
             "ok credential: for the whole account",
-            "ok server's answer: it lets the signature list tables",
+            "ok server's answer: it permits the signature to list tables",
         ],
     );
     check(
         &examine("t", "o", "rl", &["--operation", "list-tables"]),
         &[
-            "fail operation: list-tables takes the resource type s or c (srt), which is missing",
+            "fail operation: list-tables needs the resource type s or c (srt), which is missing",
             "fail server's answer: refused with 403 AuthorizationResourceTypeMismatch",
         ],
     );
     check(
         &examine("t", "sco", "rl", &["--operation", "create-table", "--table", "new"]),
-        &["fail operation: create-table takes the permission w or c; w or c is missing from sp=rl"],
+        &["fail operation: create-table needs the permission w or c; w or c is missing from sp=rl"],
     );
     check(
         &examine(
@@ -365,14 +365,14 @@ fn account_signatures() {
             &["--operation", "get", "--table", "staff", "--partition", "p", "--row", "r"],
         ),
         &[
-            "ok verdict: the credential works, with 1 warning",
+            "ok result: the credential works, with 1 warning",
             "ok operation: get is permitted",
-            "warn server's answer: it takes the signature, but there is no such entity (404 ResourceNotFound)",
+            "warn server's answer: it accepts the signature, but there is no such entity (404 ResourceNotFound)",
         ],
     );
     check(
         &examine("bq", "sco", "rl", &[]),
-        &["fail service: it does not open tables: ss has no t"],
+        &["fail service: it does not permit access to tables: ss has no t"],
     );
     assert_eq!(
         Client::connect(&house.server.table).unwrap().read_all("staff"),
@@ -414,12 +414,12 @@ fn policies() {
     );
     check(
         &house.examine(&named, "--operation insert"),
-        &["fail operation: insert takes the permission a; a is missing from sp=r"],
+        &["fail operation: insert needs the permission a; a is missing from sp=r"],
     );
     let both = TableSas { policy: "readers".to_owned(), ..sas() };
     check(
         &house.examine(&both, ""),
-        &["fail policy: se, sp stand in the signature and in its policy"],
+        &["fail policy: se, sp are set in the signature and in its policy"],
     );
     house.set_policies(vec![policy("readers", -HOUR)]);
     check(&house.examine(&named, ""), &["fail time: it or its policy expired an hour ago"]);
@@ -437,7 +437,7 @@ fn addresses_and_protocols() {
     check(
         &house.examine(&https, ""),
         &[
-            "fail protocol: it is good over https only (spr=https), and the URL is http",
+            "fail protocol: it is valid over https only (spr=https), and the URL is http",
             "fail server's answer: refused with 403 AuthorizationProtocolMismatch",
         ],
     );
@@ -445,7 +445,7 @@ fn addresses_and_protocols() {
     check(
         &house.examine(&elsewhere, ""),
         &[
-            "fail address: it is good from 10.1.2.3-10.1.2.9 only, and this machine asks from 127.0.0.1",
+            "fail address: it is valid from 10.1.2.3-10.1.2.9 only, and this machine has the address 127.0.0.1",
             "fail server's answer: refused with 403 AuthorizationSourceIPMismatch",
         ],
     );
@@ -462,18 +462,15 @@ fn urls_and_fields_that_are_broken() {
     for (url, words) in [
         (
             good.split('&').next().unwrap().to_owned(),
-            "URL: it has no sig, so it carries no signature; in a shell put the URL into quotes",
+            "URL: it has no sig, so it carries no signature; in a shell quote the URL",
         ),
         (good.split('?').next().unwrap().to_owned(), "URL: there is no ? in it"),
-        (
-            good.replace('&', "&amp;"),
-            "URL: it was copied out of HTML: it has &amp; where & must stand",
-        ),
+        (good.replace('&', "&amp;"), "URL: it was copied from HTML: it has &amp; instead of &"),
         (good.replace("http://", ""), "URL: it is not a URL"),
         (format!("{good}&sp=r"), "signature: sp stands more than once"),
         (
             good.replace("&se=", "&xx="),
-            "fields: se is mandatory. Cannot be empty; was the URL cut off?",
+            "fields: se is mandatory. Cannot be empty; the URL may be cut off",
         ),
         (good.replace("sv=2019-02-02&", ""), "fields: sv is mandatory"),
     ] {
@@ -508,7 +505,7 @@ fn keys() {
     let endpoint = house.server.endpoint();
     let doctor = |string: &str| house.doctor(&["--connection-string", string]);
     let good = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint}");
-    check(&doctor(&good), &["ok key: the server takes it"]);
+    check(&doctor(&good), &["ok key: the server accepts it"]);
     let asked = house.doctor(&[
         "--connection-string",
         &good,
@@ -537,7 +534,7 @@ fn nobody_is_there() {
     check(
         &house.doctor(&["--sas-url", &url, "--operation", "query"]),
         &[
-            &format!("fail server: nobody listens at {free}; start it with `tavola serve`"),
+            &format!("fail server: nothing listens at {free}; start it with `tavola serve`"),
             "ok signature: made with a key",
             "ok time: valid until",
             "ok operation: query is permitted",
@@ -553,9 +550,9 @@ fn nobody_is_there() {
     check(
         &house.doctor(&["--sas-url", &url]),
         &[
-            "fail server: nobody listens",
+            "fail server: nothing listens",
             "warn signature: not checked",
-            r#"warn policy: whether the policy "p" exists was not looked up"#,
+            r#"warn policy: whether the policy "p" exists was not checked"#,
         ],
     );
 }

@@ -151,13 +151,13 @@ fn chains() {
     let other = Files::new(&GOOD);
     check(
         &files.doctor("--cert cert.pem --key key.pem"),
-        &["warn chain: its issuer is not sent along: CN=our authority"],
+        &["warn chain: the chain lacks its issuer: CN=our authority"],
     );
     files.write("wrong.pem", &format!("{}{}", files.read("ca.pem"), files.read("cert.pem")));
     check(
         &files.doctor("--cert wrong.pem --key key.pem"),
         &[
-            "fail chain: the file begins with an issuer's certificate; order them",
+            "fail chain: the first certificate of the file is an issuer's; order them",
             "fail key: the private key does not belong",
             "fail names",
         ],
@@ -170,7 +170,7 @@ fn chains() {
     let key = KeyPair::generate().unwrap();
     files.write("own.pem", &params(&GOOD).self_signed(&key).unwrap().pem());
     files.write("own.key", &key.serialize_pem());
-    check(&files.doctor("--cert own.pem --key own.key"), &["warn chain: it is signed by itself"]);
+    check(&files.doctor("--cert own.pem --key own.key"), &["warn chain: it is self-signed"]);
 }
 
 #[test]
@@ -184,7 +184,10 @@ fn files_that_hold_something_else() {
             "--cert text.pem",
             "certificate: text.pem holds no usable certificate: it has no PEM block named CERTIFICATE",
         ),
-        ("--cert garbage.pem", "certificate: garbage.pem holds something that is no certificate"),
+        (
+            "--cert garbage.pem",
+            "certificate: garbage.pem contains something that is not a certificate",
+        ),
         (
             "--cert chain.pem --key text.pem",
             "certificate: text.pem holds no usable private key: it has no PEM block of that kind",
@@ -196,7 +199,7 @@ fn files_that_hold_something_else() {
         .unwrap();
     check(
         &files.doctor("--cert chain.pem --key key.pem"),
-        &["warn key: others can read the private key in key.pem; chmod 600 key.pem"],
+        &["warn key: other users can read the private key in key.pem; chmod 600 key.pem"],
     );
 }
 
@@ -218,7 +221,7 @@ fn pfx_files() {
             "ok names: it covers tables.example",
             "ok key: the private key belongs",
             // The server leaves out the root, which clients have or do not trust.
-            "warn chain: its issuer is not sent along: CN=our authority",
+            "warn chain: the chain lacks its issuer: CN=our authority",
         ],
     );
     files.write("password", "open barley");
@@ -284,7 +287,7 @@ fn tls_and_plain_http_are_told_apart() {
         "{trusted:?}"
     );
     let nonsense = files.doctor(&format!("{} --ca-file key.pem", key("https", &at)));
-    check(&nonsense, &["fail server: key.pem holds no certificate in PEM form"]);
+    check(&nonsense, &["fail server: key.pem contains no certificate in PEM form"]);
     let other_name = at.replace("127.0.0.1", "localhost");
     check(
         &files.doctor(&format!("{} --ca-file ca.pem", key("https", &other_name))),
@@ -317,7 +320,7 @@ fn ports() {
     check(
         &at_home(folder.path(), &server.table, &server.admin, ""),
         &[
-            "ok configuration: good: the development account, whose key is public",
+            "ok configuration: valid: the development account, whose key is public",
             &format!("ok table port: a Tavola at {} is ready", server.table),
             "ok clock: the same here and on the server",
             &format!("ok admin port: a Tavola at {} is ready", server.admin),
@@ -337,7 +340,7 @@ fn ports() {
     check(
         &at_home(folder.path(), &server.admin, "x:0", ""),
         &[&format!(
-            "fail table port: {} is taken by something that is not a ready Tavola",
+            "fail table port: {} is in use by a process that is not a ready Tavola",
             server.admin
         )],
     );
@@ -345,12 +348,12 @@ fn ports() {
     let at = silent.local_addr().unwrap().to_string();
     check(
         &at_home(folder.path(), &at, "x:0", ""),
-        &[&format!("fail table port: {at} is taken"), "fail does not answer in time"],
+        &[&format!("fail table port: {at} is in use"), "fail does not respond in time"],
     );
     let tls = tls_port(&Files::new(&GOOD));
     check(
         &at_home(folder.path(), &tls, "x:0", ""),
-        &[&format!("fail table port: {tls} is taken"), "fail speaks TLS"],
+        &[&format!("fail table port: {tls} is in use"), "fail speaks TLS"],
     );
 }
 
@@ -395,8 +398,8 @@ fn the_configuration_and_who_can_read_it() {
     check(
         &doctor("--config own.toml"),
         &[
-            "ok configuration: good: 1 account(s)",
-            "warn keys: own.toml holds keys, and others can read it (mode 644); chmod 600 own.toml",
+            "ok configuration: valid: 1 account(s)",
+            "warn keys: own.toml contains keys, and other users can read it (mode 644); chmod 600 own.toml",
         ],
     );
     mode(&file, 0o600);
@@ -408,16 +411,13 @@ fn the_configuration_and_who_can_read_it() {
     check(
         &doctor("--config own.toml"),
         &[
-            "warn keys: tavola-accounts/depot.toml holds keys, and others can read it (mode 640)",
-            "warn keys: others can look into tavola-accounts; chmod 700 tavola-accounts",
+            "warn keys: tavola-accounts/depot.toml contains keys, and other users can read it (mode 640)",
+            "warn keys: other users can read tavola-accounts; chmod 700 tavola-accounts",
         ],
     );
     mode(&accounts.join("depot.toml"), 0o600);
     mode(&accounts, 0o700);
-    check(
-        &doctor("--config own.toml"),
-        &["ok keys: files with keys can be read by their owner only"],
-    );
+    check(&doctor("--config own.toml"), &["ok keys: only their owner can read files with keys"]);
 }
 
 #[test]

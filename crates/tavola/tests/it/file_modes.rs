@@ -89,7 +89,7 @@ fn an_open_folder_is_closed_and_that_is_said_once() {
     let doctor = || doctor(folder.path());
     let found = doctor().stdout;
     assert!(
-        found.lines().any(|line| line.starts_with("warn  data folder: others can use")),
+        found.lines().any(|line| line.starts_with("warn  data folder: other users can access")),
         "{found}"
     );
     assert_eq!(run(in_folder(folder.path()).args(["check", "data"])).code, Some(0));
@@ -105,7 +105,7 @@ fn an_open_folder_is_closed_and_that_is_said_once() {
     assert!(
         found
             .lines()
-            .any(|line| line.starts_with("ok    data folder: data can be used by its owner")),
+            .any(|line| line.starts_with("ok    data folder: only its owner can access data")),
         "{found}"
     );
 }
@@ -214,15 +214,18 @@ fn readable_keys_and_certificates_are_said() {
     command.args(SERVE).args(["--tls-cert", "tavola-cert.pem", "--tls-key", "tavola-key.pem"]);
     let _server = RunningServer::spawn(&mut command);
     let log = std::fs::read_to_string(path("log")).unwrap();
-    assert!(log.contains("shop.toml holds keys, and others can read it (mode 644)"), "{log}");
+    assert!(
+        log.contains("shop.toml contains keys, and other users can read it (mode 644)"),
+        "{log}"
+    );
     assert!(log.contains("the private key can be read by others"), "{log}");
     let tls = [("TAVOLA_TLS__CERT", "tavola-cert.pem"), ("TAVOLA_TLS__KEY", "tavola-key.pem")];
     let ports = [("TAVOLA_SERVER__TABLE_PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")];
     let found = run(in_folder(folder.path()).arg("doctor").envs(tls).envs(ports)).stdout;
     for words in [
-        "warn  keys: tavola-accounts/shop.toml holds keys, and others can read it (mode 644)",
-        "warn  key: others can read the private key in tavola-key.pem",
-        "warn  certificate: others can replace the certificate in tavola-cert.pem",
+        "warn  keys: tavola-accounts/shop.toml contains keys, and other users can read it (mode 644)",
+        "warn  key: other users can read the private key in tavola-key.pem",
+        "warn  certificate: other users can replace the certificate in tavola-cert.pem",
     ] {
         assert!(found.lines().any(|line| line.starts_with(words)), "no «{words}» in\n{found}");
     }

@@ -65,8 +65,8 @@ fn a_folder_for_each_node_and_what_to_do_with_it() {
     let home = tempfile::tempdir().unwrap();
     let made = peer_keys(home.path(), &["init", ONE, OTHER, ONE]).text();
     for words in [
-        "whoever has it can be any node",
-        "for the node at 10.0.1.7:10010, good for 825 days",
+        "it can issue a certificate for any node",
+        "for the node at 10.0.1.7:10010, valid for 825 days",
         "scp -rp tavola-peer-keys/10.0.1.8_10010 10.0.1.8:/etc/tavola/peer-keys",
         "peer_keys = \"/etc/tavola/peer-keys\"",
     ] {
@@ -109,8 +109,8 @@ fn nothing_is_overwritten_and_nonsense_is_refused() {
         (&["issue", "10.0.1.7"], "not IP:PORT"),
         (&["issue", "0.0.0.0:10010"], "no address that other nodes can connect to"),
         (&["issue", "10.0.1.7:0"], "no address that other nodes can connect to"),
-        (&["issue", ONE, "--folder", "nowhere"], "`tavola store peer-keys init` makes one"),
-        (&["rotate", "--finish"], "no rotation is under way"),
+        (&["issue", ONE, "--folder", "nowhere"], "`tavola store peer-keys init` creates one"),
+        (&["rotate", "--finish"], "no rotation is in progress"),
     ] {
         let done = peer_keys(home.path(), arguments);
         assert!(done.code == Some(2) && done.stderr.contains(words), "{arguments:?}: {done:?}");
@@ -119,7 +119,7 @@ fn nothing_is_overwritten_and_nonsense_is_refused() {
     std::fs::write(home.path().join("tavola-peer-keys/authority.pem"), "no keys").unwrap();
     let damaged = peer_keys(home.path(), &["issue", OTHER]);
     assert!(
-        damaged.code == Some(2) && damaged.stderr.contains("it does not hold a key"),
+        damaged.code == Some(2) && damaged.stderr.contains("it does not contain a key"),
         "{damaged:?}"
     );
 }
@@ -138,7 +138,10 @@ fn a_rotation_leaves_no_two_nodes_apart() {
     assert!(begun.contains("rotate --finish"), "{begun}");
     copy(&node(home.path(), OTHER), &at("between"));
     let again = peer_keys(home.path(), &["rotate"]);
-    assert!(again.code == Some(2) && again.stderr.contains("a rotation is under way"), "{again:?}");
+    assert!(
+        again.code == Some(2) && again.stderr.contains("a rotation is in progress"),
+        "{again:?}"
+    );
     // One that is made meanwhile is known to all, too.
     peer_keys(home.path(), &["issue", "10.0.1.9:10010"]).text();
     copy(&node(home.path(), "10.0.1.9:10010"), &at("new"));
@@ -200,7 +203,7 @@ fn peers_beyond_this_machine_need_keys_that_fit() {
         }
     }
     let keys = ["--peers", ONE, "--peer-keys", "tavola-peer-keys/10.0.1.7_10010"];
-    assert!(with(&["config", "check"], &keys).text().contains("the configuration is good"));
+    assert!(with(&["config", "check"], &keys).text().contains("the configuration is valid"));
     let accepted = ["--neighbours", ONE, "--accept-risks", "plain-peers"];
     let told = with(&["config", "check"], &accepted).text();
     assert!(

@@ -185,7 +185,7 @@ fn what_is_lost_with_the_end_of_a_table_file_is_said_before() {
         fs::write(&file, &sound[..sound.len() / 2]).unwrap();
         let dry = home.repair(&["--dry-run"]);
         assert!(
-            dry.stdout.contains("older than they were, or deleted and back again"),
+            dry.stdout.contains("older than they were, or deleted and restored"),
             "{}",
             dry.stdout
         );
@@ -288,7 +288,7 @@ fn a_repair_that_was_killed_goes_on() {
     );
     let done = run(&mut repair());
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.stderr.contains("going on with it"), "{}", done.stderr);
+    assert!(done.stderr.contains("resuming it"), "{}", done.stderr);
     assert!(!unfinished.exists());
     let saved = json(&run(in_folder(folder.path()).args(["check", "saved", "-o", "json"])));
     assert_eq!((&saved["ok"], saved["rows"].as_u64()), (&true.into(), Some(rows)), "{saved}");

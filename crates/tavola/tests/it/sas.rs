@@ -223,10 +223,10 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
             &["table", "staff", "--permissions", "rw"][..],
             "'w' is no permission of a table; there are: r (read), a (add)",
         ),
-        (&["table", "staff", "--permissions", "rr"], "'r' stands more than once"),
+        (&["table", "staff", "--permissions", "rr"], "'r' occurs more than once"),
         (&["table", "staff", "--permissions", ""], "--permissions is empty"),
         (&["account", "--permissions", "z"], "'z' is no permission of an account"),
-        (&["account", "--services", "bq"], "without t the signature opens no tables"),
+        (&["account", "--services", "bq"], "without t the signature gives no access to tables"),
         (
             &["account", "--resource-types", "x"],
             "'x' is no resource type; there are: s (the service itself)",
@@ -239,7 +239,7 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
         ),
         (
             &["table", "staff", "--from-partition", "b", "--to-partition", "a"],
-            "no entity lies from partition \"b\"",
+            "no entity is between partition \"b\"",
         ),
         (
             &[
@@ -254,7 +254,7 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
                 "--to-row",
                 "1",
             ],
-            "no entity lies from partition \"a\", row \"2\" to partition \"a\", row \"1\"",
+            "no entity is between partition \"a\", row \"2\" and partition \"a\", row \"1\"",
         ),
         (&["table", "staff", "--to-partition", "a", "--to-row", ""], "--to-row is empty"),
         (&["table", "staff", "--from-partition", "a/b"], "forbidden character '/'"),
@@ -274,7 +274,7 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
             "before it begins",
         ),
         (&["table", "staff", "--ip", "::1"], "IPv4 addresses only"),
-        (&["table", "staff", "--ip", "10.0.0.9-10.0.0.1"], "ends before it begins"),
+        (&["table", "staff", "--ip", "10.0.0.9-10.0.0.1"], "ends before it starts"),
         (&["table", "staff", "--sas-version", "latest"], "The signed version is not one: 'latest'"),
         (
             &["table", "staff", "--sas-version", "2014-02-14", "--https-only"],
@@ -307,7 +307,7 @@ fn what_makes_no_sense_is_refused_with_words_that_teach() {
                 "--connection-string",
                 "TableEndpoint=http://h/a;SharedAccessSignature=sv=1&sig=topsecret",
             ],
-            "a shared access signature does not do here, an account key is needed",
+            "a shared access signature is not accepted here; an account key is required",
         ),
         (
             &["table", "staff", "--connection-string", "AccountName=a;AccountKey=topsecret!"],

@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// Whether somebody wants it to end.
+/// Set by the first Ctrl-C.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
@@ -29,7 +29,10 @@ impl Interrupt {
         runtime.spawn(async move {
             either(&mut interrupt, &mut terminate).await;
             to_set.0.store(true, Ordering::Relaxed);
-            eprintln!("stopping: open requests are finished and the table is dropped; once more ends at once");
+            eprintln!(
+                "stopping: finishing open requests and dropping the table; press again to end at \
+                 once"
+            );
             either(&mut interrupt, &mut terminate).await;
             eprintln!("tavola: stopped; the table {table} remains: delete it with any client");
             std::process::exit(1);
@@ -49,7 +52,7 @@ async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     }
 }
 
-/// A source that has nothing more when somebody wants it to end, or when its time is up.
+/// A source that ends after Ctrl-C, or when its time is up.
 pub(super) struct Interruptible<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) interrupt: &'a Interrupt,

@@ -83,7 +83,8 @@ impl Measured {
             let cause =
                 if self.connections == 1 { "the server, on one connection," } else { "the server" };
             notes.push(format!(
-                "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow until it ends"
+                "{name}: {cause} did not keep up: {reached} of {rate} requests/s; latencies grow \
+                 until it ends"
             ));
         }
         notes
@@ -116,7 +117,8 @@ pub(super) fn heading(access: &AccountAccess, plan: &Plan) -> String {
     };
     let head = row(["workload", "rate", "p50", "p99", "p99.9", "generator"]);
     format!(
-        "{}: {size} entities of {ENTITY_BYTES} bytes, up to {} connections{pace}, {seconds} s each\n\n{head}",
+        "{}: {size} entities of {ENTITY_BYTES} bytes, up to {} connections{pace}, {seconds} s \
+         each\n\n{head}",
         access.endpoint, plan.connections
     )
 }
@@ -139,7 +141,7 @@ pub(super) fn json(access: &AccountAccess, plan: &Plan, measured: &[Measured]) -
     format!("{object:#}")
 }
 
-/// On standard output. A reader who has gone must not keep the table from being dropped.
+/// On standard output. A closed pipe must not keep the table from being dropped.
 pub(super) fn say(text: &str) {
     let mut out = std::io::stdout();
     let _reader_gone = writeln!(out, "{text}").and_then(|()| out.flush());

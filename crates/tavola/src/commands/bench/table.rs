@@ -172,7 +172,7 @@ impl<'a> BenchTable<'a> {
         loop {
             match drop_table(self.site, self.name) {
                 Ok(()) => return Ok(()),
-                // Somebody else did.
+                // Another client dropped it.
                 Err(failure) if failure.status() == Some(404) => return Ok(()),
                 Err(failure) if failure.status() == Some(403) || pause > DROP_PAUSE_MAX => {
                     return Err(failure);

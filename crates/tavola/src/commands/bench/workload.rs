@@ -54,7 +54,7 @@ impl Workload {
         }
     }
 
-    /// How much of that so many replies stand for.
+    /// The amount of that unit in so many replies.
     pub(super) fn count(self, requests: u64, entities: u64) -> u64 {
         match self {
             Self::Get | Self::Mixed | Self::Insert => requests,

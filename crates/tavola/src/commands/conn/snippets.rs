@@ -11,7 +11,7 @@ use crate::account_access::AccountAccess;
 use crate::exit::Failure;
 use crate::human_time;
 
-/// How long the signature is good that stands in for a library.
+/// Validity of the signature that is used where there is no library.
 const SIGNATURE_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// A library, and how it connects. `{string}` and `{url}` are filled in.
@@ -97,7 +97,7 @@ impl Snippet {
         string: &str,
         access: &AccountAccess,
     ) -> Result<Self, Failure> {
-        // The JavaScript library sends nothing over http unless it is told to.
+        // The JavaScript library sends nothing over http by default.
         let insecure =
             if access.endpoint.is_https() { "" } else { ", { allowInsecureConnection: true }" };
         let mut text = sdk.template.replace("{insecure}", insecure).replace("{string}", string);
@@ -108,7 +108,7 @@ impl Snippet {
     }
 }
 
-/// The list of tables, for who cannot sign requests.
+/// The list of tables, for programs that cannot sign requests.
 fn tables_url(access: &AccountAccess) -> Result<String, Failure> {
     let ticks = human_time::now().ticks() + SIGNATURE_TIME.as_secs() * TICKS_PER_SECOND;
     let expiry = DateTime::from_ticks(ticks - ticks % TICKS_PER_SECOND).unwrap_or(DateTime::MAX);

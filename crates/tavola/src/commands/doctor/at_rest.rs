@@ -34,14 +34,15 @@ pub(super) fn examine(location: &Path, report: &mut Report) {
     };
     let name = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let words = match look(Path::new(BLOCK_DEVICES), &name) {
-        AtRest::Encrypted => "the data folder lies on an encrypted volume (dm-crypt)".to_owned(),
+        AtRest::Encrypted => "the data folder is on an encrypted volume (dm-crypt)".to_owned(),
         AtRest::NotSeen(device) => {
             format!(
-                "the data folder lies on {device}, which is no dm-crypt volume; docs/security.md says how to have one"
+                "the data folder is on {device}, which is not a dm-crypt volume; docs/security.md \
+                 describes how to create one"
             )
         }
         AtRest::Unknown => {
-            "the file system of the data folder does not tell whether it is encrypted".to_owned()
+            "the file system of the data folder does not report whether it is encrypted".to_owned()
         }
     };
     report.ok("encryption at rest", words);

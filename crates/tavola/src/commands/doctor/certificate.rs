@@ -54,7 +54,7 @@ pub(super) fn examine(
     let Some(leaf) = parsed.first().filter(|_| parsed.len() == material.chain.len()) else {
         return report.fail(
             SUBJECT,
-            format!("{} holds something that is no certificate", cert.display()),
+            format!("{} contains something that is not a certificate", cert.display()),
             "",
         );
     };
@@ -62,7 +62,7 @@ pub(super) fn examine(
         report.warn(
             SUBJECT,
             OUTDATED,
-            "make another with `tavola cert`, or ask its issuer for one of version 3",
+            "create another with `tavola cert`, or request one of version 3 from its issuer",
         );
     }
     check_time(leaf, human_time::now(), report);
@@ -83,13 +83,13 @@ fn check_time(leaf: &X509Certificate<'_>, now: DateTime, report: &mut Report) {
         report.fail(
             SUBJECT,
             format!("it expired {until}, at {ends}"),
-            "renew it; a running server takes it over by itself",
+            "renew it; a running server reloads it",
         );
     } else if now < begins {
         report.fail(
             SUBJECT,
             format!("it is not valid yet: it begins {since}, at {begins}"),
-            "is the clock right?",
+            "check the clock",
         );
     } else if human_time::between(now, ends).as_secs() < EXPIRES_SOON_SECONDS {
         report.warn(SUBJECT, format!("it expires {until}, at {ends}"), "renew it soon");
@@ -108,8 +108,7 @@ fn check_names(
     let listed = if names.is_empty() { "no names at all".to_owned() } else { names.join(", ") };
     let Some(endpoint) = endpoint else {
         if names.is_empty() {
-            let advice =
-                "names must stand as subject alternative names; the common name does not count";
+            let advice = "names must be subject alternative names; the common name is not used";
             return report.fail("names", "it is for no names at all", advice);
         }
         return report.ok("names", format!("it is for {listed}"));
@@ -150,7 +149,8 @@ fn check_key(material: &Material, report: &mut Report) {
         Ok(None) => report.warn("key", "no private key was given", "name its file with --key"),
         Ok(Some(true)) => report.ok("key", "the private key belongs to the certificate"),
         Ok(Some(false)) => {
-            let advice = "take the key that the certificate was requested with; is the server's certificate the first?";
+            let advice = "use the key that the certificate was requested with; the server's \
+             certificate must be the first";
             report.fail("key", "the private key does not belong to the certificate", advice);
         }
         Err(reason) => report.fail(
@@ -166,10 +166,11 @@ fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
     let misplaced = chain.windows(2).position(|pair| pair[0].issuer() != pair[1].subject());
     let is_self_signed =
         |certificate: &X509Certificate<'_>| certificate.issuer() == certificate.subject();
-    let advice = "order them: the server's certificate, then who issued it, then who issued that";
+    let advice =
+        "order them: the server's certificate, then its issuer, then the issuer of that one";
     match (misplaced, chain) {
         (Some(_), _) if chain[1..].iter().any(|other| other.issuer() == chain[0].subject()) => {
-            report.fail("chain", "the file begins with an issuer's certificate", advice);
+            report.fail("chain", "the first certificate of the file is an issuer's", advice);
         }
         (Some(at), _) => {
             let words =
@@ -179,16 +180,17 @@ fn check_chain(chain: &[X509Certificate<'_>], report: &mut Report) {
         (None, [only]) if is_self_signed(only) => {
             report.warn(
                 "chain",
-                "it is signed by itself",
-                "clients must be told to trust it, for example with --ca-file",
+                "it is self-signed",
+                "clients must trust it explicitly, for example with --ca-file",
             );
         }
         (None, [only]) => {
-            let words = format!("its issuer is not sent along: {}", only.issuer());
+            let words = format!("the chain lacks its issuer: {}", only.issuer());
             report.warn(
                 "chain",
                 words,
-                "append the issuer's certificate, unless it is a root, which clients must have anyway",
+                "append the issuer's certificate, unless it is a root, which clients must have \
+                 anyway",
             );
         }
         (None, _) => report.ok("chain", format!("{} certificates, in order", chain.len())),
@@ -200,11 +202,11 @@ fn check_modes(cert: &Path, key: &Path, has_key: bool, report: &mut Report) {
         std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & what != 0)
     };
     if has_key && may_others(key, READ_BY_OTHERS) {
-        let words = format!("others can read the private key in {}", key.display());
+        let words = format!("other users can read the private key in {}", key.display());
         report.warn("key", words, format!("chmod 600 {}", key.display()));
     }
     if may_others(cert, WRITTEN_BY_OTHERS) {
-        let words = format!("others can replace the certificate in {}", cert.display());
+        let words = format!("other users can replace the certificate in {}", cert.display());
         report.warn(SUBJECT, words, format!("chmod go-w {}", cert.display()));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
             report.fail(
                 "cluster",
                 reason,
-                "`tavola config show --origin` says where each value comes from",
+                "`tavola config show --origin` shows the origin of each value",
             );
         }
         Err(Failure::Clap(error)) => report.fail("cluster", error.to_string(), ""),
@@ -30,26 +30,25 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
     let Some(address) = config.peers else { return };
     let make = || {
         format!(
-            "`tavola store peer-keys init {address} …` makes keys; name their folder in store.peer_keys"
+            "`tavola store peer-keys init {address} …` creates keys; set store.peer_keys to their \
+             folder"
         )
     };
     match cluster::peer_keys(config) {
         Ok(Some(keys)) => tell_keys(address, keys.seconds_left(), report),
         Ok(None) if address.ip().is_loopback() => {
-            report.ok("peers", format!("{address} is reached from this machine alone"))
+            report.ok("peers", format!("only this machine can reach {address}"))
         }
         Ok(None) if config.accept_plain_peers => {
             report.warn(
                 "peers",
-                format!(
-                    "what nodes write for each other at {address} is not protected. It is accepted"
-                ),
+                format!("traffic between peers at {address} is not encrypted. It is accepted"),
                 make(),
             );
         }
         Ok(None) => report.fail(
             "peers",
-            format!("{address} has no keys. The server does not start so"),
+            format!("{address} has no keys. The server does not start without them"),
             make(),
         ),
         Err(Failure::System(reason) | Failure::Usage(reason) | Failure::Data(reason)) => {
@@ -58,24 +57,20 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
         Err(Failure::Clap(error)) => report.fail("peers", error.to_string(), ""),
     }
     if config.peer_keys.is_some() && config.accept_plain_peers {
-        let says = "peers without protection are let in too. It is accepted";
+        let says = "peers without TLS are accepted too. It is accepted";
         report.warn(
             "peers",
             says,
-            "take plain-peers out of store.accept_risks once every node has keys",
+            "remove plain-peers from store.accept_risks once every node has keys",
         );
     }
 }
 
 fn tell_keys(address: SocketAddr, seconds_left: i64, report: &mut Report) {
     const DAY: i64 = 24 * 3600;
-    let says = format!("the certificate of {address} is good for {} days", seconds_left / DAY);
+    let says = format!("the certificate of {address} is valid for {} days", seconds_left / DAY);
     if seconds_left < 30 * DAY {
-        report.warn(
-            "peers",
-            says,
-            format!("`tavola store peer-keys issue {address}` makes another"),
-        );
+        report.warn("peers", says, format!("`tavola store peer-keys issue {address}` renews it"));
     } else {
         report.ok("peers", says);
     }
@@ -104,8 +99,12 @@ pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Repo
             );
         }
         Err(OpenError::NoKeyspace { keyspace }) if options.create => {
-            let says = format!("the cluster has none called {keyspace:?}");
-            report.warn("keyspace", says, "the first start of the server makes it (store.create)");
+            let says = format!("the cluster has no keyspace {keyspace:?}");
+            report.warn(
+                "keyspace",
+                says,
+                "the first start of the server creates it (store.create)",
+            );
         }
         Err(error) => report.fail("keyspace", error.to_string(), advice_on(error)),
     }
@@ -113,8 +112,11 @@ pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Repo
 
 fn node_text(node: &NodeSeen) -> String {
     let NodeSeen { address, version, clock_offset, settings } = node;
-    let settings =
-        if settings.is_empty() { "settings are not told".to_owned() } else { settings.join(", ") };
+    let settings = if settings.is_empty() {
+        "settings are not available".to_owned()
+    } else {
+        settings.join(", ")
+    };
     format!(
         "{address} answers: version {version}, clock within {} ms, {settings}",
         clock_offset.as_millis()
@@ -150,7 +152,8 @@ fn advice_on(error: &OpenError) -> &'static str {
             "start the nodes, or name others in store.contact_points (--contact-points)"
         }
         OpenError::Tls { .. } => {
-            "name who signed the nodes' certificates in store.ca_file (--store-ca-file); each must name its node's address"
+            "set store.ca_file (--store-ca-file) to the issuer of the nodes' certificates; each \
+             must name its node's address"
         }
         OpenError::Credentials { .. } | OpenError::NoCredentials { .. } => {
             "set store.user (--store-user) and store.password_file (--store-password-file)"

@@ -27,9 +27,8 @@ pub(super) async fn examine_key(
     match server::ask_with_key(&request, endpoint, account, &key, client).await {
         Err(error) => report.fail("key", error.to_string(), server::advice_on(&error)),
         Ok(Ok(_)) => {
-            report.taken();
-            report
-                .ok("key", "the server takes it: whoever has it may do everything in the account");
+            report.accepted();
+            report.ok("key", "the server accepts it; it permits everything in the account");
             if let Some(operation) = question.operation {
                 report.ok(
                     "operation",
@@ -38,11 +37,9 @@ pub(super) async fn examine_key(
             }
         }
         Ok(Err(DecodeError::Service(error))) => refused(&error, account, report),
-        Ok(Err(_)) => report.fail(
-            "key",
-            "the answer is not one of a Table service",
-            "is this the right port?",
-        ),
+        Ok(Err(_)) => {
+            report.fail("key", "the response is not one of a Table service", "check the port")
+        }
     }
 }
 
@@ -57,7 +54,8 @@ fn refused(error: &ServiceError, account: &AccountName, report: &mut Report) {
             );
         }
         (403, "AuthenticationFailed") => {
-            let advice = "the key is another account's, or was rotated; `tavola conn` prints the one of today";
+            let advice = "the key is another account's, or was rotated; `tavola conn` prints the \
+             current one";
             report.fail(
                 "key",
                 format!("refused with {short}: it is no key of {account} on that server"),
@@ -68,11 +66,11 @@ fn refused(error: &ServiceError, account: &AccountName, report: &mut Report) {
             report.fail(
                 "key",
                 format!("refused with {short}"),
-                "is this machine among the account's allowed_ips?",
+                "check whether allowed_ips of the account has this machine",
             );
         }
         (404, _) => {
-            let advice = "look at AccountName, and at the path of TableEndpoint";
+            let advice = "check AccountName, and the path of TableEndpoint";
             report.fail("key", format!("{short}: the server has no account {account}"), advice);
         }
         (503, _) => report.warn(
@@ -80,10 +78,6 @@ fn refused(error: &ServiceError, account: &AccountName, report: &mut Report) {
             format!("{short}: the server is busy, or over a budget"),
             "try again later",
         ),
-        _ => report.fail(
-            "key",
-            format!("the server answers with {short}"),
-            "look at the server's log",
-        ),
+        _ => report.fail("key", format!("the server answers with {short}"), "see the server's log"),
     }
 }

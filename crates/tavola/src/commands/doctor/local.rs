@@ -1,4 +1,4 @@
-//! This machine: configuration, ports, clock, who can read keys, the certificate.
+//! This machine: configuration, ports, clock, modes of key files, the certificate.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -19,19 +19,17 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     let (layers, config) = match &home.0 {
         Ok((layers, config)) => (layers, config),
         Err(error) => {
-            let advice = "`tavola config show --origin` says where each value comes from";
+            let advice = "`tavola config show --origin` shows the origin of each value";
             error.problems().for_each(|problem| report.fail("configuration", problem, advice));
             return;
         }
     };
-    let whose = if config.accounts.is_development() {
-        "the development account, whose key is public"
+    let served = if config.accounts.is_development() {
+        "the development account, whose key is public".to_owned()
     } else {
-        ""
+        format!("{} account(s)", config.accounts.names().count())
     };
-    let accounts = config.accounts.names().count();
-    let whose = if whose.is_empty() { format!("{accounts} account(s)") } else { whose.to_owned() };
-    report.ok("configuration", format!("good: {whose}, {}", crate::announce::listeners(config)));
+    report.ok("configuration", format!("valid: {served}, {}", crate::announce::listeners(config)));
     config.notes.iter().for_each(|note| report.warn("configuration", note, ""));
     let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
     for listener in &config.listeners {
@@ -58,13 +56,12 @@ fn check_versions(folder: &Path, report: &mut Report) {
         // There is none yet, or a server has it, which was asked above.
         Ok(None) | Err(OpenError::Missing { .. } | OpenError::Locked { .. }) => {}
         Ok(Some(last)) if last > versions_max() => {
-            let (words, folder) = (
-                format!("{} has given out Timestamps up to {last}", folder.display()),
-                folder.display(),
-            );
+            let (words, folder) =
+                (format!("{} has Timestamps up to {last}", folder.display()), folder.display());
             let advice = format!(
-                "if this machine's clock is wrong, set it; if it once was ahead, copy the folder with `tavola store copy \
-                 --rewrite-versions --from embedded:{folder} --to embedded:NEW`, or serve it with --allow-future-versions"
+                "if this machine's clock is wrong, set it; if it once was ahead, copy the folder \
+                 with `tavola store copy --rewrite-versions --from embedded:{folder} --to \
+                 embedded:NEW`, or serve it with --allow-future-versions"
             );
             report.fail(
                 "data folder",
@@ -107,7 +104,7 @@ async fn check_port(
                 report.fail(
                     subject,
                     format!("a Tavola at {at} is not ready: {reason}"),
-                    "look at its log",
+                    "see its log",
                 );
             }
             Readiness::Other(status) => {
@@ -135,7 +132,7 @@ fn taken(subject: &str, at: SocketAddr, how: &str, report: &mut Report) {
     let advice = "stop it, or choose another port (--table-port, --admin-port, or in the file)";
     report.fail(
         subject,
-        format!("{at} is taken by something that is not a ready Tavola: {how}"),
+        format!("{at} is in use by a process that is not a ready Tavola: {how}"),
         advice,
     );
 }
@@ -145,14 +142,14 @@ fn check_safety(config: &Config, report: &mut Report) {
     let warnings = config.warnings();
     if !config.secret_files.is_empty() && !warnings.iter().any(|warning| warning.subject == "keys")
     {
-        report.ok("keys", "files with keys can be read by their owner only");
+        report.ok("keys", "only their owner can read files with keys");
     }
     for Warning { subject, says, advice } in warnings {
         report.warn(subject, says, advice);
     }
 }
 
-/// Whoever can read the files has all data, whatever the server says to them.
+/// A user who can read the files has all data, whatever the server permits.
 fn check_data_folder(config: &Config, report: &mut Report) {
     let StoreConfig::Embedded { location, .. } = &config.store else { return };
     let folder = location.display();
@@ -161,10 +158,10 @@ fn check_data_folder(config: &Config, report: &mut Report) {
     }
     match (private_files::find_link(location), private_files::open_to_others(location)) {
         (Ok(None), Ok(open)) => match open.first() {
-            None => report.ok("data folder", format!("{folder} can be used by its owner only")),
+            None => report.ok("data folder", format!("only its owner can access {folder}")),
             Some((first, mode)) => {
                 let words = format!(
-                    "others can use {} files of {folder}: {} has mode {mode:o}",
+                    "other users can access {} files of {folder}: {} has mode {mode:o}",
                     open.len(),
                     first.display()
                 );
@@ -182,7 +179,7 @@ fn check_data_folder(config: &Config, report: &mut Report) {
         (Err(error), _) | (_, Err(error)) => {
             report.fail(
                 "data folder",
-                format!("cannot look into {folder}: {error}"),
+                format!("cannot read {folder}: {error}"),
                 "run as the user of the server",
             );
         }

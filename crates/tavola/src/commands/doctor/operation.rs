@@ -1,4 +1,4 @@
-//! What somebody wants to do with a credential, and which letters that takes.
+//! The operation that a credential is checked for, and the letters that it needs.
 
 use clap::ArgMatches;
 use tavola_core::grant::{Permissions, ResourceTypes, ServiceSignature};
@@ -96,7 +96,7 @@ impl Operation {
     }
 }
 
-/// What somebody asks.
+/// The operation and its resource.
 #[derive(Debug, Default)]
 pub(super) struct Question {
     pub(super) operation: Option<Operation>,

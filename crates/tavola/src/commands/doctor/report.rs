@@ -8,7 +8,7 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Ok,
-    /// Works, but somebody should look at it.
+    /// Works, but needs attention.
     Warn,
     Fail,
 }
@@ -36,11 +36,11 @@ struct Check {
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Report {
     checks: Vec<Check>,
-    /// A server has taken the credential that this is about.
-    is_taken: bool,
+    /// The server has accepted the credential.
+    is_accepted: bool,
 }
 
-/// What is asked about a credential before the server is. What the server says counts more.
+/// Local checks of a credential. The answer of the server takes precedence over them.
 const ABOUT_CREDENTIALS: [&str; 9] =
     ["server", "clock", "signature", "time", "protocol", "address", "service", "policy", "fields"];
 
@@ -90,7 +90,7 @@ impl Report {
             return;
         }
         let level = if self.failed() == 0 { Level::Ok } else { Level::Fail };
-        println!("{:<4}  verdict: {}", level.name(), self.verdict_words());
+        println!("{:<4}  result: {}", level.name(), self.summary());
         for Check { level, subject, says, advice } in &self.checks {
             let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
             println!("{:<4}  {subject}: {says}{advice}", level.name());
@@ -106,7 +106,9 @@ impl Report {
                 json!({ "level": check.level.name(), "subject": check.subject, "says": check.says, "advice": advice })
             })
             .collect();
-        json!({ "ok": self.failed() == 0, "verdict": self.verdict_words(), "checks": checks })
+        let summary = self.summary();
+        // `verdict` is the former name of `result`, kept for one release.
+        json!({ "ok": self.failed() == 0, "result": summary, "verdict": summary, "checks": checks })
     }
 
     fn failed(&self) -> usize {
@@ -117,20 +119,20 @@ impl Report {
         self.checks.iter().filter(|check| check.level == level).count()
     }
 
-    /// The server takes the credential: what spoke against it was wrong, or does not matter.
-    pub(in crate::commands) fn taken(&mut self) {
-        self.is_taken = true;
+    /// The server accepts the credential, so failed checks of the credential become warnings.
+    pub(in crate::commands) fn accepted(&mut self) {
+        self.is_accepted = true;
         let disproved = |check: &&mut Check| {
             check.level == Level::Fail && ABOUT_CREDENTIALS.contains(&&*check.subject)
         };
         for check in self.checks.iter_mut().filter(disproved) {
             check.level = Level::Warn;
-            check.says.push_str(" (the server takes the credential nevertheless)");
+            check.says.push_str(" (the server accepts the credential nevertheless)");
         }
     }
 
-    /// The whole in one line.
-    fn verdict_words(&self) -> String {
+    /// The result in one line.
+    fn summary(&self) -> String {
         let (failed, warnings) = (self.failed(), self.count(Level::Warn));
         if failed > 0 {
             let mut subjects: Vec<&str> = Vec::new();
@@ -145,16 +147,16 @@ impl Report {
                 subjects.join(", ")
             );
         }
-        let good = if self.is_taken { "the credential works" } else { "nothing is wrong" };
+        let passed = if self.is_accepted { "the credential works" } else { "nothing is wrong" };
         match warnings {
-            0 => good.to_owned(),
-            1 => format!("{good}, with 1 warning"),
-            many => format!("{good}, with {many} warnings"),
+            0 => passed.to_owned(),
+            1 => format!("{passed}, with 1 warning"),
+            many => format!("{passed}, with {many} warnings"),
         }
     }
 
     /// Exit code 1 if anything is wrong.
-    pub(in crate::commands) fn verdict(&self) -> Result<(), Failure> {
+    pub(in crate::commands) fn outcome(&self) -> Result<(), Failure> {
         match self.failed() {
             0 => Ok(()),
             1 => Err(Failure::System("1 check failed".to_owned())),

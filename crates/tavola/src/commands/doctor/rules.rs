@@ -1,6 +1,6 @@
-//! Everything that is wrong with a signature, not only the first thing. The rules are the service's
-//! own: the same query is signed again with a key of ours, judged, and after each refusal asked
-//! again as if that reason were gone.
+//! Every mistake of a signature, not only the first one. The rules are the service's own: the same
+//! query is signed again with a key of ours and evaluated, and after each error evaluated again
+//! without its cause.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,12 +11,12 @@ use tavola_core::{AccessPolicy, AccountName, DateTime, Grant};
 use tavola_protocol::auth::{AccountKey, AccountSas, FieldsError, TableSas};
 use tavola_protocol::{AccountKeys, ApiError, Caller, Credential};
 
-use crate::judge;
+use crate::evaluate;
 
-/// Nobody's key, with which a query is signed again so that everything but its signature can be
-/// judged.
+/// Belongs to no account; a query is signed again with it, so that everything but its signature can
+/// be evaluated.
 const SCRATCH_KEY: &str = "bm9ib2R5J3Mga2V5";
-/// One for each reason that can be taken away, and one more: time, address, protocol.
+/// One for each cause that can be removed (time, address, protocol), and one more.
 const ROUNDS_MAX: usize = 4;
 
 /// A signature of either kind, as texts.
@@ -82,7 +82,7 @@ pub(super) enum Finding {
     Address(IpAddr),
     OtherService,
     PolicyUnknown,
-    /// The names of the fields that stand in both places.
+    /// The names of the fields that are set in both.
     InPolicyToo(Vec<&'static str>),
     Malformed(String),
 }
@@ -93,11 +93,11 @@ pub(super) struct RuleReport {
     pub(super) findings: Vec<Finding>,
     /// Until when it would be good.
     pub(super) expiry: Option<DateTime>,
-    /// What it would open; `None` if that cannot be told.
+    /// What it would permit; `None` if that is unknown.
     pub(super) grant: Option<Grant>,
 }
 
-/// Who would ask, when, and what is known of the table's policies.
+/// The caller, the time, and what is known of the table's policies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Circumstances<'a> {
     pub(super) now: DateTime,
@@ -126,7 +126,7 @@ pub(super) fn examine(
     let Some((query, keys)) = signed_again(query, fields, account) else { return verdict };
     let Circumstances { mut now, mut caller, .. } = at;
     for _ in 0..ROUNDS_MAX {
-        match judge::judge(&query, account, &keys, caller, now)
+        match evaluate::evaluate(&query, account, &keys, caller, now)
             .and_then(|credential| complete(credential, policies))
         {
             Ok(grant) => {
@@ -183,7 +183,7 @@ fn refusal(
     }
     let twice = policy.map(|policy| in_both(fields, policy)).unwrap_or_default();
     if twice.is_empty() {
-        Finding::Malformed(judge::words(api_error))
+        Finding::Malformed(evaluate::words(api_error))
     } else {
         Finding::InPolicyToo(twice)
     }
@@ -251,7 +251,7 @@ fn first_address(range: &str) -> IpAddr {
     IpAddr::V4(first.unwrap_or(Ipv4Addr::LOCALHOST))
 }
 
-/// The value of a `name=value` that is the signature, as it stands.
+/// The raw value of the `sig` parameter.
 fn signature_in(pair: &str) -> Option<&str> {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     decoded(name).eq_ignore_ascii_case("sig").then_some(value)
@@ -273,7 +273,7 @@ pub(super) fn holds(query: &str, account: &AccountName, keys: &AccountKeys) -> b
     keys.verify(&fields.string_to_sign(account), &signature).is_some()
 }
 
-/// A usual mistake on the way from who signs to who asks.
+/// A common mistake in passing on a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mistake {
     EncodedTwice,
@@ -281,7 +281,7 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
-    /// What base64 never has tells them, without any key.
+    /// Characters that base64 never has reveal them, without a key.
     pub(super) fn visible_in(query: &str) -> Option<Self> {
         let signature = signature_text(query);
         if signature.contains('%') {

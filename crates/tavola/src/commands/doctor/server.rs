@@ -28,11 +28,11 @@ const SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// A server that answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reached {
-    /// Its time, if it told.
+    /// Its time, if its response had a date.
     pub(super) clock: Option<DateTime>,
 }
 
-/// Looks whether somebody is there, and what time it is there.
+/// Checks whether a server responds, and its clock.
 pub(super) async fn reach(
     endpoint: &Endpoint,
     client: &HttpClient,
@@ -54,7 +54,7 @@ pub(super) async fn reach(
                 Readiness::NotReady(reason) => report.fail(
                     "server",
                     format!("a Tavola at {at} is not ready: {reason}"),
-                    "look at its log",
+                    "see its log",
                 ),
                 Readiness::Other(status) => {
                     report.ok("server", format!("{at} answers with {status}"))
@@ -91,7 +91,7 @@ pub(super) fn readiness(response: &Response<Bytes>) -> Readiness {
 /// What a server says is wrong although it serves; its words have the way out.
 pub(super) fn warn(warning: Option<String>, report: &mut Report) {
     if let Some(warning) = warning {
-        report.warn("server", warning, "do as it says");
+        report.warn("server", warning, "follow its advice");
     }
 }
 
@@ -130,23 +130,24 @@ pub(super) fn check_clock(response: &Response<Bytes>, report: &mut Report) -> Op
 
 pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
     match error {
-        HttpError::Refused(_) => "start it with `tavola serve`, or look at host and port again",
-        HttpError::NoSuchHost(_) | HttpError::Url(_) => "look at the host's name again",
+        HttpError::Refused(_) => "start it with `tavola serve`, or check host and port",
+        HttpError::NoSuchHost(_) | HttpError::Url(_) => "check the host name",
         HttpError::TimedOut(_) | HttpError::Unreachable(..) => {
-            "is there a firewall in between, or another port meant?"
+            "check the port, and firewalls in between"
         }
         HttpError::NotTls(_) => {
             "write http:// instead of https://, or give the server a certificate"
         }
         HttpError::IsTls(_) => "write https:// instead of http://",
         HttpError::Certificate(..) => {
-            "look at it with `tavola doctor --cert`; trust an issuer of your own with --ca-file"
+            "check it with `tavola doctor --cert`; trust an issuer of your own with --ca-file"
         }
         HttpError::ClientCertificateNeeded(_) => {
-            "this command has none to show; ask the admin port for health, and test with a client that has a certificate"
+            "this command cannot present one; check health on the admin port, and test with a \
+             client that has a certificate"
         }
         HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => {
-            "is this the port of a Table service?"
+            "check that this is the port of a Table service"
         }
         HttpError::Roots(_) => "",
     }
@@ -217,7 +218,7 @@ pub(super) async fn policies(
     match ask_with_key(&request, endpoint, account, key, client).await {
         Ok(Ok(Decoded::Policies(policies))) => Ok(policies),
         Ok(Err(DecodeError::Service(error))) => Err(short(&error)),
-        Ok(_) => Err("the answer is not one of a Table service".to_owned()),
+        Ok(_) => Err("the response is not one of a Table service".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

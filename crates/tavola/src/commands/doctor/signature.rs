@@ -31,7 +31,7 @@ pub(super) async fn examine(
     let fields = match Fields::read(&target.query) {
         Ok(fields) => fields,
         Err(error) => {
-            let advice = "make a new one with `tavola sas`, and pass it on as it is";
+            let advice = "create a new one with `tavola sas`, and do not change it";
             report.fail("signature", error.to_string(), advice);
             return;
         }
@@ -110,7 +110,7 @@ fn check_signature(
         let (words, advice) = match mistake {
             Mistake::EncodedTwice => (
                 "the signature is percent-encoded twice",
-                "somebody encoded a URL that was encoded: %25 must be %",
+                "the URL was encoded twice: write % instead of %25",
             ),
             Mistake::PlusNotEncoded => (
                 "the signature has a plus that is not percent-encoded",
@@ -119,7 +119,7 @@ fn check_signature(
         };
         let repaired = mistake.repaired(query);
         let is_all = keys.is_some_and(|keys| rules::holds(&repaired, account, &keys.keys));
-        let rest = if is_all { "; with that it holds" } else { "" };
+        let rest = if is_all { "; with that it is valid" } else { "" };
         report.fail("signature", words, format!("{advice}{rest}"));
         return;
     }
@@ -182,12 +182,8 @@ async fn look_up_policies(
 
 fn cannot_look_up_policies(fields: &Fields, report: &mut Report) -> Option<Vec<AccessPolicy>> {
     if let Some(id) = fields.policy() {
-        let advice = "that takes a running server, and a key in the configuration (--config)";
-        report.warn(
-            "policy",
-            format!("whether the policy {id:?} exists was not looked up"),
-            advice,
-        );
+        let advice = "this needs a running server, and a key in the configuration (--config)";
+        report.warn("policy", format!("whether the policy {id:?} exists was not checked"), advice);
     }
     None
 }
@@ -203,21 +199,21 @@ fn report_finding(
         Finding::Expired(at) => {
             let whose = if fields.policy().is_some() { "it or its policy" } else { "it" };
             let words = format!("{whose} expired {}, at {at}", human_time::relative(*at, now));
-            report.fail("time", words, "make a new one with `tavola sas`");
+            report.fail("time", words, "create a new one with `tavola sas`");
         }
         Finding::NotYet(at) => {
             let words = format!(
                 "it is not valid yet: it begins {}, at {at}",
                 human_time::relative(*at, now)
             );
-            report.fail("time", words, "wait, or make one with an earlier --start or none");
+            report.fail("time", words, "wait, or create one with an earlier --start or none");
         }
         Finding::HttpsOnly => {
             let advice =
-                "use the server's https endpoint, or make a signature without --https-only";
+                "use the server's https endpoint, or create a signature without --https-only";
             report.fail(
                 "protocol",
-                "it is good over https only (spr=https), and the URL is http",
+                "it is valid over https only (spr=https), and the URL is http",
                 advice,
             );
         }
@@ -225,8 +221,8 @@ fn report_finding(
         Finding::OtherService => {
             report.fail(
                 "service",
-                "it does not open tables: ss has no t",
-                "make one with `tavola sas account`",
+                "it does not permit access to tables: ss has no t",
+                "create one with `tavola sas account`",
             );
         }
         Finding::PolicyUnknown => {
@@ -252,13 +248,13 @@ fn report_finding(
         }
         Finding::InPolicyToo(names) => {
             let words = format!(
-                "{} stand in the signature and in its policy; only one of them may say it",
+                "{} are set in the signature and in its policy; only one of them may set them",
                 names.join(", ")
             );
             report.fail(
                 "policy",
                 words,
-                "make the signature without them, or take them out of the policy",
+                "create the signature without them, or remove them from the policy",
             );
         }
         Finding::Malformed(words) => report.fail("fields", words.clone(), advice_on_fields(words)),
@@ -266,13 +262,13 @@ fn report_finding(
 }
 
 fn report_address(ip: IpAddr, allowed: &str, report: &mut Report) {
-    let words = format!("it is good from {allowed} only, and this machine asks from {ip}");
+    let words = format!("it is valid from {allowed} only, and this machine has the address {ip}");
     let is_near = match ip {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private(),
         IpAddr::V6(ip) => ip.is_loopback(),
     };
     if is_near {
-        report.fail("address", words, "ask from there, or make one with another --ip");
+        report.fail("address", words, "send requests from there, or create one with another --ip");
     } else {
         report.warn("address", words, "a router in between may show the server another address");
     }
@@ -280,10 +276,10 @@ fn report_address(ip: IpAddr, allowed: &str, report: &mut Report) {
 
 fn advice_on_fields(words: &str) -> &'static str {
     if words.contains("is mandatory") {
-        return "was the URL cut off? In a shell put it into quotes, because & ends a command";
+        return "the URL may be cut off: in a shell quote it, because & ends a command";
     }
     if words.contains('%') {
         return "it looks percent-encoded twice";
     }
-    "make a new one with `tavola sas`"
+    "create a new one with `tavola sas`"
 }

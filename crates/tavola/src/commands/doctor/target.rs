@@ -1,4 +1,4 @@
-//! A URL with a signature, taken apart: whose, where, which table.
+//! Parses a URL with a signature: account, endpoint, table.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ impl TargetError {
         match self {
             Self::NoQuery => "there is no ? in it, and so no signature",
             Self::NoSignature => "it has no sig, so it carries no signature",
-            Self::HtmlEscaped => "it was copied out of HTML: it has &amp; where & must stand",
+            Self::HtmlEscaped => "it was copied from HTML: it has &amp; instead of &",
             Self::NotAUrl => "it is not a URL that begins with http:// or https://",
             Self::NoAccount => "nothing in it says which account it is for",
         }
@@ -54,7 +54,8 @@ impl TargetError {
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::NoQuery | Self::NoSignature => {
-                "in a shell put the URL into quotes, because & ends a command; `tavola sas` makes a good one"
+                "in a shell quote the URL, because & ends a command; `tavola sas` prints a valid \
+                 one"
             }
             Self::HtmlEscaped => "replace every &amp; by &",
             Self::NotAUrl | Self::NoAccount => {

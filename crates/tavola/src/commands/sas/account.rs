@@ -15,9 +15,12 @@ pub(super) fn flags() -> Vec<Arg> {
         |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     vec![
         flag("permissions", "LETTERS").default_value("rl").help(
-            "Of rwdlacu: read, write, delete, list, add, create, update; tables are made with c or w and dropped with d",
+            "Of rwdlacu: read, write, delete, list, add, create, update; tables are created with \
+             c or w and dropped with d",
         ),
-        flag("services", "LETTERS").default_value("t").help("Of bqtf: blobs, queues, tables, files"),
+        flag("services", "LETTERS")
+            .default_value("t")
+            .help("Of bqtf: blobs, queues, tables, files"),
         flag("resource-types", "LETTERS")
             .default_value("sco")
             .help("Of sco: the service itself, containers (tables as such), objects (entities)"),
@@ -34,7 +37,7 @@ pub(super) fn make(
     let services = SERVICES.parse("--services", text("services"))?;
     if !services.contains('t') {
         return Err(Failure::Usage(
-            "--services: without t the signature opens no tables".to_owned(),
+            "--services: without t the signature gives no access to tables".to_owned(),
         ));
     }
     let resource_types = RESOURCE_TYPES.parse("--resource-types", text("resource-types"))?;

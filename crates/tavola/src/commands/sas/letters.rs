@@ -1,4 +1,4 @@
-//! The letters of signatures and what they stand for.
+//! The letters of signatures and their meanings.
 
 use crate::exit::Failure;
 
@@ -48,7 +48,7 @@ pub(crate) const RESOURCE_TYPES: Alphabet = Alphabet {
 };
 
 impl Alphabet {
-    /// Checks letters that somebody typed and puts them in order.
+    /// Checks letters of the command line and sorts them.
     pub(crate) fn parse(&self, flag: &str, text: &str) -> Result<String, Failure> {
         let known = |letter: char| self.letters.iter().any(|(known, _)| *known == letter);
         if let Some(letter) = text.chars().find(|letter| !known(*letter)) {
@@ -59,7 +59,7 @@ impl Alphabet {
             )));
         }
         if let Some(letter) = text.chars().find(|letter| text.matches(*letter).count() > 1) {
-            return Err(Failure::Usage(format!("{flag}: '{letter}' stands more than once")));
+            return Err(Failure::Usage(format!("{flag}: '{letter}' occurs more than once")));
         }
         if text.is_empty() {
             return Err(Failure::Usage(format!("{flag} is empty; choose from: {}", self.all())));
@@ -80,7 +80,7 @@ impl Alphabet {
             .join(", ")
     }
 
-    /// `read, add`: what letters stand for.
+    /// The meanings of letters: `read, add`.
     pub(crate) fn words(&self, letters: &str) -> String {
         let words = self
             .letters
@@ -112,9 +112,10 @@ mod tests {
         assert_eq!(TABLE_PERMISSIONS.words("ra"), "read, add");
         assert_eq!(
             problem(&TABLE_PERMISSIONS, "rw"),
-            "--flag: 'w' is no permission of a table; there are: r (read), a (add), u (update), d (delete)"
+            "--flag: 'w' is no permission of a table; there are: r (read), a (add), u (update), d \
+             (delete)"
         );
-        assert_eq!(problem(&RESOURCE_TYPES, "soo"), "--flag: 'o' stands more than once");
+        assert_eq!(problem(&RESOURCE_TYPES, "soo"), "--flag: 'o' occurs more than once");
         assert!(problem(&SERVICES, "").starts_with("--flag is empty; choose from: b (blobs)"));
     }
 

@@ -17,10 +17,16 @@ pub(super) fn flags() -> Vec<Arg> {
     let flag =
         |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let opened = [
-        Arg::new("table").value_name("NAME").required(true).help("The table; it need not exist yet"),
-        flag("permissions", "LETTERS")
-            .help("Of raud: read, add, update, delete; an upsert needs a and u [default: r, unless --policy]"),
-        flag("policy", "ID").help("A stored access policy of the table; what it says must not be said here too"),
+        Arg::new("table")
+            .value_name("NAME")
+            .required(true)
+            .help("The table; it need not exist yet"),
+        flag("permissions", "LETTERS").help(
+            "Of raud: read, add, update, delete; an upsert needs a and u [default: r, unless \
+             --policy]",
+        ),
+        flag("policy", "ID")
+            .help("Stored access policy of the table; fields that it sets must not be set here"),
     ];
     let range = [
         flag("from-partition", "KEY").help("The first partition [default: the table's first]"),
@@ -28,7 +34,7 @@ pub(super) fn flags() -> Vec<Arg> {
         flag("to-partition", "KEY").help("The last partition [default: the table's last]"),
         flag("to-row", "KEY").help("Its last row [default: the partition's last]"),
     ];
-    opened.into_iter().chain(range.map(|flag| flag.help_heading("Which entities"))).collect()
+    opened.into_iter().chain(range.map(|flag| flag.help_heading("Key range"))).collect()
 }
 
 pub(super) fn make(
@@ -77,7 +83,8 @@ fn check_policy(policy: Option<&str>) -> Result<(), Failure> {
     let length = id.chars().count();
     if length == 0 || length > POLICY_ID_CHARS_MAX || id.chars().any(char::is_control) {
         let rule = format!(
-            "the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control characters"
+            "the id of a policy has 1 to {POLICY_ID_CHARS_MAX} characters, none of them control \
+             characters"
         );
         return Err(Failure::Usage(format!("--policy: {rule}")));
     }
@@ -136,7 +143,7 @@ impl Bound {
 fn not_empty<'a>(name: &str, text: &'a str) -> Result<&'a str, Failure> {
     if text.is_empty() {
         return Err(Failure::Usage(format!(
-            "--{name} is empty, which a signature cannot say; leave it out"
+            "--{name} is empty, which a signature cannot express; leave it out"
         )));
     }
     Ok(text)
@@ -151,7 +158,7 @@ fn check_range(from: &Bound, to: &Bound) -> Result<(), Failure> {
     if first > last || rows_cross {
         let (from, to) = (from.words(""), to.words(""));
         return Err(Failure::Usage(format!(
-            "no entity lies from {from} to {to}; keys compare as texts, so \"10\" is before \"9\""
+            "no entity is between {from} and {to}; keys compare as text, so \"10\" is before \"9\""
         )));
     }
     Ok(())
@@ -178,7 +185,7 @@ fn words(
     }
     if let Some(policy) = policy {
         lines.push(format!(
-            "as long as the table has the policy {policy:?}; what is not said here stands there"
+            "as long as the table has the policy {policy:?}; other fields come from the policy"
         ));
     }
     lines.extend(terms);

@@ -13,10 +13,10 @@ use crate::human_time;
 /// can read any signature for tables reads this one. Later versions add nothing for tables: from
 /// 2020-12-06 on an account's signature has one more line, for the encryption scopes of blobs.
 const VERSION: &str = "2019-02-02";
-/// How long a signature is good if nobody says.
+/// Default validity of a signature.
 const DEFAULT_TIME: &str = "1h";
 
-const HEADING: &str = "Until when, from where";
+const HEADING: &str = "Validity";
 
 pub(super) fn flags(default_time: &'static str) -> Vec<Arg> {
     let flag =
@@ -27,13 +27,13 @@ pub(super) fn flags(default_time: &'static str) -> Vec<Arg> {
         flag("expiry", "TIME")
             .conflicts_with("expires-in")
             .help("2026-12-31T18:00:00Z, instead of --expires-in"),
-        flag("start", "TIME").help("Not before this time [default: at once]"),
+        flag("start", "TIME").help("Valid from this time [default: now]"),
         flag("ip", "ADDRESS")
             .help("Only from this IPv4 address, or from a range: 10.0.0.1-10.0.0.9"),
-        flag("https-only", "").action(ArgAction::SetTrue).help("Refused over plain http"),
+        flag("https-only", "").action(ArgAction::SetTrue).help("Reject over plain http"),
         flag("sas-version", "DATE")
             .default_value(VERSION)
-            .help("Version of the signature's format; this one is understood everywhere"),
+            .help("Version of the signature's format; the default works with every service"),
     ];
     flags.into_iter().map(|flag| flag.help_heading(HEADING)).collect()
 }
@@ -49,7 +49,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// With a policy the end may stand there.
+    /// With a policy, the expiry may come from it.
     pub(super) fn of(
         matches: &ArgMatches,
         now: DateTime,
@@ -115,11 +115,11 @@ fn parse_ip(text: &str) -> Result<String, Failure> {
     match (first.parse::<Ipv4Addr>(), last.parse::<Ipv4Addr>()) {
         (Ok(first), Ok(last)) if first <= last => Ok(text.to_owned()),
         (Ok(_), Ok(_)) => {
-            Err(Failure::Usage(format!("--ip: the range {text} ends before it begins")))
+            Err(Failure::Usage(format!("--ip: the range {text} ends before it starts")))
         }
         _ => {
             let rule =
-                "signatures know IPv4 addresses only, such as 10.0.0.1, or 10.0.0.1-10.0.0.9";
+                "signatures support IPv4 addresses only, such as 10.0.0.1, or 10.0.0.1-10.0.0.9";
             Err(Failure::Usage(format!(
                 "--ip: \"{text}\" is neither an address nor a range; {rule}"
             )))
@@ -136,7 +136,7 @@ fn after(from: DateTime, text: &str) -> Result<DateTime, Failure> {
         .and_then(|ticks| from.ticks().checked_add(ticks));
     let end = ticks.and_then(DateTime::from_ticks);
     end.ok_or_else(|| {
-        problem(format!("\"{text}\" ends after the year 9999, where time ends for the service"))
+        problem(format!("\"{text}\" ends after the year 9999, the last year of the service"))
     })
 }
 

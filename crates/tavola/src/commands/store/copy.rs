@@ -14,8 +14,7 @@ use crate::exit::Failure;
 use crate::flags;
 use crate::progress_bar::Shown;
 
-const ABOUT: &str =
-    "Copy everything from one store into another; ETags and timestamps stay as they are";
+const ABOUT: &str = "Copy a store into another; ETags and Timestamps stay the same";
 const EXAMPLES: &str = "\
 Examples:
   tavola store copy --from embedded:tavola-data --to cassandra:10.0.0.1:9042,10.0.0.2/tavola
@@ -23,18 +22,18 @@ Examples:
   tavola store copy --from cassandra:10.0.0.1:9042/tavola --to embedded:/var/lib/tavola-2
       And back into a new data folder
   tavola store copy --from embedded:tavola-data --to embedded:/mnt/disk2/tavola -o json
-      To another disk, told to a script";
+      To another disk, with output for a script";
 const AFTER: &str = "\
-Stop every server of both stores first: what is written meanwhile is not copied, and shows as a difference.
-The target must be empty, or hold a part of the same copy: repeat the command after an interruption, and it goes on.
-With --rewrite-versions an ETag that a client still has of such an entity no longer holds, as after any change.
-Until everything was copied and verified, no server starts on the target. Accounts and their keys are settings of the
-server and not in the store: take the configuration along.
+Stop every server of both stores first: later writes are not copied, and show as a difference.
+The target must be empty, or contain a part of the same copy: repeat the command after an
+interruption to resume. With --rewrite-versions an ETag that a client has of such an entity no
+longer matches, as after any change. No server starts on the target before everything is copied and
+verified. Accounts and their keys are settings, not data: copy the configuration too.
 
-Settings of clusters (user, password file, TLS, accepted risks) count for both sides.
+Settings of clusters (user, password file, TLS, accepted risks) apply to both sides.
 
 Exit codes: 0 everything was copied and is the same, 1 a store failed (repeat it), 2 wrong usage,
-3 there are differences, or the target holds something else.";
+3 there are differences, or the target contains something else.";
 
 pub(crate) fn command() -> Command {
     let place = |name: &'static str, help: &'static str| {
@@ -45,15 +44,16 @@ pub(crate) fn command() -> Command {
             .value_parser(Place::parse)
             .help(help)
     };
-    let rewrite = Arg::new("rewrite-versions").long("rewrite-versions").action(ArgAction::SetTrue).help(
-        "Entities whose Timestamp is in the future get the present one: the way back after a clock that was ahead",
-    );
+    let rewrite = Arg::new("rewrite-versions")
+        .long("rewrite-versions")
+        .action(ArgAction::SetTrue)
+        .help("Set Timestamps of the future to now, after a clock that was ahead");
     let command = described("copy", ABOUT, EXAMPLES)
         .after_help(AFTER)
         .arg(place("from", "embedded:FOLDER or cassandra:HOST[:PORT][,HOST[:PORT]]/KEYSPACE"))
         .arg(place("to", "The same forms"))
         .arg(rewrite);
-    flags::with_access_settings(command, "Clusters").arg(output_flag(&["text", "json"]))
+    flags::with_access_settings(command, "Cluster").arg(output_flag(&["text", "json"]))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
@@ -77,7 +77,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     } else {
         print(&moved);
     }
-    verdict(&moved, to)
+    outcome(&moved, to)
 }
 
 async fn copy(
@@ -100,9 +100,7 @@ fn cannot_copy(error: MoveError) -> Failure {
         MoveError::Service(tavola_service::ServiceError::Store(StoreError::Corrupt(_))) => {
             Failure::Data(error.to_string())
         }
-        MoveError::Service(_) => {
-            Failure::System(format!("{error}. Repeat the command: it goes on where it ended"))
-        }
+        MoveError::Service(_) => Failure::System(format!("{error}. Repeat the command to resume")),
         _ => Failure::Data(error.to_string()),
     }
 }
@@ -122,7 +120,7 @@ fn print(moved: &Moved) {
     let tables = moved.tables.iter().filter(|table| table.account.is_some()).count();
     match moved.different().count() {
         0 if moved.course == Resumption::WasThere => {
-            println!("the target held all {tables} tables and {rows} rows already")
+            println!("the target already contained all {tables} tables and {rows} rows")
         }
         0 => println!("copied and verified {tables} tables, {rows} rows"),
         different => println!("{different} of them differ"),
@@ -171,13 +169,14 @@ fn to_json(moved: &Moved, from: &Place, to: &Place) -> Value {
     })
 }
 
-fn verdict(moved: &Moved, to: &Place) -> Result<(), Failure> {
+fn outcome(moved: &Moved, to: &Place) -> Result<(), Failure> {
     let different: Vec<String> = moved.different().map(ToString::to_string).collect();
     if different.is_empty() {
         return Ok(());
     }
     Err(Failure::Data(format!(
-        "not the same in {to}: {}. Somebody wrote to one of the stores meanwhile; empty the target and begin again",
+        "not the same in {to}: {}. One of the stores was written meanwhile; empty the target and \
+         start again",
         different.join(", ")
     )))
 }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::flags;
 
 const ABOUT: &str =
-    "Make the keyspace and its tables in a Cassandra cluster; harmless when they are there";
+    "Create the keyspace and its tables in a Cassandra cluster; does nothing if they exist";
 const EXAMPLES: &str = "\
 Examples:
   tavola store init --contact-points 10.0.0.1,10.0.0.2
@@ -24,10 +24,10 @@ Examples:
   tavola store init --contact-points 127.0.0.1 --keyspace trial --replication 1
       One copy, to try things on one node";
 const AFTER: &str = "\
-What exists is never changed. Then the cluster is looked at, as `tavola doctor` does.
+Existing tables are never changed. The command then checks the cluster, as `tavola doctor` does.
 
 Exit codes: 0 the keyspace is there, 1 the cluster cannot be reached, 2 wrong usage,
-3 the keyspace cannot be used or made as it was asked for.";
+3 the keyspace cannot be used, or not be created as requested.";
 
 pub(crate) fn command() -> Command {
     let command = described("init", ABOUT, EXAMPLES).after_help(AFTER);
@@ -35,10 +35,11 @@ pub(crate) fn command() -> Command {
         .long("slots")
         .value_name("COUNT")
         .value_parser(value_parser!(u16).range(1..=SLOTS_MAX))
-        .help("Parts of each table's directory of partitions; more for tables of many millions [default: 16]");
-    flags::with_cluster_settings(command, "The cluster")
-        .arg(slots)
-        .arg(output_flag(&["text", "json"]))
+        .help(
+            "Slots of each table's partition directory; more for many millions of partitions \
+         [default: 16]",
+        );
+    flags::with_cluster_settings(command, "Cluster").arg(slots).arg(output_flag(&["text", "json"]))
 }
 
 /// Every page of a scan asks each slot.
@@ -52,7 +53,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let (made, report) = runtime()?.block_on(init(&options))?;
     let note = slots.filter(|wanted| *wanted != made.slots).map(|wanted| {
         format!(
-            "its directory keeps its {} slots: --slots {wanted} counts for a new keyspace only",
+            "its directory keeps its {} slots: --slots {wanted} applies to a new keyspace only",
             made.slots
         )
     });
@@ -84,12 +85,13 @@ fn words(options: &Options, made: &Made) -> String {
         (true, _) => {
             let copies = options.replication;
             format!(
-                "made the keyspace {keyspace} (copies in each data centre: {copies}) with the tables {tables}"
+                "created the keyspace {keyspace} (replicas in each data centre: {copies}) with \
+                 the tables {tables}"
             )
         }
-        (false, false) => format!("the keyspace {keyspace} was there; made the tables {tables}"),
+        (false, false) => format!("the keyspace {keyspace} exists; created the tables {tables}"),
         (false, true) => {
-            format!("the keyspace {keyspace} and its tables were there: nothing to do")
+            format!("the keyspace {keyspace} and its tables exist: nothing to do")
         }
     }
 }

@@ -15,15 +15,15 @@ use crate::commands::described;
 use crate::exit::Failure;
 use crate::new_file::NewFile;
 
-/// The authority's key and certificate; while it is rotated, also those by which its predecessor
-/// still counts.
+/// The authority's key and certificate; during a rotation also those of its predecessor, which
+/// stays valid.
 const AUTHORITY_FILE: &str = "authority.pem";
 /// An authority outlives many certificates of nodes.
 const AUTHORITY_DAYS: u32 = 3650;
 const NODE_DAYS: &str = "825";
 
 const ABOUT: &str =
-    "Make the keys by which the nodes of a cluster know each other (store.peer_keys)";
+    "Create the keys for mutual TLS between the nodes of a cluster (store.peer_keys)";
 const EXAMPLES: &str = "\
 Examples:
   tavola store peer-keys init 10.0.1.7:10010 10.0.1.8:10010
@@ -31,9 +31,9 @@ Examples:
   tavola store peer-keys issue 10.0.1.9:10010
       A folder for another node, or a new certificate for one whose certificate ends
   tavola store peer-keys rotate
-      A new authority and new keys for all nodes; the old ones count until `rotate --finish`";
+      A new authority and new keys for all nodes; the old ones stay valid until `rotate --finish`";
 const AFTER: &str = "\
-The addresses are those of store.peers. Keep the folder that this makes off the nodes: each needs only its own.
+The addresses are those of store.peers. Copy only its own folder to each node.
 
 Exit codes: 0 done, 1 a file cannot be written, 2 wrong usage.";
 
@@ -42,15 +42,19 @@ pub(crate) fn command() -> Command {
         .after_help(AFTER)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(with_nodes(Command::new("init").about("Make an authority, and the keys of the named nodes")))
-        .subcommand(with_nodes(Command::new("issue").about("Make keys for the named nodes, known or new")))
+        .subcommand(with_nodes(
+            Command::new("init").about("Create an authority, and the keys of the named nodes"),
+        ))
+        .subcommand(with_nodes(
+            Command::new("issue").about("Create keys for the named nodes, known or new"),
+        ))
         .subcommand(with_folder(
-            Command::new("rotate").about("Replace the authority and the keys of all nodes, without downtime").arg(
-                Arg::new("finish")
-                    .long("finish")
-                    .action(ArgAction::SetTrue)
-                    .help("The second step, once all nodes have what the first made: the old keys count no more"),
-            ),
+            Command::new("rotate")
+                .about("Replace the authority and the keys of all nodes, without downtime")
+                .arg(Arg::new("finish").long("finish").action(ArgAction::SetTrue).help(
+                    "The second step, once all nodes have their new folders: the old keys become \
+                     invalid",
+                )),
         ))
 }
 
@@ -72,7 +76,7 @@ fn with_folder(command: Command) -> Command {
                 .value_name("FOLDER")
                 .value_parser(value_parser!(PathBuf))
                 .default_value("tavola-peer-keys")
-                .help("Where the authority and the folders of all nodes are"),
+                .help("Folder of the authority and of all nodes"),
         )
         .arg(
             Arg::new("days")
@@ -80,7 +84,7 @@ fn with_folder(command: Command) -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(1..=i64::from(AUTHORITY_DAYS)))
                 .default_value(NODE_DAYS)
-                .help("How long certificates of nodes are good"),
+                .help("Days until certificates of nodes expire"),
         )
 }
 
@@ -109,7 +113,8 @@ fn init(matches: &ArgMatches) -> Result<(), Failure> {
     if folder.authority_file().symlink_metadata().is_ok() {
         let file = folder.authority_file();
         return Err(Failure::Usage(format!(
-            "{} exists: add nodes with `tavola store peer-keys issue`, or replace all keys with `rotate`",
+            "{} exists: add nodes with `tavola store peer-keys issue`, or replace all keys with \
+             `rotate`",
             file.display()
         )));
     }
@@ -138,7 +143,8 @@ fn begin_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     let ClusterKeys { authority: previous, rotation } = folder.read_authority()?;
     if rotation.is_some() {
         return Err(Failure::Usage(
-            "a rotation is under way: once every node has its new folder, run `tavola store peer-keys rotate --finish`"
+            "a rotation is in progress: once every node has its new folder, run `tavola store \
+             peer-keys rotate --finish`"
                 .to_owned(),
         ));
     }
@@ -150,12 +156,10 @@ fn begin_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     folder.write_authority(&keys)?;
     folder.write_nodes(&keys, &nodes)?;
     folder.print_copies(&nodes);
-    println!(
-        "Nodes with the old keys and with the new ones know each other meanwhile. When all have the new ones, run"
-    );
+    println!("Nodes accept old and new keys meanwhile. When all have the new ones, run");
     println!("  tavola store peer-keys rotate --finish --folder {}", folder.path.display());
     println!(
-        "and copy the folders once more; from then on the old keys, also stolen ones, open nothing."
+        "and copy the folders once more; from then on the old keys, also stolen ones, are invalid."
     );
     Ok(())
 }
@@ -165,7 +169,7 @@ fn finish_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     let ClusterKeys { authority, rotation } = folder.read_authority()?;
     if rotation.is_none() {
         return Err(Failure::Usage(
-            "no rotation is under way: `tavola store peer-keys rotate` begins one".to_owned(),
+            "no rotation is in progress: `tavola store peer-keys rotate` starts one".to_owned(),
         ));
     }
     let keys = ClusterKeys { authority, rotation: None };
@@ -173,7 +177,7 @@ fn finish_rotation(matches: &ArgMatches) -> Result<(), Failure> {
     folder.write_authority(&keys)?;
     folder.write_nodes(&keys, &nodes)?;
     folder.print_copies(&nodes);
-    println!("A node trusts the old keys until it has these.");
+    println!("A node accepts the old keys until it has these.");
     Ok(())
 }
 
@@ -223,7 +227,7 @@ impl ClusterKeys {
                     Rotation { bridge: bridge.to_owned(), previous: previous.to_owned() };
                 (Authority::read(certificate, key), Some(rotation))
             }
-            _ => return Err("it does not hold a key and its certificate".to_owned()),
+            _ => return Err("it does not contain a key and its certificate".to_owned()),
         };
         Ok(Self { authority: authority.map_err(|error| error.to_string())?, rotation })
     }
@@ -273,7 +277,8 @@ impl<'a> Folder<'a> {
         let file = self.authority_file();
         let unusable = |problem: String| {
             Failure::Usage(format!(
-                "{}: {problem}; `tavola store peer-keys init` makes one, and --folder names where it is",
+                "{}: {problem}; `tavola store peer-keys init` creates one, and --folder names its \
+                 folder",
                 file.display()
             ))
         };
@@ -285,7 +290,7 @@ impl<'a> Folder<'a> {
         make_folder(self.path)?;
         write(NewFile::secret(self.authority_file(), keys.encode()))?;
         println!(
-            "wrote {}: whoever has it can be any node, so keep it off the nodes",
+            "wrote {}: it can issue a certificate for any node, so keep it off the nodes",
             self.authority_file().display()
         );
         Ok(())
@@ -303,7 +308,7 @@ impl<'a> Folder<'a> {
         nodes.dedup();
         if nodes.is_empty() {
             return Err(Failure::Usage(format!(
-                "{} holds no folder of a node",
+                "{} contains no folder of a node",
                 self.path.display()
             )));
         }
@@ -324,7 +329,7 @@ impl<'a> Folder<'a> {
             ))?;
             write(NewFile::secret(folder.join(KEY_FILE), issued.key))?;
             println!(
-                "wrote {} for the node at {node}, good for {} days",
+                "wrote {} for the node at {node}, valid for {} days",
                 folder.display(),
                 self.days
             );
@@ -342,14 +347,12 @@ impl<'a> Folder<'a> {
                 node.ip()
             );
         }
-        println!("A running node takes the new files within seconds, without a restart.");
+        println!("A running node loads the new files within seconds, without a restart.");
     }
 
     fn print_next_steps(&self, nodes: &[SocketAddr]) {
         println!();
-        println!(
-            "Copy each folder to its node, readable for the server's user alone, for example:"
-        );
+        println!("Copy each folder to its node, readable only by the server's user, for example:");
         for node in nodes {
             println!(
                 "  scp -rp {} {}:/etc/tavola/peer-keys",
@@ -358,7 +361,8 @@ impl<'a> Folder<'a> {
             );
         }
         println!(
-            "Then set in each node's tavola.toml, and restart it (one that has keys takes new ones by itself):"
+            "Then set in each node's tavola.toml, and restart it (a node with keys reloads them \
+             by itself):"
         );
         println!("  [store]");
         println!("  peers = \"IP:PORT\"                        # its own, as above");

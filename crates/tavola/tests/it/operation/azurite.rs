@@ -165,7 +165,7 @@ fn a_taken_admin_port_is_told_in_words() {
         .stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
     wait_until("it is listening", || read(&out).contains("successfully"));
-    let words = "127.0.0.1:10003 is taken by another process, so health and metrics are at http://127.0.0.1:";
+    let words = "127.0.0.1:10003 is in use by another process, so health and metrics are at http://127.0.0.1:";
     wait_until("it is told", || read(&err).contains(words));
     assert!(!read(&err).contains('{'), "{}", read(&err));
     Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();

@@ -97,7 +97,10 @@ fn what_show_prints_passes_check() {
         let file = other.path().join("shown.toml");
         std::fs::write(&file, &shown).unwrap();
         let done = run(in_folder(other.path()).args(["config", "check", "--config"]).arg(&file));
-        assert_eq!(done.text(), "the configuration is good: 1 account(s), tables at 0.0.0.0:10002");
+        assert_eq!(
+            done.text(),
+            "the configuration is valid: 1 account(s), tables at 0.0.0.0:10002"
+        );
     }
 }
 
@@ -107,7 +110,7 @@ fn what_show_prints_without_accounts_passes_check() {
     let shown = run(in_folder(folder.path()).args(["config", "show"])).text();
     std::fs::write(folder.path().join("shown.toml"), shown).unwrap();
     let done = run(in_folder(folder.path()).args(["config", "check", "--config", "shown.toml"]));
-    assert!(done.text().starts_with("the configuration is good"));
+    assert!(done.text().starts_with("the configuration is valid"));
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_first_file_is_written_with_every_setting() {
     }
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let checked = run(in_folder(folder.path()).args(["config", "check"]));
-    assert!(checked.text().starts_with("the configuration is good"));
+    assert!(checked.text().starts_with("the configuration is valid"));
     let again = run(in_folder(folder.path()).args(["config", "init"]));
     assert_eq!(again.code, Some(2), "{again:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);

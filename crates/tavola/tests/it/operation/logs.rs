@@ -57,11 +57,7 @@ fn a_log_that_was_moved_is_opened_anew() {
         logs.request("two");
         logs.wait_for_lines(&old_access, 2);
         logs.server.signal(signal);
-        let word = if signal == "-HUP" {
-            "the configuration was read again"
-        } else {
-            "log files were opened anew"
-        };
+        let word = if signal == "-HUP" { "configuration reloaded" } else { "log files reopened" };
         wait_until("the log goes on in a new file", || read(&logs.log).contains(word));
         wait_until("there is a new access log", || logs.access.exists());
         logs.request("three");
@@ -100,7 +96,7 @@ fn the_documented_rotation_works() {
         }
     }
     wait_until("there is a new access log", || logs.access.exists());
-    wait_until("the log goes on", || read(&logs.log).contains("log files were opened anew"));
+    wait_until("the log goes on", || read(&logs.log).contains("log files reopened"));
     logs.request("two");
     logs.wait_for_lines(&logs.access, 1);
     let rotated = PathBuf::from(format!("{}.1", logs.access.display()));

@@ -33,8 +33,8 @@ impl Running {
         self.server.signal("-HUP");
         let outcome = || self.log()[before..].to_owned();
         wait_until("the reload is told", || {
-            outcome().contains("the configuration was read again")
-                || outcome().contains("the configuration was not taken")
+            outcome().contains("configuration reloaded")
+                || outcome().contains("configuration rejected")
         });
         outcome()
     }
@@ -55,7 +55,7 @@ fn what_needs_a_restart_is_named() {
         "level = \"debug\"\n[limits]\nqueries = 3\nconnections = 5000\n[targets]\npreset = \"azure\"\n",
     );
     let outcome = running.reload();
-    wait_until("it is told", || running.log().contains("count after a restart only"));
+    wait_until("it is told", || running.log().contains("apply after a restart only"));
     assert!(running.log().contains("\"limits.connections, limits.queries\""), "{}", running.log());
     assert!(!outcome.contains("log.level,") && !outcome.contains("targets.preset"), "{outcome}");
     // The level was taken: requests are told from now on.
@@ -85,7 +85,7 @@ fn one_mistake_leaves_everything_as_it_was() {
         write(running.folder.path(), mistake);
         let outcome = running.reload();
         assert!(
-            outcome.contains("the configuration was not taken; everything goes on as before"),
+            outcome.contains("configuration rejected; the previous one stays in effect"),
             "{outcome}"
         );
         assert_eq!(
@@ -104,7 +104,7 @@ fn one_mistake_leaves_everything_as_it_was() {
         assert!(!running.log().contains("DeleteTable"), "the level was taken: {}", running.log());
     }
     write(running.folder.path(), "");
-    assert!(running.reload().contains("the configuration was read again"));
+    assert!(running.reload().contains("configuration reloaded"));
     assert_eq!(create(&running.server, "other", &other, "table"), "ok");
 }
 
@@ -122,13 +122,13 @@ fn a_broken_certificate_keeps_everything_as_it_was() {
     add_account(&running.folder.path().join("accounts"), "other");
     let outcome = running.reload();
     assert!(
-        outcome.contains("the configuration was not taken") && outcome.contains("tavola-cert.pem"),
+        outcome.contains("configuration rejected") && outcome.contains("tavola-cert.pem"),
         "{outcome}"
     );
     std::fs::write(&cert, good).unwrap();
     let outcome = running.reload();
     assert!(
-        outcome.contains("the configuration was read again") && outcome.contains("\"accounts\":2"),
+        outcome.contains("configuration reloaded") && outcome.contains("\"accounts\":2"),
         "{outcome}"
     );
 }

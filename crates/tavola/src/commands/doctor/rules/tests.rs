@@ -30,24 +30,20 @@ fn sas() -> TableSas {
     }
 }
 
-fn verdict(query: &str, policies: Option<&[AccessPolicy]>) -> RuleReport {
+fn report_on(query: &str, policies: Option<&[AccessPolicy]>) -> RuleReport {
     let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
     let at = Circumstances { now: time("2026-01-01"), caller, policies };
     examine(query, &Fields::read(query).unwrap(), &account(), at)
 }
 
 fn check(sas: &TableSas, policies: Option<&[AccessPolicy]>, expected: &[Finding]) {
-    let verdict = verdict(&sas.signed(&account(), &key()), policies);
-    assert_eq!(verdict.findings, expected, "{sas:?}");
+    let report = report_on(&sas.signed(&account(), &key()), policies);
+    assert_eq!(report.findings, expected, "{sas:?}");
     let stops = |finding: &Finding| {
         matches!(finding, Finding::Malformed(_) | Finding::PolicyUnknown | Finding::InPolicyToo(_))
     };
     let policies_missing = !sas.policy.is_empty() && policies.is_none();
-    assert_eq!(
-        verdict.grant.is_some(),
-        !expected.iter().any(stops) && !policies_missing,
-        "{sas:?}"
-    );
+    assert_eq!(report.grant.is_some(), !expected.iter().any(stops) && !policies_missing, "{sas:?}");
 }
 
 #[test]
@@ -69,8 +65,8 @@ fn every_reason_is_found_not_only_the_first() {
     let early = TableSas { start: "2026-01-01T03:00:00.5Z".to_owned(), ..sas() };
     check(&early, None, &[Finding::NotYet(time("2026-01-01T03:00:00.5Z"))]);
     let backwards = TableSas { start: "2031-01-01".to_owned(), ..sas() };
-    let words = "Signed expiry time [Tue, 01 Jan 2030 00:00:00 GMT] must be after signed start time [Wed, 01 Jan 2031 \
-                 00:00:00 GMT]";
+    let words = "Signed expiry time [Tue, 01 Jan 2030 00:00:00 GMT] must be after signed start \
+        time [Wed, 01 Jan 2031 00:00:00 GMT]";
     check(&backwards, None, &[Finding::Malformed(words.to_owned())]);
 }
 
@@ -116,7 +112,7 @@ fn accounts() {
         expiry: "2025-01-01".to_owned(),
         ..AccountSas::default()
     };
-    let found = verdict(&sas.signed(&account(), &key()), None).findings;
+    let found = report_on(&sas.signed(&account(), &key()), None).findings;
     assert_eq!(found, [Finding::Expired(time("2025-01-01")), Finding::OtherService]);
 }
 
@@ -155,15 +151,15 @@ proptest! {
         let query = sas.signed(&account(), &key());
         let caller = Caller { ip: [127, 0, 0, 1].into(), https: false };
         let keys = AccountKeys::parse(KEY, None).unwrap();
-        let accepted = crate::judge::judge(&query, &account(), &keys, caller, at(ticks)).is_ok();
+        let accepted = crate::evaluate::evaluate(&query, &account(), &keys, caller, at(ticks)).is_ok();
         let circumstances = Circumstances { now: at(ticks), caller, policies: None };
-        let verdict = examine(&query, &Fields::read(&query).unwrap(), &account(), circumstances);
-        prop_assert_eq!(verdict.findings.is_empty(), accepted);
+        let report = examine(&query, &Fields::read(&query).unwrap(), &account(), circumstances);
+        prop_assert_eq!(report.findings.is_empty(), accepted);
         let is_window = start.is_none_or(|start| start < end);
-        prop_assert_eq!(verdict.grant.is_some(), is_window);
+        prop_assert_eq!(report.grant.is_some(), is_window);
     }
 
-    /// Whatever stands in a URL, somebody gets an answer.
+    /// Every URL gets a report.
     #[test]
     fn no_panic(query in "(s[vtepi]|sig|tn|ss|srt|[se][pr]k|%2?|=|&|\\+|[0-9a-zA-Z:,-]){0,60}") {
         if let Ok(fields) = Fields::read(&query) {

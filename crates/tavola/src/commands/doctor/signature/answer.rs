@@ -33,8 +33,8 @@ pub(super) async fn ask(
     {
         Err(error) => report.fail("server's answer", error.to_string(), server::advice_on(&error)),
         Ok(Ok(_)) => {
-            report.taken();
-            report.ok("server's answer", format!("it lets the signature {}", probe.what));
+            report.accepted();
+            report.ok("server's answer", format!("it permits the signature to {}", probe.what));
         }
         Ok(Err(DecodeError::Service(error))) if probe.may_lack_entity(&error) => {
             let has_account = has_account(&probe, target, client).await;
@@ -42,11 +42,7 @@ pub(super) async fn ask(
         }
         Ok(Err(DecodeError::Service(error))) => probe.explain(&error, target, fields, report),
         Ok(Err(_)) => {
-            report.fail(
-                "server's answer",
-                "it is not one of a Table service",
-                "is this the right port?",
-            );
+            report.fail("server's answer", "it is not one of a Table service", "check the port");
         }
     }
 }
@@ -78,10 +74,10 @@ impl Probe {
         let (subject, short) = ("server's answer", server::short(error));
         match has_account {
             Some(true) => {
-                report.taken();
+                report.accepted();
                 report.warn(
                     subject,
-                    format!("it takes the signature, but there is no such entity ({short})"),
+                    format!("it accepts the signature, but there is no such entity ({short})"),
                     "",
                 );
             }
@@ -154,9 +150,9 @@ impl Probe {
                 if !self.is_wanted =>
             {
                 let words = format!(
-                    "it takes the signature, but not to {what}; more cannot be asked without changing data"
+                    "it accepts the signature, but not to {what}; further checks would change data"
                 );
-                report.taken();
+                report.accepted();
                 report.ok(subject, words);
             }
             "AuthorizationPermissionMismatch" => {
@@ -166,24 +162,25 @@ impl Probe {
                 report.fail(subject, refused("a resource type is missing (srt)"), "");
             }
             "AuthorizationProtocolMismatch" => {
-                report.fail(subject, refused("it is good over https only"), "")
+                report.fail(subject, refused("it is valid over https only"), "")
             }
             "AuthorizationSourceIPMismatch" => {
                 let seen = error.message.lines().next().unwrap_or_default();
-                report.fail(subject, refused(seen), "make one with another --ip");
+                report.fail(subject, refused(seen), "create one with another --ip");
             }
             "AuthorizationServiceMismatch" => {
-                report.fail(subject, refused("it does not open tables"), "")
+                report.fail(subject, refused("it does not permit access to tables"), "")
             }
             "AuthorizationFailure" => {
-                let advice = "another table, an entity outside the range, or not one of the account's allowed_ips";
-                report.fail(subject, refused("the signature does not reach there"), advice);
+                let advice = "another table, an entity outside the range, or not one of the \
+                 account's allowed_ips";
+                report.fail(subject, refused("the signature does not cover this"), advice);
             }
             "TableNotFound" => {
-                report.taken();
+                report.accepted();
                 report.warn(
                     subject,
-                    format!("it takes the signature, but the table does not exist ({short})"),
+                    format!("it accepts the signature, but the table does not exist ({short})"),
                     "create it",
                 );
             }
@@ -193,14 +190,12 @@ impl Probe {
                 format!("it is busy, or over a budget ({short})"),
                 "try again later",
             ),
-            _ => {
-                report.fail(subject, format!("it answers with {short}"), "look at the server's log")
-            }
+            _ => report.fail(subject, format!("it answers with {short}"), "see the server's log"),
         }
     }
 }
 
 fn no_account(error: &ServiceError, target: &Target, report: &mut Report) {
     let words = format!("the server has no account {} ({})", target.account, server::short(error));
-    report.fail("server's answer", words, "look at the URL's host and path again");
+    report.fail("server's answer", words, "check host and path of the URL");
 }

@@ -1,4 +1,4 @@
-//! Whether a signature is enough for what somebody wants to do: table, letters, range.
+//! Whether a signature permits an operation: table, letters, range.
 
 use tavola_core::table_demands::permits;
 use tavola_core::{
@@ -39,8 +39,8 @@ impl Wanted {
         let (Some(signed), Some(asked)) = (&self.signed_table, &self.table) else { return };
         if signed != asked {
             let words =
-                format!("the signature is for the table {signed}, and {asked} is asked for");
-            report.fail("table", words, format!("make one with `tavola sas table {asked}`"));
+                format!("the signature is for the table {signed}, and {asked} was requested");
+            report.fail("table", words, format!("create one with `tavola sas table {asked}`"));
         }
     }
 
@@ -62,7 +62,7 @@ impl Wanted {
     ) {
         self.check_range(grant, fields, report);
         let Some(operation) = self.operation else { return };
-        // A signature for an account needs no table's name to be judged.
+        // A signature for an account needs no table's name to be evaluated.
         let table = self.table.clone().or_else(|| TableName::parse("any").ok());
         let Some(request) =
             table.and_then(|table| operation.request(table, self.key_in(grant)).ok())
@@ -74,27 +74,28 @@ impl Wanted {
             Err(AccessDenied::Request(AccessError::ResourceTypeMismatch)) => {
                 let needed = resource_types_needed(&request, account).join(" or ");
                 let words = format!(
-                    "{} takes the resource type {needed} (srt), which is missing",
+                    "{} needs the resource type {needed} (srt), which is missing",
                     operation.name()
                 );
                 report.fail(
                     "operation",
                     words,
-                    format!("make one with `--resource-types` that has {needed}"),
+                    format!("create one with `--resource-types` that has {needed}"),
                 );
             }
             Err(AccessDenied::Request(AccessError::PermissionMismatch)) => {
                 self.report_letters(&request, operation, fields, account, policies, report);
             }
             Err(_) if !operation.is_on_entities() => {
-                let words = format!("{} is beyond any signature for one table", operation.name());
+                let words =
+                    format!("{} is not possible with a signature for one table", operation.name());
                 report.fail(
                     "operation",
                     words,
                     "use a signature for the account: `tavola sas account`",
                 );
             }
-            // The table or the range, of which a line of its own tells.
+            // The table or the range, which has a line of its own.
             Err(_) => {
                 report.fail("operation", format!("{} is not permitted there", operation.name()), "")
             }
@@ -117,7 +118,7 @@ impl Wanted {
         };
         let missing: Vec<String> = needed.iter().map(missing).collect();
         let words = format!(
-            "{} takes the permission {}; {} is missing from sp={given}",
+            "{} needs the permission {}; {} is missing from sp={given}",
             operation.name(),
             needed.join(" or "),
             missing.join(" or ")
@@ -126,7 +127,7 @@ impl Wanted {
             "operation",
             words,
             format!(
-                "make one with `--permissions {given}{}`",
+                "create one with `--permissions {given}{}`",
                 missing.first().map_or("", String::as_str)
             ),
         );
@@ -139,22 +140,22 @@ impl Wanted {
             Some(key) if !grant.key_range().contains(key) => {
                 let (partition, row) = (key.partition_key.as_str(), key.row_key.as_str());
                 let words =
-                    format!("partition {partition:?}, row {row:?} lies outside: it opens {range}");
+                    format!("partition {partition:?}, row {row:?} is outside its range: {range}");
                 report.fail(
                     "range",
                     words,
-                    "make one with another --from-partition and --to-partition",
+                    "create one with another --from-partition and --to-partition",
                 );
             }
-            Some(_) => report.ok("range", format!("the entity lies inside: it opens {range}")),
+            Some(_) => report.ok("range", format!("the entity is inside its range: {range}")),
             None => report.ok(
                 "range",
-                format!("it opens {range}; queries leave out the rest without a word"),
+                format!("its range is {range}; queries omit other entities without an error"),
             ),
         }
     }
 
-    /// A key that does not change the answer, if nobody named one.
+    /// A key that does not change the answer, if none was given.
     fn key_in(&self, grant: &Grant) -> EntityKey {
         let first = || match &grant.key_range().start {
             Cut::Before(key) | Cut::After(key) => key.clone(),

@@ -1,5 +1,5 @@
-//! What the service would say to a signature. The rules are the protocol crate's own, called on a
-//! request that is never sent.
+//! How the service would evaluate a signature: the rules of the protocol crate, called on a request
+//! that is never sent.
 
 use http::Request;
 use http::header::HOST;
@@ -11,8 +11,8 @@ use tavola_protocol::{
 
 use crate::human_time::system_time;
 
-/// Asks for `account` with the query string `query`.
-pub(crate) fn judge(
+/// Authenticates a read of `account` with the query string `query`.
+pub(crate) fn evaluate(
     query: &str,
     account: &AccountName,
     keys: &AccountKeys,
@@ -34,12 +34,12 @@ pub(crate) fn judge(
     match authenticate(&parts, &address, &auth)? {
         Credential::Complete(grant, signer) => Ok(Credential::Complete(grant, signer)),
         Credential::NeedsPolicies(signature) => Ok(Credential::NeedsPolicies(signature)),
-        // Only a header brings a token, and there is none.
+        // A token comes in a header, and this request has none.
         Credential::Token(_) => Err(ApiError::InvalidAuthenticationInfo),
     }
 }
 
-/// What a rejection says, for a person.
+/// The text of an error for a terminal.
 pub(crate) fn words(api_error: &ApiError) -> String {
     match api_error {
         ApiError::AuthenticationFailed { detail: Some(detail), .. } => {
