@@ -14,8 +14,8 @@ use crate::disk_space::{DiskSpace, Room};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Changed, Journal, WriteError};
+use crate::inline_reads::InlineReadGovernor;
 use crate::log_check::LogState;
-use crate::manner::Manner;
 use crate::mark::Mark;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     /// The sequence number of the last write that was synced.
     synced_to: AtomicU64,
     /// How long reads take.
-    pub(crate) manner: Manner,
+    pub(crate) inline_reads: InlineReadGovernor,
     pub(crate) rows: RowCache,
     damage: DamageNote,
     _folder: DataFolder,
@@ -84,8 +84,10 @@ impl Engine {
         let mark = Mark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        let (manner, rows) =
-            (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
+        let (inline_reads, rows) = (
+            InlineReadGovernor::new(options.reads_in_place),
+            RowCache::new(options.row_cache_bytes()),
+        );
         Ok(Self {
             db,
             cache,
@@ -95,7 +97,7 @@ impl Engine {
             space,
             mark,
             synced_to,
-            manner,
+            inline_reads,
             rows,
             damage,
             _folder: folder,
@@ -183,7 +185,7 @@ impl Engine {
     /// A value from wherever it is. May wait for the disk while others wait for us, of which note
     /// is taken.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.manner
+        self.inline_reads
             .watch(|| self.db.get_pinned_opt(key, &self.anywhere))
             .map_err(|error| self.store_error(error))
     }
@@ -252,7 +254,7 @@ impl Journal for Engine {
     }
 
     fn absent(&self, keys: &[&[u8]]) -> Vec<bool> {
-        let values = self.manner.watch(|| self.db.multi_get_opt(keys, &self.anywhere));
+        let values = self.inline_reads.watch(|| self.db.multi_get_opt(keys, &self.anywhere));
         // Who meets damage hears of it when it looks again.
         values.into_iter().map(|value| matches!(value, Ok(None))).collect()
     }

@@ -19,8 +19,8 @@ mod error;
 mod files;
 mod folder;
 mod group_commit;
+mod inline_reads;
 mod log_check;
-mod manner;
 mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -1,7 +1,7 @@
 //! The four methods on the engine, and where each of them runs.
 //!
 //! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes
-//! on there as long as files are in the system's memory (`manner`), and moves to a thread that may
+//! on there as long as files are in the system's memory (`inline_reads`), and moves to a thread that may
 //! wait otherwise. A scan of a few rows does the same; others move unless they are on such a thread
 //! already. Commits wait for the group commit's threads.
 
@@ -95,7 +95,7 @@ impl EmbeddedStore {
         table: TableId,
         transaction: &EntityGroupTransaction,
     ) -> Result<(), StoreError> {
-        if self.engine.manner.is_in_place() {
+        if self.engine.inline_reads.is_inline() {
             return Ok(());
         }
         let key = |operation: &EntityOperation| {
@@ -132,7 +132,7 @@ impl Store for EmbeddedStore {
             count(&self.counters.gets_cached, 1);
             return Ok(Some(row));
         }
-        if this_thread_may_wait() || self.engine.manner.is_in_place() {
+        if this_thread_may_wait() || self.engine.inline_reads.is_inline() {
             count(&self.counters.gets_in_place, 1);
             let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
             return self.engine.rows.fill(&key, read);
@@ -164,10 +164,10 @@ impl Store for EmbeddedStore {
         if this_thread_may_wait() {
             return Ok(page(&self.engine, &self.counters, scan, walk(scan))?);
         }
-        if scan.is_short() && self.engine.manner.is_in_place() {
+        if scan.is_short() && self.engine.inline_reads.is_inline() {
             match self
                 .engine
-                .manner
+                .inline_reads
                 .watch(|| page(&self.engine, &self.counters, scan, walk(scan).nearby()))
             {
                 Err(ReadError::TakesLonger) => {}
