@@ -18,8 +18,8 @@ use crate::error::OpenError;
 use crate::files::numbered;
 use crate::folder::sync_folder;
 use crate::log_check::TornEdit;
-use crate::mark;
 use crate::private_files::create_file;
+use crate::watermark;
 
 const CURRENT: &str = "CURRENT";
 const INFO_LOG: &str = "LOG";
@@ -32,9 +32,9 @@ pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), Open
     for path in [folder, engine_path] {
         may(path, write | Access::EXEC_OK, "write to the folder")?;
     }
-    let mark = folder.join(mark::NAME);
-    if mark.exists() {
-        may(&mark, write, "write")?;
+    let watermark = folder.join(watermark::NAME);
+    if watermark.exists() {
+        may(&watermark, write, "write")?;
     }
     for name in names(engine_path)? {
         let path = engine_path.join(&name);
@@ -50,7 +50,7 @@ const OPEN_BYTES: u64 = 1024 * 1024;
 
 /// Refuses a disk on which an open would fail half-way. The engine reserves room for a log beyond
 /// its end, and gives that of a server that was killed back before it needs any.
-pub(crate) fn check_room(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_free_space(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
     let Ok(status) = rustix::fs::statvfs(engine_path) else { return Ok(()) };
     let (mut free, mut needed) = (status.f_bavail.saturating_mul(status.f_frsize), OPEN_BYTES);
     for (_, log) in

@@ -12,14 +12,14 @@ use crate::options::Options;
 
 /// What may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum FreeSpace {
     /// Everything.
     Enough,
     /// Only what makes room: deletions, and the small rows of system tables that the drop of a
     /// table needs.
     OnlyToShrink,
     /// Nothing.
-    Nothing,
+    Exhausted,
 }
 
 /// The room on the disk of a data folder.
@@ -37,10 +37,11 @@ impl DiskSpace {
         Self { folder: folder.to_owned(), reserve_bytes, engine_bytes }
     }
 
-    pub(crate) fn room(&self) -> Room {
+    pub(crate) fn free_space(&self) -> FreeSpace {
         // A file system that cannot say gets the benefit of the doubt: the engine will meet its
         // end.
-        self.free_bytes().map_or(Room::Enough, |free_bytes| room(free_bytes, self.reserve_bytes))
+        self.free_bytes()
+            .map_or(FreeSpace::Enough, |free_bytes| free_space(free_bytes, self.reserve_bytes))
     }
 
     /// True if there is enough for an engine that met the end of the disk to recover.
@@ -73,35 +74,38 @@ pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-fn room(free_bytes: u64, reserve_bytes: u64) -> Room {
+fn free_space(free_bytes: u64, reserve_bytes: u64) -> FreeSpace {
     if free_bytes >= reserve_bytes {
-        Room::Enough
+        FreeSpace::Enough
     } else if free_bytes >= reserve_bytes / 2 {
-        Room::OnlyToShrink
+        FreeSpace::OnlyToShrink
     } else {
-        Room::Nothing
+        FreeSpace::Exhausted
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskSpace, Room, room};
+    use super::{DiskSpace, FreeSpace, free_space};
     use crate::options::Options;
 
     #[test]
     fn half_of_the_reserve_is_for_making_room() {
         for (free_bytes, expected) in [
-            (101, Room::Enough),
-            (100, Room::Enough),
-            (99, Room::OnlyToShrink),
-            (50, Room::OnlyToShrink),
+            (101, FreeSpace::Enough),
+            (100, FreeSpace::Enough),
+            (99, FreeSpace::OnlyToShrink),
+            (50, FreeSpace::OnlyToShrink),
         ] {
-            assert_eq!(room(free_bytes, 100), expected, "{free_bytes}");
+            assert_eq!(free_space(free_bytes, 100), expected, "{free_bytes}");
         }
-        assert_eq!((room(49, 100), room(0, 100)), (Room::Nothing, Room::Nothing));
         assert_eq!(
-            room(0, 0),
-            Room::Enough,
+            (free_space(49, 100), free_space(0, 100)),
+            (FreeSpace::Exhausted, FreeSpace::Exhausted)
+        );
+        assert_eq!(
+            free_space(0, 0),
+            FreeSpace::Enough,
             "without a reserve nothing is refused before the engine does"
         );
     }
@@ -112,12 +116,12 @@ mod tests {
         let space = |reserve_bytes| {
             DiskSpace::new(folder.path(), &Options { reserve_bytes, ..Options::default() })
         };
-        assert_eq!(space(1).room(), Room::Enough);
+        assert_eq!(space(1).free_space(), FreeSpace::Enough);
         let greedy = space(u64::MAX);
-        assert_eq!(greedy.room(), Room::Nothing);
+        assert_eq!(greedy.free_space(), FreeSpace::Exhausted);
         assert!(greedy.describe().contains("is full"), "{}", greedy.describe());
         assert!(!greedy.is_enough_for_engine());
         let nowhere = DiskSpace { folder: folder.path().join("absent"), ..greedy };
-        assert_eq!(nowhere.room(), Room::Enough, "it cannot say");
+        assert_eq!(nowhere.free_space(), FreeSpace::Enough, "it cannot say");
     }
 }

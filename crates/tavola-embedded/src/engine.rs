@@ -10,19 +10,19 @@ use tavola_core::Timestamp;
 use tavola_store::StoreError;
 
 use crate::damage::DamageNote;
-use crate::disk_space::{DiskSpace, Room};
+use crate::disk_space::{DiskSpace, FreeSpace};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Changed, Journal, WriteError};
 use crate::inline_reads::InlineReadGovernor;
 use crate::log_check::LogState;
-use crate::mark::Mark;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::opening::{check_processor, open_db};
 use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
 use crate::private_files::make_private;
 use crate::row_cache::RowCache;
+use crate::watermark::DurableWatermark;
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little
 /// endian.
@@ -56,7 +56,7 @@ pub(crate) struct Engine {
     anywhere: ReadOptions,
     synced: WriteOptions,
     space: DiskSpace,
-    mark: Mark,
+    watermark: DurableWatermark,
     /// The sequence number of the last write that was synced.
     synced_to: AtomicU64,
     /// How long reads take.
@@ -81,7 +81,7 @@ impl Engine {
         damage.forget_old();
         make_private(path)?;
         let synced_to = AtomicU64::new(db.latest_sequence_number());
-        let mark = Mark::open(path, db.latest_sequence_number())?;
+        let watermark = DurableWatermark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
         let (inline_reads, rows) = (
@@ -95,7 +95,7 @@ impl Engine {
             anywhere,
             synced,
             space,
-            mark,
+            watermark,
             synced_to,
             inline_reads,
             rows,
@@ -191,7 +191,7 @@ impl Engine {
     }
 
     /// The same on a thread that may wait.
-    pub(crate) fn get_patiently(
+    pub(crate) fn get_blocking(
         &self,
         key: &[u8],
     ) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
@@ -227,7 +227,7 @@ impl Engine {
     /// Writes memtables to files, so that the next open has nothing to recover.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.db.flush().map_err(|error| self.store_error(error))?;
-        self.mark.close(self.synced_to.load(Ordering::Relaxed));
+        self.watermark.close(self.synced_to.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -272,18 +272,18 @@ impl Journal for Engine {
     }
 
     fn note_synced(&self) {
-        self.mark.advance(self.synced_to.load(Ordering::Relaxed));
+        self.watermark.advance(self.synced_to.load(Ordering::Relaxed));
     }
 
-    fn room(&self) -> Room {
-        self.space.room()
+    fn free_space(&self) -> FreeSpace {
+        self.space.free_space()
     }
 
-    fn describe_room(&self) -> String {
+    fn describe_free_space(&self) -> String {
         self.space.describe()
     }
 
-    fn has_room_to_recover(&self) -> bool {
+    fn has_space_to_recover(&self) -> bool {
         self.space.is_enough_for_engine()
     }
 

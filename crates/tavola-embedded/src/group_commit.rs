@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use draft::{Draft, look_for_inserts};
+use draft::{Draft, probe_insert_keys};
 use rocksdb::WriteBatch;
 use tavola_core::{EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::keys::encode_key;
@@ -38,11 +38,11 @@ use tavola_store::{CommitResult, ImportError, Row, StoreError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-use crate::disk_space::Room;
+use crate::disk_space::FreeSpace;
 use crate::options::Options;
-use crate::queue::{Bounds, Brought, Queue, QueueError, Turn, Weighed};
+use crate::queue::{Bounds, Enqueued, LeaderGuard, MemSize, Queue, QueueError};
 use crate::stats::{Counters, count};
-use crate::trouble::{Trouble, Troubles};
+use crate::write_halt::{HaltState, WriteHalt};
 
 /// Two: one leads while the other wakes.
 const THREADS: usize = 2;
@@ -62,7 +62,7 @@ const ENGINE_RECOVERY: Duration = Duration::from_secs(15);
 const ERRORS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Between two questions about the room of a disk that has some.
-const ROOM_INTERVAL: Duration = Duration::from_millis(10);
+const FREE_SPACE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Between two lines in the log that say that the disk is full.
 const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -79,11 +79,11 @@ pub(crate) trait Journal: Send + Sync + 'static {
     /// Writes that returned are answered next. Puts down how far they go.
     fn note_synced(&self);
     /// What the disk has room for.
-    fn room(&self) -> Room;
+    fn free_space(&self) -> FreeSpace;
     /// The same in words, if it has none.
-    fn describe_room(&self) -> String;
+    fn describe_free_space(&self) -> String;
     /// True if the disk has room for an engine that met its end to recover.
-    fn has_room_to_recover(&self) -> bool;
+    fn has_space_to_recover(&self) -> bool;
     /// Which file is damaged and what to do about it, if one is.
     fn damage(&self) -> Option<String>;
     /// How often the engine failed in work of its own; only a write tells whether that hurts.
@@ -103,7 +103,7 @@ pub(crate) enum WriteError {
 
 /// Rows that a purge removes.
 #[derive(Debug)]
-pub(crate) enum Erasure {
+pub(crate) enum RangeDelete {
     Keys(Vec<Vec<u8>>),
     Range { start: Vec<u8>, end: Vec<u8> },
 }
@@ -125,8 +125,8 @@ struct Commit {
 
 enum Job {
     Commit(Commit),
-    Erase {
-        erasure: Erasure,
+    Delete {
+        deletion: RangeDelete,
         answer: Answer<()>,
     },
     Import {
@@ -142,22 +142,22 @@ impl Job {
     fn as_commit(&mut self) -> Option<&mut Commit> {
         match self {
             Self::Commit(commit) => Some(commit),
-            Self::Erase { .. } | Self::Import { .. } | Self::Probe => None,
+            Self::Delete { .. } | Self::Import { .. } | Self::Probe => None,
         }
     }
 
-    fn fits(&self, room: Room) -> bool {
-        match room {
-            Room::Enough => true,
-            Room::OnlyToShrink => self.makes_room(),
-            Room::Nothing => matches!(self, Self::Probe),
+    fn fits(&self, free_space: FreeSpace) -> bool {
+        match free_space {
+            FreeSpace::Enough => true,
+            FreeSpace::OnlyToShrink => self.frees_space(),
+            FreeSpace::Exhausted => matches!(self, Self::Probe),
         }
     }
 
     /// The drop of a table takes its row out of the catalogue, puts in a smaller one, and gives
     /// back what the table took. Other writes to system tables, such as the creation of a table,
     /// are writes like those of entities.
-    fn makes_room(&self) -> bool {
+    fn frees_space(&self) -> bool {
         match self {
             Self::Commit(Commit { table, transaction, .. }) => {
                 let is_deletion = |operation| matches!(operation, &EntityOperation::Delete(..));
@@ -166,19 +166,21 @@ impl Job {
                     false => transaction.operations().iter().all(is_deletion),
                 }
             }
-            Self::Erase { .. } | Self::Probe => true,
+            Self::Delete { .. } | Self::Probe => true,
             Self::Import { .. } => false,
         }
     }
 }
 
-impl Weighed for Job {
+impl MemSize for Job {
     fn bytes(&self) -> usize {
         match self {
             Self::Commit(commit) => commit.bytes,
-            Self::Erase { erasure: Erasure::Keys(keys), .. } => keys.iter().map(Vec::len).sum(),
+            Self::Delete { deletion: RangeDelete::Keys(keys), .. } => {
+                keys.iter().map(Vec::len).sum()
+            }
             Self::Import { rows, .. } => rows.iter().map(Row::size_bytes).sum(),
-            Self::Erase { erasure: Erasure::Range { .. }, .. } | Self::Probe => 0,
+            Self::Delete { deletion: RangeDelete::Range { .. }, .. } | Self::Probe => 0,
         }
     }
 }
@@ -195,7 +197,7 @@ struct Shared<J> {
     counters: Arc<Counters>,
     queue: Queue<Job>,
     leader: Mutex<Leader>,
-    troubles: Troubles,
+    halt: HaltState,
     /// A probe waits in the queue.
     is_probing: AtomicBool,
     /// The engine's own failures after which it still wrote.
@@ -207,25 +209,25 @@ struct Leader {
     /// The highest version ever given out, of all partitions.
     last_version: Timestamp,
     /// Since when there has been room again for an engine that met the end of the disk.
-    room_since: Option<Instant>,
+    space_since: Option<Instant>,
     /// When it was last logged that writers are refused because the disk is full.
     full_logged: Option<Instant>,
     /// When the engine was last asked for its own failures.
     errors_asked: Option<Instant>,
     /// When the disk last had room for everything.
-    room_seen: Option<Instant>,
+    space_seen: Option<Instant>,
 }
 
 impl Leader {
     /// A disk that had room a moment ago still has: the reserve is for far more than is written
     /// meanwhile.
-    fn room(&mut self, ask: impl FnOnce() -> Room) -> Room {
-        if self.room_seen.is_some_and(|seen| seen.elapsed() < ROOM_INTERVAL) {
-            return Room::Enough;
+    fn free_space(&mut self, ask: impl FnOnce() -> FreeSpace) -> FreeSpace {
+        if self.space_seen.is_some_and(|seen| seen.elapsed() < FREE_SPACE_INTERVAL) {
+            return FreeSpace::Enough;
         }
-        let room = ask();
-        self.room_seen = (room == Room::Enough).then(Instant::now);
-        room
+        let free_space = ask();
+        self.space_seen = (free_space == FreeSpace::Enough).then(Instant::now);
+        free_space
     }
 
     /// The engine takes its great lock to tell how often it failed, so not every group asks; who
@@ -257,12 +259,12 @@ impl<J: Journal> GroupCommit<J> {
             queue: Queue::new(bounds, GROUP),
             leader: Mutex::new(Leader {
                 last_version,
-                room_since: None,
+                space_since: None,
                 full_logged: None,
                 errors_asked: None,
-                room_seen: None,
+                space_seen: None,
             }),
-            troubles: Troubles::default(),
+            halt: HaltState::default(),
             is_probing: AtomicBool::new(false),
             background_errors_survived: AtomicU64::new(0),
         });
@@ -301,26 +303,26 @@ impl<J: Journal> GroupCommit<J> {
             answer,
         });
         let queue = &self.shared.queue;
-        let brought = if can_step_aside() {
-            queue.push_or_lead(job)
+        let brought = if can_block_in_place() {
+            queue.enqueue_or_lead(job)
         } else {
-            queue.push(job).map(|()| Brought::Waits)
+            queue.enqueue(job).map(|()| Enqueued::Waiting)
         };
         match brought.map_err(|error| self.refused(error))? {
-            Brought::Waits => {}
-            Brought::Leads(turn, job) => self.shared.lead_in_place(turn, job),
+            Enqueued::Waiting => {}
+            Enqueued::Leading(turn, job) => self.shared.commit_solo(turn, job),
         }
         // A leader that vanished may have written before.
         verdict.await.unwrap_or(Err(StoreError::UnknownOutcome))
     }
 
     /// Removes rows of a table to which nobody writes any more. For blocking threads.
-    pub(crate) fn erase(&self, erasure: Erasure) -> Result<(), StoreError> {
+    pub(crate) fn delete_range(&self, deletion: RangeDelete) -> Result<(), StoreError> {
         self.refuse_if_broken()?;
         let (answer, done) = oneshot::channel();
         self.shared
             .queue
-            .push_always(Job::Erase { erasure, answer })
+            .enqueue_always(Job::Delete { deletion, answer })
             .map_err(|error| self.refused(error))?;
         done.blocking_recv().unwrap_or(Err(StoreError::UnknownOutcome))
     }
@@ -329,9 +331,9 @@ impl<J: Journal> GroupCommit<J> {
     /// tells more.
     pub(crate) fn health(&self) -> Result<(), String> {
         let shared = &self.shared;
-        match shared.troubles.get() {
-            Some(Trouble::Broken(reason)) => Err(reason),
-            Some(Trouble::Full(reason)) => {
+        match shared.halt.get() {
+            Some(WriteHalt::Broken(reason)) => Err(reason),
+            Some(WriteHalt::Full(reason)) => {
                 self.probe();
                 Err(reason)
             }
@@ -342,7 +344,9 @@ impl<J: Journal> GroupCommit<J> {
                 Err("the storage engine failed in the background; trying whether it still writes"
                     .to_owned())
             }
-            None if shared.journal.room() != Room::Enough => Err(shared.journal.describe_room()),
+            None if shared.journal.free_space() != FreeSpace::Enough => {
+                Err(shared.journal.describe_free_space())
+            }
             None => Ok(()),
         }
     }
@@ -352,15 +356,15 @@ impl<J: Journal> GroupCommit<J> {
         let shared = &self.shared;
         if !shared.is_probing.swap(true, Ordering::Relaxed) {
             // A closed queue has nothing to probe for.
-            let _ = shared.queue.push_always(Job::Probe);
+            let _ = shared.queue.enqueue_always(Job::Probe);
         }
     }
 
     fn refuse_if_broken(&self) -> Result<(), StoreError> {
-        match self.shared.troubles.get() {
-            Some(trouble @ Trouble::Broken(_)) => Err(trouble.refusal()),
+        match self.shared.halt.get() {
+            Some(halt @ WriteHalt::Broken(_)) => Err(halt.refusal()),
             // Whoever writes finds out whether the disk is still full.
-            Some(Trouble::Full(_)) | None => Ok(()),
+            Some(WriteHalt::Full(_)) | None => Ok(()),
         }
     }
 
@@ -374,7 +378,7 @@ impl<J: Journal> GroupCommit<J> {
             let _ = thread.join();
         }
         // Of somebody who leads on another thread.
-        self.shared.queue.wait_for_turn_to_end();
+        self.shared.queue.wait_for_leader();
     }
 
     fn refused(&self, error: QueueError) -> StoreError {
@@ -397,7 +401,7 @@ impl<J: Journal> Drop for GroupCommit<J> {
 impl<J: Journal> Shared<J> {
     /// The life of one thread.
     fn run(&self) {
-        while let Some((turn, group)) = self.queue.take_turn() {
+        while let Some((turn, group)) = self.queue.lead() {
             let decided = self.commit_whatever_happens(group);
             let is_quiet = decided.len() <= ANSWERED_WHILE_LEADING_MAX && self.queue.is_empty();
             let kept = is_quiet.then_some(turn);
@@ -412,7 +416,7 @@ impl<J: Journal> Shared<J> {
     /// The turn of somebody who came alone, on its own thread: to hand a single transaction over to
     /// another thread and its answer back takes longer than all else but the sync. The thread may
     /// serve sockets, so it lets another one do that meanwhile.
-    fn lead_in_place(&self, turn: Turn<'_, Job>, job: Job) {
+    fn commit_solo(&self, turn: LeaderGuard<'_, Job>, job: Job) {
         tokio::task::block_in_place(|| {
             let decided = self.commit_whatever_happens(vec![job]);
             drop(turn);
@@ -427,22 +431,19 @@ impl<J: Journal> Shared<J> {
         let mut leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
         let decided = catch_unwind(AssertUnwindSafe(|| self.commit_group(&mut leader, group)));
         if decided.is_err() {
-            self.troubles.broken("a commit panicked");
+            self.halt.broken("a commit panicked");
         }
         decided.unwrap_or_default()
     }
 
     fn commit_group(&self, leader: &mut Leader, mut group: Vec<Job>) -> Vec<Decided> {
         let is_probe = self.is_probing.swap(false, Ordering::Relaxed);
-        if let Err(trouble) = self.recover(leader) {
-            return group
-                .into_iter()
-                .map(|job| Decided::refuse(job, || trouble.refusal()))
-                .collect();
+        if let Err(halt) = self.recover(leader) {
+            return group.into_iter().map(|job| Decided::refuse(job, || halt.refusal())).collect();
         }
         let background_errors =
             leader.is_to_ask(is_probe).then(|| self.journal.background_errors());
-        look_for_inserts(&*self.journal, &mut group);
+        probe_insert_keys(&*self.journal, &mut group);
         let mut draft = Draft::new(&*self.journal, leader.last_version);
         let mut decided = self.decide(leader, &mut draft, group);
         let (last_version, bytes) = (draft.last_version, draft.batch.size_in_bytes());
@@ -474,51 +475,56 @@ impl<J: Journal> Shared<J> {
         draft: &mut Draft<'_, J>,
         group: Vec<Job>,
     ) -> Vec<Decided> {
-        let room = leader.room(|| self.journal.room());
+        let free_space = leader.free_space(|| self.journal.free_space());
         // Not each time: near the border it comes and goes with every file that the engine tidies
         // away.
         let is_said = leader.full_logged.is_some_and(|at| at.elapsed() < FULL_LOG_INTERVAL);
-        if room != Room::Enough && !is_said {
-            tracing::error!(reason = self.journal.describe_room(), "the store refuses writes");
+        if free_space != FreeSpace::Enough && !is_said {
+            tracing::error!(
+                reason = self.journal.describe_free_space(),
+                "the store refuses writes"
+            );
             leader.full_logged = Some(Instant::now());
         }
-        let full = || StoreError::Full { reason: self.journal.describe_room() };
-        let decide =
-            |job: Job| if job.fits(room) { draft.add(job) } else { Decided::refuse(job, full) };
+        let full = || StoreError::Full { reason: self.journal.describe_free_space() };
+        let decide = |job: Job| {
+            if job.fits(free_space) { draft.add(job) } else { Decided::refuse(job, full) }
+        };
         group.into_iter().map(decide).collect()
     }
 
     /// After a full disk: tries whether the engine writes again.
-    fn recover(&self, leader: &mut Leader) -> Result<(), Trouble> {
-        let trouble = match self.troubles.get() {
+    fn recover(&self, leader: &mut Leader) -> Result<(), WriteHalt> {
+        let halt = match self.halt.get() {
             None => return Ok(()),
-            Some(trouble @ Trouble::Broken(_)) => return Err(trouble),
-            Some(trouble @ Trouble::Full(_)) => trouble,
+            Some(halt @ WriteHalt::Broken(_)) => return Err(halt),
+            Some(halt @ WriteHalt::Full(_)) => halt,
         };
         let mut probe = Draft::new(&*self.journal, leader.last_version);
         probe.is_probe = true;
         match probe.write() {
             Ok(_) => {
-                leader.room_since = None;
-                self.troubles.recovered();
+                leader.space_since = None;
+                self.halt.recovered();
                 Ok(())
             }
             Err(error) => {
                 self.still_fails(leader, error);
-                Err(self.troubles.get().unwrap_or(trouble))
+                Err(self.halt.get().unwrap_or(halt))
             }
         }
     }
 
     fn still_fails(&self, leader: &mut Leader, error: WriteError) {
-        leader.room_since = match self.journal.has_room_to_recover() {
-            true => leader.room_since.or_else(|| Some(Instant::now())),
+        leader.space_since = match self.journal.has_space_to_recover() {
+            true => leader.space_since.or_else(|| Some(Instant::now())),
             false => None,
         };
-        let has_given_up = leader.room_since.is_some_and(|since| since.elapsed() > ENGINE_RECOVERY);
+        let has_given_up =
+            leader.space_since.is_some_and(|since| since.elapsed() > ENGINE_RECOVERY);
         match error {
             WriteError::NoSpace(what) if has_given_up => {
-                self.troubles.broken(&format!(
+                self.halt.broken(&format!(
                     "the disk has room again, and the engine did not recover: {what}"
                 ));
             }
@@ -528,10 +534,10 @@ impl<J: Journal> Shared<J> {
 
     fn failed(&self, error: WriteError) {
         match error {
-            WriteError::NoSpace(what) => self.troubles.full(&what),
+            WriteError::NoSpace(what) => self.halt.full(&what),
             WriteError::Failed(error) => match self.journal.damage() {
-                Some(damage) => self.troubles.stopped_by_damage(&damage),
-                None => self.troubles.broken(&format!("a write failed: {error}")),
+                Some(damage) => self.halt.stopped_by_damage(&damage),
+                None => self.halt.broken(&format!("a write failed: {error}")),
             },
         }
     }
@@ -545,7 +551,7 @@ struct Decided {
 
 enum Reply {
     Commit(Answer<CommitResult>, Result<CommitResult, StoreError>),
-    Erase(Answer<()>, Result<(), StoreError>),
+    Delete(Answer<()>, Result<(), StoreError>),
     Import(oneshot::Sender<Result<(), ImportError>>, Result<(), ImportError>),
     /// Nobody waits for it.
     Probe,
@@ -555,7 +561,7 @@ impl Decided {
     fn refuse(job: Job, error: impl Fn() -> StoreError) -> Self {
         let reply = match job {
             Job::Commit(commit) => Reply::Commit(commit.answer, Err(error())),
-            Job::Erase { answer, .. } => Reply::Erase(answer, Err(error())),
+            Job::Delete { answer, .. } => Reply::Delete(answer, Err(error())),
             Job::Import { answer, .. } => Reply::Import(answer, Err(error().into())),
             Job::Probe => Reply::Probe,
         };
@@ -569,7 +575,7 @@ impl Decided {
             || if self.writes { StoreError::UnknownOutcome } else { unavailable("a write failed") };
         match &mut self.reply {
             Reply::Commit(_, verdict) if verdict.is_ok() => *verdict = Err(error()),
-            Reply::Erase(_, done) => *done = Err(error()),
+            Reply::Delete(_, done) => *done = Err(error()),
             Reply::Import(_, done) if done.is_ok() => *done = Err(error().into()),
             Reply::Commit(..) | Reply::Import(..) | Reply::Probe => {}
         }
@@ -587,7 +593,7 @@ impl Decided {
         // Whoever asked may have gone; the work is done all the same.
         match self.reply {
             Reply::Commit(answer, verdict) => drop(answer.send(verdict)),
-            Reply::Erase(answer, done) => drop(answer.send(done)),
+            Reply::Delete(answer, done) => drop(answer.send(done)),
             Reply::Import(answer, done) => drop(answer.send(done)),
             Reply::Probe => {}
         }
@@ -595,7 +601,7 @@ impl Decided {
 }
 
 /// True on a thread whose other work another one can take over while it waits for the disk.
-fn can_step_aside() -> bool {
+fn can_block_in_place() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
@@ -631,7 +637,7 @@ fn transaction_bytes(transaction: &EntityGroupTransaction) -> usize {
 
 impl<J> std::fmt::Debug for Shared<J> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("troubles", &self.troubles).finish_non_exhaustive()
+        f.debug_struct("Shared").field("halt", &self.halt).finish_non_exhaustive()
     }
 }
 

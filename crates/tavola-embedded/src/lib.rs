@@ -5,7 +5,7 @@
 //! wait, reads that do not block the threads of sockets, and giving space back. `docs/format.md`
 //! draws what lies on disk.
 //!
-//! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `trouble`,
+//! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `write_halt`,
 //! then what opening needs: `folder`, `private_files`, `opening`, `log_check`, `attempt`,
 //! `options`. For blocks that are damaged while it serves: `damage`. For folders that do not open:
 //! `check`, `repair`, and `files`, which reads the engine's files without the engine.
@@ -15,13 +15,14 @@ pub mod check;
 mod damage;
 mod disk_space;
 mod engine;
+#[cfg(feature = "engine-baseline")]
+pub mod engine_baseline;
 mod error;
 mod files;
 mod folder;
 mod group_commit;
 mod inline_reads;
 mod log_check;
-mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod opening;
@@ -34,9 +35,8 @@ mod row_cache;
 mod scans;
 mod stats;
 mod store;
-mod trouble;
-#[cfg(feature = "yardstick")]
-pub mod yardstick;
+mod watermark;
+mod write_halt;
 
 pub use error::OpenError;
 pub use opening::last_version;

@@ -21,8 +21,8 @@ use crate::error::OpenError;
 use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
 use crate::files::manifest::{self, Manifest};
 use crate::files::{name_of, numbered};
-use crate::mark;
 use crate::private_files::open_for_writing;
+use crate::watermark;
 
 /// Of a write: its sequence number and its count of changes.
 const HEAD_BYTES: usize = 12;
@@ -332,7 +332,7 @@ impl Walk {
             return Err(LogError::Damaged(format!(
                 "its file {} says that writes up to number {synced} were acknowledged, and its logs and table files end \
                  with number {there}",
-                mark::NAME
+                watermark::NAME
             )));
         }
         match self.flaw {

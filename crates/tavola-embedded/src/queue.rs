@@ -8,10 +8,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// After so many turns of one thing whoever comes next probably comes alone too. With fewer, 64
 /// writers that happened to come one after the other got into each other's way.
-const ALONE_MIN: u32 = 16;
+const SOLO_STREAK_MIN: u32 = 16;
 
 /// What a queue asks of the things in it.
-pub(crate) trait Weighed {
+pub(crate) trait MemSize {
     /// Bytes that it takes in memory, about.
     fn bytes(&self) -> usize;
 }
@@ -44,19 +44,19 @@ struct State<T> {
     bytes: usize,
     closed: bool,
     /// Somebody has the turn.
-    is_taken: bool,
+    has_leader: bool,
     /// So many turns before this one were of one thing each.
-    alone: u32,
+    solo_streak: u32,
 }
 
 /// The turn, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a, T: Weighed>(&'a Queue<T>);
+pub(crate) struct LeaderGuard<'a, T: MemSize>(&'a Queue<T>);
 
-impl<T: Weighed> Drop for Turn<'_, T> {
+impl<T: MemSize> Drop for LeaderGuard<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.is_taken = false;
+        state.has_leader = false;
         let (closed, has_more) = (state.closed, !state.waiting.is_empty());
         // Who is woken while we hold the lock only goes to sleep again.
         drop(state);
@@ -70,65 +70,71 @@ impl<T: Weighed> Drop for Turn<'_, T> {
 
 /// What became of a thing that was brought to the queue.
 #[derive(Debug)]
-pub(crate) enum Brought<'a, T: Weighed> {
+pub(crate) enum Enqueued<'a, T: MemSize> {
     /// It waits.
-    Waits,
+    Waiting,
     /// Whoever brought it has the turn, and does it.
-    Leads(Turn<'a, T>, T),
+    Leading(LeaderGuard<'a, T>, T),
 }
 
-impl<T: Weighed> Queue<T> {
+impl<T: MemSize> Queue<T> {
     pub(crate) fn new(bounds: Bounds, group: Bounds) -> Self {
         let waiting = VecDeque::new();
-        let state = State { waiting, bytes: 0, closed: false, is_taken: false, alone: ALONE_MIN };
+        let state = State {
+            waiting,
+            bytes: 0,
+            closed: false,
+            has_leader: false,
+            solo_streak: SOLO_STREAK_MIN,
+        };
         Self { state: Mutex::new(state), filled: Condvar::new(), bounds, group }
     }
 
     /// Takes `item` in if there is room. An empty queue takes anything, so that nothing is too
     /// large for ever.
-    pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
+    pub(crate) fn enqueue(&self, item: T) -> Result<(), QueueError> {
         let state = self.lock();
-        self.take_in_if_room(state, item)
+        self.insert_if_free(state, item)
     }
 
     /// The same, but if nobody waits and nobody has the turn, and everybody came alone lately, it
     /// is the caller's. Under load a turn of one thing would only delay those who come right after
     /// it.
-    pub(crate) fn push_or_lead(&self, item: T) -> Result<Brought<'_, T>, QueueError> {
+    pub(crate) fn enqueue_or_lead(&self, item: T) -> Result<Enqueued<'_, T>, QueueError> {
         let mut state = self.lock();
-        let is_free = state.waiting.is_empty() && !state.is_taken && !state.closed;
-        if is_free && state.alone >= ALONE_MIN {
-            state.is_taken = true;
-            return Ok(Brought::Leads(Turn(self), item));
+        let is_idle = state.waiting.is_empty() && !state.has_leader && !state.closed;
+        if is_idle && state.solo_streak >= SOLO_STREAK_MIN {
+            state.has_leader = true;
+            return Ok(Enqueued::Leading(LeaderGuard(self), item));
         }
-        self.take_in_if_room(state, item).map(|()| Brought::Waits)
+        self.insert_if_free(state, item).map(|()| Enqueued::Waiting)
     }
 
     /// Takes `item` in whether or not there is room; for work of our own, of which there is little.
-    pub(crate) fn push_always(&self, item: T) -> Result<(), QueueError> {
+    pub(crate) fn enqueue_always(&self, item: T) -> Result<(), QueueError> {
         let state = self.lock();
-        self.take_in(state, item)
+        self.insert(state, item)
     }
 
-    fn take_in_if_room(&self, state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
+    fn insert_if_free(&self, state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
         let room = state.waiting.len() < self.bounds.count_max
             && state.bytes.saturating_add(item.bytes()) <= self.bounds.bytes_max;
         if !room && !state.waiting.is_empty() {
             return Err(QueueError::Full);
         }
-        self.take_in(state, item)
+        self.insert(state, item)
     }
 
-    fn take_in(&self, mut state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
+    fn insert(&self, mut state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
         if state.closed {
             return Err(QueueError::Closed);
         }
         state.bytes += item.bytes();
         state.waiting.push_back(item);
         // Whoever has the turn looks when it ends.
-        let is_free = !state.is_taken;
+        let is_idle = !state.has_leader;
         drop(state);
-        if is_free {
+        if is_idle {
             self.filled.notify_one();
         }
         Ok(())
@@ -136,9 +142,9 @@ impl<T: Weighed> Queue<T> {
 
     /// Waits for work and the turn, and takes as much as one group may hold; `None` once the queue
     /// is closed and empty.
-    pub(crate) fn take_turn(&self) -> Option<(Turn<'_, T>, Vec<T>)> {
+    pub(crate) fn lead(&self) -> Option<(LeaderGuard<'_, T>, Vec<T>)> {
         let is_early = |state: &mut State<T>| {
-            if state.waiting.is_empty() { !state.closed } else { state.is_taken }
+            if state.waiting.is_empty() { !state.closed } else { state.has_leader }
         };
         let mut state =
             self.filled.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
@@ -157,9 +163,9 @@ impl<T: Weighed> Queue<T> {
         if group.is_empty() {
             return None;
         }
-        state.is_taken = true;
-        state.alone = if group.len() == 1 { state.alone.saturating_add(1) } else { 0 };
-        Some((Turn(self), group))
+        state.has_leader = true;
+        state.solo_streak = if group.len() == 1 { state.solo_streak.saturating_add(1) } else { 0 };
+        Some((LeaderGuard(self), group))
     }
 
     /// True if nothing waits.
@@ -185,9 +191,11 @@ impl<T: Weighed> Queue<T> {
     }
 
     /// Waits until nobody has the turn.
-    pub(crate) fn wait_for_turn_to_end(&self) {
-        let is_taken = |state: &mut State<T>| state.is_taken;
-        drop(self.filled.wait_while(self.lock(), is_taken).unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn wait_for_leader(&self) {
+        let has_leader = |state: &mut State<T>| state.has_leader;
+        drop(
+            self.filled.wait_while(self.lock(), has_leader).unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     // Nothing under this lock can panic half-way: poisoning would say nothing.
@@ -198,9 +206,9 @@ impl<T: Weighed> Queue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_MIN, Bounds, Brought, Queue, QueueError, Weighed};
+    use super::{Bounds, Enqueued, MemSize, Queue, QueueError, SOLO_STREAK_MIN};
 
-    impl Weighed for usize {
+    impl MemSize for usize {
         fn bytes(&self) -> usize {
             *self
         }
@@ -211,11 +219,11 @@ mod tests {
     }
 
     fn taken(queue: &Queue<usize>) -> Option<Vec<usize>> {
-        queue.take_turn().map(|(_turn, group)| group)
+        queue.lead().map(|(_turn, group)| group)
     }
 
     fn leads(queue: &Queue<usize>) -> bool {
-        matches!(queue.push_or_lead(1), Ok(Brought::Leads(..)))
+        matches!(queue.enqueue_or_lead(1), Ok(Enqueued::Leading(..)))
     }
 
     #[test]
@@ -223,20 +231,20 @@ mod tests {
         let queue = queue();
         assert!(leads(&queue));
         assert!(leads(&queue), "the turn has ended");
-        let Ok(Brought::Leads(turn, 7)) = queue.push_or_lead(7) else {
+        let Ok(Enqueued::Leading(turn, 7)) = queue.enqueue_or_lead(7) else {
             panic!("nobody else is there")
         };
         assert!(!leads(&queue), "somebody has the turn");
         drop(turn);
         assert!(!leads(&queue), "somebody waits");
         assert_eq!(taken(&queue), Some(vec![1, 1]));
-        for _ in 0..ALONE_MIN {
+        for _ in 0..SOLO_STREAK_MIN {
             assert!(!leads(&queue), "there were two not long ago");
             assert_eq!(taken(&queue), Some(vec![1]));
         }
         assert!(leads(&queue), "since then all came alone");
         queue.close();
-        assert!(matches!(queue.push_or_lead(1), Err(QueueError::Closed)));
+        assert!(matches!(queue.enqueue_or_lead(1), Err(QueueError::Closed)));
     }
 
     /// Nobody is woken for what comes while somebody has the turn, so the end of the turn must wake
@@ -244,13 +252,13 @@ mod tests {
     #[test]
     fn the_end_of_a_turn_wakes_who_takes_the_rest() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
+        let Ok(Enqueued::Leading(turn, _)) = queue.enqueue_or_lead(1) else {
             panic!("nobody else is there")
         };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| taken(&queue));
-            queue.push(2).unwrap();
-            queue.push(3).unwrap();
+            queue.enqueue(2).unwrap();
+            queue.enqueue(3).unwrap();
             drop(turn);
             assert_eq!(waiting.join().unwrap(), Some(vec![2, 3]));
         });
@@ -259,12 +267,12 @@ mod tests {
     #[test]
     fn all_who_wait_hear_of_the_closing() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
+        let Ok(Enqueued::Leading(turn, _)) = queue.enqueue_or_lead(1) else {
             panic!("nobody else is there")
         };
         std::thread::scope(|scope| {
             let waiting = [0; 3].map(|_| scope.spawn(|| taken(&queue)));
-            queue.push(2).unwrap();
+            queue.enqueue(2).unwrap();
             queue.close();
             drop(turn);
             let mut groups = waiting.map(|waiting| waiting.join().unwrap());
@@ -277,10 +285,10 @@ mod tests {
     fn bounded_by_count() {
         let queue = queue();
         for item in [1, 1, 1, 1] {
-            assert_eq!(queue.push(item), Ok(()));
+            assert_eq!(queue.enqueue(item), Ok(()));
         }
-        assert_eq!(queue.push(1), Err(QueueError::Full));
-        assert_eq!(queue.push_always(1), Ok(()));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Full));
+        assert_eq!(queue.enqueue_always(1), Ok(()));
         assert_eq!(taken(&queue), Some(vec![1, 1, 1]));
         assert_eq!(taken(&queue), Some(vec![1, 1]));
     }
@@ -288,12 +296,12 @@ mod tests {
     #[test]
     fn bounded_by_bytes_but_nothing_is_too_large_for_ever() {
         let queue = queue();
-        assert_eq!(queue.push(200), Ok(()));
-        assert_eq!(queue.push(1), Err(QueueError::Full));
+        assert_eq!(queue.enqueue(200), Ok(()));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Full));
         assert_eq!(taken(&queue), Some(vec![200]));
-        assert_eq!(queue.push(30), Ok(()));
-        assert_eq!(queue.push(30), Ok(()));
-        assert_eq!(queue.push(41), Err(QueueError::Full));
+        assert_eq!(queue.enqueue(30), Ok(()));
+        assert_eq!(queue.enqueue(30), Ok(()));
+        assert_eq!(queue.enqueue(41), Err(QueueError::Full));
         assert_eq!(taken(&queue), Some(vec![30]), "a group has at most 50 bytes");
         assert_eq!(taken(&queue), Some(vec![30]));
     }
@@ -301,9 +309,9 @@ mod tests {
     #[test]
     fn closing_hands_out_the_rest() {
         let queue = queue();
-        queue.push(1).unwrap();
+        queue.enqueue(1).unwrap();
         queue.close();
-        assert_eq!(queue.push(1), Err(QueueError::Closed));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Closed));
         assert_eq!(taken(&queue), Some(vec![1]));
         assert_eq!(taken(&queue), None);
     }

@@ -6,7 +6,7 @@ use tavola_store::StoreError;
 use tavola_store::keys::encode_cut;
 
 use crate::engine::Engine;
-use crate::group_commit::{Erasure, GroupCommit};
+use crate::group_commit::{GroupCommit, RangeDelete};
 use crate::options::Walk;
 use crate::scans::Scans;
 
@@ -29,8 +29,10 @@ pub(crate) fn purge(
     match keys {
         Some(keys) => keys
             .chunks(ROWS_PER_BATCH)
-            .try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec())))?,
-        None => commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?,
+            .try_for_each(|keys| commits.delete_range(RangeDelete::Keys(keys.to_vec())))?,
+        None => {
+            commits.delete_range(RangeDelete::Range { start: start.clone(), end: end.clone() })?
+        }
     }
     engine.rows.forget(&start, &end);
     if is_small { Ok(()) } else { give_files_back(engine, scans, &start, &end) }

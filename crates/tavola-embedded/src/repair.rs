@@ -41,14 +41,14 @@ pub struct Salvaged {
 
 /// The room that a repair needs, and what there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct RepairSpace {
     /// Bytes that the new folder takes, about.
     pub needed: u64,
     /// Bytes that are free on its disk, if the file system can say.
     pub free: Option<u64>,
 }
 
-impl Room {
+impl RepairSpace {
     /// The room for what this report says can be saved.
     #[must_use]
     pub fn for_saving(report: &Report, into: &Path) -> Self {

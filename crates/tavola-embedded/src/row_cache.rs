@@ -108,7 +108,7 @@ impl RowCache {
     ) -> Result<Option<Row>, E> {
         const DO_NOT_WAIT: Option<Duration> = Some(Duration::ZERO);
         let hash = self.hasher.hash_one(key);
-        if self.is_full.0.load(Ordering::Relaxed) && !self.was_asked_for(hash) {
+        if self.is_full.0.load(Ordering::Relaxed) && !self.seen_recently(hash) {
             return read();
         }
         match self.rows.get_value_or_guard(key, DO_NOT_WAIT) {
@@ -164,7 +164,7 @@ impl RowCache {
     }
 
     /// True if the same was asked lately; from now on it was.
-    fn was_asked_for(&self, hash: u64) -> bool {
+    fn seen_recently(&self, hash: u64) -> bool {
         let (place, sign) = (hash as usize % self.asked.len(), (hash >> 48) as u16);
         self.asked[place].swap(sign, Ordering::Relaxed) == sign
     }

@@ -108,8 +108,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         let engine = Arc::clone(&self.engine);
-        blocking(move || cold.iter().try_for_each(|key| engine.get_patiently(key).map(|_| ())))
-            .await
+        blocking(move || cold.iter().try_for_each(|key| engine.get_blocking(key).map(|_| ()))).await
     }
 
     /// Finishes what waits, refuses further commits, and leaves nothing for the next open to
@@ -150,7 +149,7 @@ impl Store for EmbeddedStore {
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
                 blocking(move || {
                     let read = || {
-                        engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose()
+                        engine.get_blocking(&key)?.map(|value| row(&address, &value)).transpose()
                     };
                     engine.rows.fill(&key, read)
                 })

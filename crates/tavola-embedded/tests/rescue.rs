@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use common::{data_files, put_numbers, runtime};
 use tavola_core::{EdmRef, EntityView, Precondition};
 use tavola_embedded::check::{Progress, Report, Unit, check};
-use tavola_embedded::repair::Room;
+use tavola_embedded::repair::RepairSpace;
 use tavola_embedded::{Compression, EmbeddedStore, Options};
 use tavola_store::Store;
 use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, now, number, replace};
@@ -258,11 +258,11 @@ fn room_is_asked_for_before() {
     drop(store);
     let (_, report) = read(folder.path());
     let into = folder.path().join("not").join("yet").join("there");
-    let room = Room::for_saving(&report, &into);
-    assert!(room.is_enough() && room.free.is_some(), "{room:?}");
-    let short = Room { free: Some(room.needed - 1), ..room };
+    let space = RepairSpace::for_saving(&report, &into);
+    assert!(space.is_enough() && space.free.is_some(), "{space:?}");
+    let short = RepairSpace { free: Some(space.needed - 1), ..space };
     assert!(!short.is_enough());
     let mut huge = report;
     (huge.row_bytes, huge.file_bytes) = (u64::MAX, u64::MAX);
-    assert!(!Room::for_saving(&huge, &into).is_enough());
+    assert!(!RepairSpace::for_saving(&huge, &into).is_enough());
 }

@@ -11,7 +11,7 @@ use crate::files::manifest::{LiveFile, Manifest, ManifestFlaw, current};
 use crate::files::{name_of, numbered};
 use crate::folder::DataFolder;
 use crate::log_check::{self, Checked, LogError};
-use crate::mark::{self, MarkError};
+use crate::watermark::{self, WatermarkError};
 
 /// The engine's files that hold data.
 #[derive(Debug)]
@@ -221,22 +221,22 @@ fn select(
 
 /// How far writes were acknowledged; `None` if nothing says.
 fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
-    match mark::read(folder.path()) {
+    match watermark::read(folder.path()) {
         Ok(synced) => {
-            if mark::has_bad_line(folder.path()) {
+            if watermark::has_bad_line(folder.path()) {
                 let what = "one of its two lines is not whole; the other one counts, and the next start writes it anew";
-                report.damage(Place::File { name: mark::NAME.to_owned(), offset: None }, what);
+                report.damage(Place::File { name: watermark::NAME.to_owned(), offset: None }, what);
                 // If it was the newer one, the last group of writes is not covered.
                 report.log_end_unknown = true;
             }
             Ok(synced)
         }
-        Err(MarkError::Damaged(what)) => {
-            report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
+        Err(WatermarkError::Damaged(what)) => {
+            report.damage(Place::File { name: watermark::NAME.to_owned(), offset: Some(0) }, what);
             report.log_end_unknown = true;
             Ok(None)
         }
-        Err(MarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),
+        Err(WatermarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),
     }
 }
 

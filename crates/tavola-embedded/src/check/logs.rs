@@ -8,7 +8,7 @@ use crate::check::report::{Loss, Report};
 use crate::files::batch::{Batch, Entry, RangeDeletion};
 use crate::files::log::{Record, records};
 use crate::files::name_of;
-use crate::mark;
+use crate::watermark;
 
 /// A change in a log has its kind, a length and at least eight bytes of key and one more.
 const CHANGE_BYTES_MIN: u64 = 11;
@@ -91,7 +91,8 @@ pub(super) fn report_lost_end(
             }
             None => engine_file("000000.log", None),
         };
-        let what = format!("{} says that more writes were acknowledged than are here", mark::NAME);
+        let what =
+            format!("{} says that more writes were acknowledged than are here", watermark::NAME);
         // The other line, which is damaged, may have counted more.
         let rows = Some(missing).filter(|_| !report.log_end_unknown);
         report.lost(place, what, Loss { rows, ..Loss::default() });

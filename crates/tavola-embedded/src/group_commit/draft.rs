@@ -6,18 +6,18 @@ use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
 use tavola_store::{CommitResult, Row, StoreError};
 
-use super::{Changed, Commit, Decided, Erasure, Job, Journal, Reply, WriteError};
+use super::{Changed, Commit, Decided, Job, Journal, RangeDelete, Reply, WriteError};
 use crate::engine::last_version_entry;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 
 /// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied,
 /// so that more would also take more memory when large rows are inserted again.
-const LOOKED_FOR_AT_ONCE: usize = 32;
+const PROBED_AT_ONCE: usize = 32;
 
 /// Looks for the rows of all inserts of a group. They are almost never there, and to find that out
 /// together costs a fraction of doing it one by one.
-pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
+pub(super) fn probe_insert_keys<J: Journal>(journal: &J, group: &mut [Job]) {
     let mut commits: Vec<&mut Commit> = group.iter_mut().filter_map(Job::as_commit).collect();
     let mut places = Vec::new();
     for (number, commit) in commits.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
     if places.len() < 2 {
         return;
     }
-    for places in places.chunks(LOOKED_FOR_AT_ONCE) {
+    for places in places.chunks(PROBED_AT_ONCE) {
         let keys: Vec<&[u8]> =
             places.iter().map(|(number, index)| &commits[*number].keys[*index][..]).collect();
         let absent = journal.absent(&keys);
@@ -76,9 +76,9 @@ impl<'a, J: Journal> Draft<'a, J> {
                 let writes = matches!(verdict, Ok(Ok(_)));
                 Decided { reply: Reply::Commit(commit.answer, verdict), writes }
             }
-            Job::Erase { erasure, answer } => {
-                self.erase(erasure);
-                Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
+            Job::Delete { deletion, answer } => {
+                self.delete_range(deletion);
+                Decided { reply: Reply::Delete(answer, Ok(())), writes: true }
             }
             Job::Import { table, rows, answer } => {
                 let done = self.import(table, &rows);
@@ -177,10 +177,10 @@ impl<'a, J: Journal> Draft<'a, J> {
     }
 
     /// Nobody reads or writes these rows any more, so `changed` need not know.
-    fn erase(&mut self, erasure: Erasure) {
-        match erasure {
-            Erasure::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
-            Erasure::Range { start, end } => self.batch.delete_range(start, end),
+    fn delete_range(&mut self, deletion: RangeDelete) {
+        match deletion {
+            RangeDelete::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
+            RangeDelete::Range { start, end } => self.batch.delete_range(start, end),
         }
     }
 

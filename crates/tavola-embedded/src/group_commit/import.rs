@@ -16,7 +16,7 @@ impl<J: Journal> GroupCommit<J> {
         let (answer, done) = oneshot::channel();
         self.shared
             .queue
-            .push(Job::Import { table, rows, answer })
+            .enqueue(Job::Import { table, rows, answer })
             .map_err(|error| self.refused(error))?;
         // A leader that vanished may have written before.
         done.await.unwrap_or(Err(StoreError::UnknownOutcome.into()))
@@ -30,7 +30,7 @@ impl<J: Journal> Draft<'_, J> {
         for row in rows {
             let key = row.key()?;
             let key = encode_key(table, &key.partition_key, &key.row_key);
-            if self.value(&key, |standing| is_missing(row, standing))?? {
+            if self.value(&key, |current| is_missing(row, current))?? {
                 missing.push((key, row));
             }
         }

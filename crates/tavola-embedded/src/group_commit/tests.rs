@@ -10,8 +10,8 @@ use tavola_testkit::store_conformance::fixture::{
     delete, group, insert, number, replace, version, written_at,
 };
 
-use super::{Changed, Erasure, GroupCommit, Journal, WriteError};
-use crate::disk_space::Room;
+use super::{Changed, GroupCommit, Journal, RangeDelete, WriteError};
+use crate::disk_space::FreeSpace;
 use crate::options::Options;
 use crate::stats::Counters;
 
@@ -24,7 +24,7 @@ struct TestDisk {
     panics: AtomicBool,
     /// Writes fail because this disk is full.
     is_full: AtomicBool,
-    room: Mutex<Room>,
+    free_space: Mutex<FreeSpace>,
     background_errors: AtomicU64,
     /// The threads that have written.
     writers: Mutex<Vec<ThreadId>>,
@@ -78,16 +78,16 @@ impl Journal for TestDisk {
         Ok(())
     }
 
-    fn room(&self) -> Room {
-        *self.room.lock().unwrap()
+    fn free_space(&self) -> FreeSpace {
+        *self.free_space.lock().unwrap()
     }
 
-    fn describe_room(&self) -> String {
+    fn describe_free_space(&self) -> String {
         "too little room".to_owned()
     }
 
-    fn has_room_to_recover(&self) -> bool {
-        self.room() == Room::Enough
+    fn has_space_to_recover(&self) -> bool {
+        self.free_space() == FreeSpace::Enough
     }
 
     fn background_errors(&self) -> u64 {
@@ -116,7 +116,7 @@ fn start(options: &Options) -> (Arc<TestDisk>, Commits) {
         writes_before_failure: AtomicUsize::new(usize::MAX),
         panics: AtomicBool::new(false),
         is_full: AtomicBool::new(false),
-        room: Mutex::new(Room::Enough),
+        free_space: Mutex::new(FreeSpace::Enough),
         background_errors: AtomicU64::new(0),
         writers: Mutex::default(),
         is_reached: AtomicBool::new(false),
@@ -346,7 +346,7 @@ async fn after_a_failed_write_nothing_is_acknowledged() {
     let error = put_new(Arc::clone(&commits), "r").await.unwrap_err();
     assert!(error.to_string().contains("it is lame"), "{error}");
     assert!(commits.health().is_err());
-    let erased = commits.erase(Erasure::Keys(vec![b"x".to_vec()]));
+    let erased = commits.delete_range(RangeDelete::Keys(vec![b"x".to_vec()]));
     assert!(matches!(erased, Err(StoreError::Unavailable { .. })));
     assert_eq!(disk.writes.load(Ordering::SeqCst), 1);
 }
@@ -501,9 +501,9 @@ async fn little_room_is_left_to_what_makes_room() {
         .await
         .unwrap()
         .unwrap();
-    *disk.room.lock().unwrap() = Room::OnlyToShrink;
+    *disk.free_space.lock().unwrap() = FreeSpace::OnlyToShrink;
     // Not every group asks the disk.
-    tokio::time::sleep(super::ROOM_INTERVAL).await;
+    tokio::time::sleep(super::FREE_SPACE_INTERVAL).await;
     let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));
@@ -515,10 +515,10 @@ async fn little_room_is_left_to_what_makes_room() {
     let created = system(vec![insert("t:new", number(1))]).await;
     assert!(matches!(created, Err(StoreError::Full { .. })), "{created:?}");
     system(vec![delete("t:old", any()), insert("d:1", number(1))]).await.unwrap().unwrap();
-    *disk.room.lock().unwrap() = Room::Nothing;
+    *disk.free_space.lock().unwrap() = FreeSpace::Exhausted;
     assert!(matches!(write(vec![delete("b", any())]).await, Err(StoreError::Full { .. })));
     assert!(matches!(put_new(Arc::clone(&commits), "s").await, Err(StoreError::Full { .. })));
-    *disk.room.lock().unwrap() = Room::Enough;
+    *disk.free_space.lock().unwrap() = FreeSpace::Enough;
     write(vec![insert("c", number(1))]).await.unwrap().unwrap();
     assert_eq!(commits.health(), Ok(()));
 }

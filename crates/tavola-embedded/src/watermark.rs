@@ -31,14 +31,14 @@ const PREFIX: &str = "tavola-synced: ";
 
 /// Why there is no telling how far writes were acknowledged.
 #[derive(Debug)]
-pub(crate) enum MarkError {
+pub(crate) enum WatermarkError {
     Damaged(String),
     Io(PathBuf, io::Error),
 }
 
 /// The open file.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct DurableWatermark {
     file: File,
     state: Mutex<State>,
 }
@@ -102,17 +102,17 @@ fn acknowledged(numbers: [Option<u64>; 2]) -> u64 {
 
 /// The sequence number up to which writes are known to have been acknowledged; `None` in a folder
 /// of a version that did not write it.
-pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
+pub(crate) fn read(folder: &Path) -> Result<Option<u64>, WatermarkError> {
     let path = folder.join(NAME);
     match fs::read(&path) {
         Ok(text) => lines(&text).map(|numbers| Some(acknowledged(numbers))).ok_or_else(|| {
-            MarkError::Damaged(format!(
+            WatermarkError::Damaged(format!(
                 "its file {NAME}, which says how far writes were acknowledged, is not one that this software writes; \
                  without the file the folder opens, and a log that lost its end is not noticed"
             ))
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(MarkError::Io(path, error)),
+        Err(error) => Err(WatermarkError::Io(path, error)),
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn has_bad_line(folder: &Path) -> bool {
         .is_ok_and(|text| lines(&text).is_some_and(|numbers| numbers.contains(&None)))
 }
 
-impl Mark {
+impl DurableWatermark {
     /// Opens the file of a folder whose last write has this sequence number; it is made if it is
     /// missing.
     pub(crate) fn open(folder: &Path, sequence: u64) -> Result<Self, OpenError> {
@@ -134,12 +134,13 @@ impl Mark {
         let file = open_for_writing(&path).map_err(OpenError::io("open", &path))?;
         // The line that is not whole, or the older one: `None` is less than every number.
         let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
-        let mark = Self { file, state: Mutex::new(State { sequence: 0, next, failed: false }) };
+        let watermark =
+            Self { file, state: Mutex::new(State { sequence: 0, next, failed: false }) };
         if has_bad_line(folder) {
             tracing::warn!("one of the two lines of {NAME} was damaged; the other one counts");
-            mark.advance(sequence);
+            watermark.advance(sequence);
         }
-        Ok(mark)
+        Ok(watermark)
     }
 
     /// Writes up to this sequence number are on disk, and are answered next. An older number is
@@ -219,30 +220,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(NAME);
         assert_eq!(read(folder.path()).unwrap(), None);
-        Mark::open(folder.path(), 5).unwrap();
+        DurableWatermark::open(folder.path(), 5).unwrap();
         assert_eq!(read(folder.path()).unwrap(), Some(5));
         for number in 6..12 {
             // Opened again it goes on with the older line.
-            Mark::open(folder.path(), 99).unwrap().advance(number);
+            DurableWatermark::open(folder.path(), 99).unwrap().advance(number);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
             assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
         }
         for damage in [b"x".to_vec(), Vec::new(), line(1).to_vec(), line(1).repeat(3)] {
             fs::write(&file, &damage).unwrap();
-            assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))), "{damage:?}");
+            assert!(matches!(read(folder.path()), Err(WatermarkError::Damaged(_))), "{damage:?}");
         }
     }
 
     #[test]
     fn every_number_is_said_and_none_goes_back() {
         let folder = tempfile::tempdir().unwrap();
-        let mark = Mark::open(folder.path(), 1).unwrap();
+        let watermark = DurableWatermark::open(folder.path(), 1).unwrap();
         for number in 2..200 {
-            mark.advance(number);
+            watermark.advance(number);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
         }
-        mark.advance(4);
-        mark.close(199);
+        watermark.advance(4);
+        watermark.close(199);
         assert_eq!(read(folder.path()).unwrap(), Some(199));
     }
 
@@ -261,7 +262,7 @@ mod tests {
                 let whole = [8, 7][bad_line];
                 assert_eq!(read(folder.path()).unwrap(), Some(whole));
                 assert!(has_bad_line(folder.path()));
-                Mark::open(folder.path(), whole + 5).unwrap();
+                DurableWatermark::open(folder.path(), whole + 5).unwrap();
                 assert_eq!(
                     read(folder.path()).unwrap(),
                     Some(whole + 5),
