@@ -503,7 +503,7 @@ async fn little_room_is_left_to_what_makes_room() {
         .unwrap();
     *disk.free_space.lock().unwrap() = FreeSpace::OnlyToShrink;
     // Not every group asks the disk.
-    tokio::time::sleep(super::FREE_SPACE_INTERVAL).await;
+    tokio::time::sleep(super::leader::FREE_SPACE_INTERVAL).await;
     let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));
