@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{
+use crate::common::{
     copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
 };
 use tavola_core::{EdmValue, Precondition, TableId};
@@ -329,8 +327,8 @@ fn who_cannot_be_checked() {
 #[test]
 fn a_torn_edit_of_the_record_of_files_is_harmless() {
     let folder = tempfile::tempdir().unwrap();
-    common::put_numbers(&common::open(folder.path()), 0..10);
-    common::tear_an_edit(folder.path());
+    crate::common::put_numbers(&crate::common::open(folder.path()), 0..10);
+    crate::common::tear_an_edit(folder.path());
     let report = check(folder.path(), &mut Quiet, &mut |_, _| {}).unwrap();
     assert!(!report.is_damaged(), "{report:?}");
     assert!(

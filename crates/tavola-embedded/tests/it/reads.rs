@@ -1,8 +1,6 @@
 //! Where point reads are answered from, and what commits cost.
 
-mod common;
-
-use common::{open, put_numbers, read_numbers, runtime};
+use crate::common::{open, put_numbers, read_numbers, runtime};
 use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Scan, Store};

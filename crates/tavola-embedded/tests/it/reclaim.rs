@@ -1,8 +1,6 @@
 //! A dropped table gives its space back while the store serves.
 
-mod common;
-
-use common::open;
+use crate::common::open;
 use tavola_core::{EdmValue, KeyRange, TableId};
 use tavola_embedded::EmbeddedStore;
 use tavola_store::{Scan, Store};

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{data_files, put_numbers, runtime};
+use crate::common::{data_files, put_numbers, runtime};
 use tavola_core::{EdmRef, EntityView, Precondition};
 use tavola_embedded::check::{Progress, Report, Unit, check};
 use tavola_embedded::repair::RepairSpace;
@@ -239,7 +237,7 @@ fn older_states_and_deleted_rows_are_counted() {
 fn a_file_in_the_place_of_another_is_a_loss() {
     let folder = TempDir::new().unwrap();
     for round in 0..2 {
-        let store = common::open(folder.path());
+        let store = crate::common::open(folder.path());
         put_numbers(&store, round * 50..round * 50 + 50);
         store.close().unwrap();
     }
@@ -252,7 +250,7 @@ fn a_file_in_the_place_of_another_is_a_loss() {
 #[test]
 fn room_is_asked_for_before() {
     let folder = TempDir::new().unwrap();
-    let store = common::open(folder.path());
+    let store = crate::common::open(folder.path());
     put_rows(&store, 0..300);
     store.close().unwrap();
     drop(store);
