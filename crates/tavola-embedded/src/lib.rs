@@ -11,6 +11,7 @@
 //! `check`, `repair`, and `files`, which reads the engine's files without the engine.
 
 mod attempt;
+mod backend;
 pub mod check;
 mod damage;
 mod disk_space;

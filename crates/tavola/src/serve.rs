@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
-use tavola_server::config::{StoreConfig, Warning};
+use tavola_server::config::Warning;
 use tavola_server::node::{Apply, Configuration, Reloaded};
 use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Node, ReservedPorts, Server};
 use tavola_service::{SystemClock, TableService};
+use tavola_store::{Backend, Sharing};
 use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 
@@ -18,7 +19,7 @@ use crate::announce::Announcer;
 use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
 use crate::logging::{self, Logs};
-use crate::open_store::OpenStore;
+use crate::open_store;
 use crate::signals::Signals;
 
 /// A command line and what it means, so that it can be asked again when files have changed.
@@ -89,36 +90,33 @@ async fn serve(
         return Ok(());
     };
     let served = serve_store(config, ports.listen(tls)?, &store, signals, reloading).await;
-    store.close().await;
+    open_store::close(&*store).await;
     served
 }
 
-async fn open(config: &Config) -> Result<OpenStore, Failure> {
-    let store = OpenStore::open(&config.store).await?;
-    store.refuse_unfinished_copy().await?;
-    Ok(store)
+async fn open(config: &Config) -> Result<Arc<dyn Backend>, Failure> {
+    let backend = open_store::open(&config.store).await?;
+    open_store::refuse_unfinished_copy(&*Arc::clone(&backend).store()).await?;
+    Ok(backend)
 }
 
 async fn serve_store(
     config: &Config,
     server: Server,
-    store: &OpenStore,
+    backend: &Arc<dyn Backend>,
     mut signals: Signals,
     reloading: Reloading,
 ) -> Result<(), Failure> {
     let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
     let telemetry =
         Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
-    let tables = match &config.store {
-        StoreConfig::Cassandra(cluster) => {
-            TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease)
-        }
-        StoreConfig::Memory | StoreConfig::Embedded { .. } => {
-            TableService::new(store.entities(), Arc::new(SystemClock))
-        }
+    let (store, clock) = (Arc::clone(backend).store(), Arc::new(SystemClock));
+    let tables = match backend.sharing() {
+        Sharing::Shared { lease } => TableService::shared(store, clock, lease),
+        Sharing::Exclusive => TableService::new(store, clock),
     };
-    let node = Node::new(config, tables, store.health(), telemetry)?.with_configuration(reloading);
-    let node = Arc::new(node);
+    let node = Node::new(config, tables, Arc::clone(backend), telemetry)?;
+    let node = Arc::new(node.with_configuration(reloading));
     let (stop, stopped) = watch::channel(false);
     reload_on_signal(signals.take_hangup(), Arc::clone(&node));
     reopen_on_signal(signals.take_user_defined1(), Arc::clone(&node), logs);

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
+use crate::common::{
+    data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
+};
 use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
 use tavola_store::{Import, Row, Store, StoreError};

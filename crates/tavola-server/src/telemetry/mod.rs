@@ -2,27 +2,33 @@
 
 mod access_log;
 mod audit;
+mod collectors;
 mod log_file;
 mod metrics;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
 use http::request::Parts;
+use prometheus_client::collector::Collector;
 use tavola_core::reply::Cost;
 use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::api_error::Budget;
 use tavola_protocol::{ApiError, DenyReason};
+use tavola_store::Backend;
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use audit::{AdminEvent, AuditLog, Principal, Target};
+use collectors::{BackendMetrics, LogLosses};
 pub use log_file::LogFile;
 use metrics::Metrics;
 
+use crate::auth_failures::AuthFailures;
 use crate::connection::Connection;
-use crate::node::Health;
 use crate::proxy::Client;
+use crate::tenants::Tenants;
 
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an
 /// entity's content.
@@ -132,21 +138,22 @@ pub struct RequestEvent<'a> {
 pub struct Telemetry {
     started: Instant,
     metrics: Metrics,
-    access_log: Option<AccessLog>,
-    audit_log: Option<AuditLog>,
+    access_log: Option<Arc<AccessLog>>,
+    audit_log: Option<Arc<AuditLog>>,
 }
 
 impl Telemetry {
     /// Counts requests, and writes them to the access log if there is one.
     #[must_use]
     pub fn new(access_log: Option<AccessLog>) -> Self {
+        let access_log = access_log.map(Arc::new);
         Self { started: Instant::now(), metrics: Metrics::new(), access_log, audit_log: None }
     }
 
     /// The same, with an audit log if there is one.
     #[must_use]
     pub fn with_audit_log(self, audit_log: Option<AuditLog>) -> Self {
-        Self { audit_log, ..self }
+        Self { audit_log: audit_log.map(Arc::new), ..self }
     }
 
     /// Tells all readers.
@@ -212,21 +219,29 @@ impl Telemetry {
         self.started.elapsed()
     }
 
-    /// The metrics as OpenMetrics text, with the store's own and further lines behind them.
+    /// Registers the metrics that are read when they are asked for.
+    pub(crate) fn collect_from(
+        &mut self,
+        backend: &Arc<dyn Backend>,
+        tenants: &Arc<Tenants>,
+        auth_failures: &Arc<AuthFailures>,
+    ) {
+        let (access, audit) = (self.access_log.clone(), self.audit_log.clone());
+        let collectors: [Box<dyn Collector>; 4] = [
+            Box::new(BackendMetrics(Arc::clone(backend))),
+            Box::new(LogLosses { access, audit }),
+            Box::new(Arc::clone(tenants)),
+            Box::new(Arc::clone(auth_failures)),
+        ];
+        for collector in collectors {
+            self.metrics.collect_from(collector);
+        }
+    }
+
+    /// All metrics as OpenMetrics text.
     #[must_use]
-    pub fn exposition(&self, store: &dyn Health, more: &str) -> String {
-        let mut counters = store.counters();
-        counters.push((
-            "tavola_access_log_dropped",
-            "Lines that the access log could not keep up with",
-            self.access_log.as_ref().map_or(0, AccessLog::dropped),
-        ));
-        counters.push((
-            "tavola_audit_log_lost",
-            "Lines that are missing in the audit log",
-            self.audit_log.as_ref().map_or(0, AuditLog::lost),
-        ));
-        self.metrics.exposition(&counters, &(store.exposition() + more))
+    pub fn exposition(&self) -> String {
+        self.metrics.exposition()
     }
 }
 
