@@ -1,10 +1,10 @@
-//! How much room the disk has, and what may still be written.
+//! How much space the disk has, and what may still be written.
 //!
-//! An engine that meets the end of the disk in the middle of a write leaves that write's outcome
-//! unknown. So the last bytes are kept in reserve: below them writes are refused before the engine
-//! hears of them, which is clean, costs the reads nothing, and ends by itself when there is room
-//! (docs/decisions/005-a-full-disk.md). Half of the reserve is for what makes room; the rest is the
-//! engine's, which must be able to bring its memory to disk.
+//! An engine that runs out of space in the middle of a write leaves that write's outcome unknown.
+//! So the last bytes are a reserve: below it writes are refused before they reach the engine, which
+//! leaves nothing in doubt, costs reads nothing, and ends by itself when there is space again
+//! (docs/decisions/005-a-full-disk.md). Half of the reserve is for writes that free space; the rest
+//! is the engine's, which must be able to flush its memtables.
 
 use std::path::{Path, PathBuf};
 
@@ -15,19 +15,19 @@ use crate::options::Options;
 pub(crate) enum FreeSpace {
     /// Everything.
     Enough,
-    /// Only what makes room: deletions, and the small rows of system tables that the drop of a
+    /// Only what frees space: deletions, and the small rows of system tables that the drop of a
     /// table needs.
     OnlyToShrink,
     /// Nothing.
     Exhausted,
 }
 
-/// The room on the disk of a data folder.
+/// The disk of a data folder.
 #[derive(Debug)]
 pub(crate) struct DiskSpace {
     folder: PathBuf,
     reserve_bytes: u64,
-    /// What the engine needs to bring its memory to disk.
+    /// What the engine needs to flush its memtables.
     engine_bytes: u64,
 }
 
@@ -38,13 +38,12 @@ impl DiskSpace {
     }
 
     pub(crate) fn free_space(&self) -> FreeSpace {
-        // A file system that cannot say gets the benefit of the doubt: the engine will meet its
-        // end.
+        // If the file system does not report it, the engine finds out.
         self.free_bytes()
             .map_or(FreeSpace::Enough, |free_bytes| free_space(free_bytes, self.reserve_bytes))
     }
 
-    /// True if there is enough for an engine that met the end of the disk to recover.
+    /// True if there is enough for an engine that ran out of space to recover.
     pub(crate) fn is_enough_for_engine(&self) -> bool {
         self.free_bytes()
             .is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.max(self.engine_bytes))
@@ -90,7 +89,7 @@ mod tests {
     use crate::options::Options;
 
     #[test]
-    fn half_of_the_reserve_is_for_making_room() {
+    fn half_of_the_reserve_is_for_freeing_space() {
         for (free_bytes, expected) in [
             (101, FreeSpace::Enough),
             (100, FreeSpace::Enough),

@@ -83,7 +83,7 @@ impl EngineBaseline {
         done.recv().map_err(|error| error.to_string())?
     }
 
-    /// The same alone, with no other thread between: the least that a single writer can cost.
+    /// The same without a group and on the caller's thread: the least that a writer can cost.
     ///
     /// # Errors
     /// If the engine fails.
@@ -116,15 +116,14 @@ impl EngineBaseline {
 impl Shared {
     fn run(&self) {
         loop {
-            let Some((turn, group)) = self.queue.lead() else { return };
+            let Some((leadership, group)) = self.queue.lead() else { return };
             let mut batch = WriteBatch::default();
             group
                 .iter()
                 .flat_map(|waiting| &waiting.rows)
                 .for_each(|(key, value)| batch.put(key, value));
             let written = self.db.write_opt(batch, &self.synced).map_err(String::from);
-            drop(turn);
-            // Whoever asked waits for it.
+            drop(leadership);
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(written.clone())));
         }
     }

@@ -1,11 +1,11 @@
 //! [`Store`](tavola_store::Store) on the embedded engine, RocksDB: the default, for one machine.
 //!
 //! Deliberately absent: what an operation means (`tavola_core::decide`), and how keys and rows look
-//! as bytes (`tavola_store`). What is here: opening a data folder safely, one fsync for all who
-//! wait, reads that do not block the threads of sockets, and giving space back. `docs/format.md`
-//! draws what lies on disk.
+//! as bytes (`tavola_store`). What is here: opening a data folder safely, group commit, reads that
+//! do not block the threads of sockets, and reclaiming space. `docs/format.md` draws every byte on
+//! disk.
 //!
-//! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `write_halt`,
+//! Reading order: `store` with `row_cache` and `inline_reads`, then `group_commit` with `disk_space` and `write_halt`,
 //! then what opening needs: `folder`, `private_files`, `opening`, `log_check`, `attempt`,
 //! `options`. For blocks that are damaged while it serves: `damage`. For folders that do not open:
 //! `check`, `repair`, and `files`, which reads the engine's files without the engine.

@@ -1,9 +1,9 @@
 //! The four methods on the engine, and where each of them runs.
 //!
-//! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes
-//! on there as long as files are in the system's memory (`inline_reads`), and moves to a thread that may
-//! wait otherwise. A scan of a few rows does the same; others move unless they are on such a thread
-//! already. Commits wait for the group commit's threads.
+//! A point read tries the caches on the caller's thread. On a miss it goes on there as long as the
+//! page cache has the files (`inline_reads`), and moves to a blocking thread otherwise. A scan of a
+//! few rows does the same; other scans move unless they are on a blocking thread already. Commits
+//! go through the group commit.
 
 use std::fmt;
 use std::path::Path;
@@ -88,8 +88,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Brings the rows of a transaction into memory, each caller for itself: the leader of the
-    /// group commit, for whom all others wait, then need not wait for the disk to read them.
+    /// Reads the rows of a transaction into memory, on a thread of its caller: all other commits
+    /// wait for the leader, which then need not wait for the disk to read these rows.
     async fn warm(
         &self,
         table: TableId,
@@ -180,7 +180,7 @@ impl Store for EmbeddedStore {
         let (engine, counters, scan) =
             (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
         blocking(move || {
-            // Ended when the work is, not when whoever asked has gone.
+            // The scan ends with its work, also if its caller has gone.
             let _running = running;
             Ok(page(&engine, &counters, &scan, walk(&scan))?)
         })
@@ -229,7 +229,8 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
     Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
 }
 
-/// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
+/// Reads a page. The residual is evaluated on the bytes in place; rows that it leaves out are never
+/// copied.
 fn page(
     engine: &Engine,
     counters: &Counters,
@@ -256,7 +257,7 @@ fn page(
     Ok(page)
 }
 
-/// A row is a few hundred bytes; of a scan that leaves rows out nobody knows how many it will read.
+/// A row is a few hundred bytes. How many rows a scan with a residual reads is unknown.
 fn walk(scan: &Scan) -> Walk {
     const ROW_BYTES_USUAL: usize = 400;
     let rows =
@@ -269,7 +270,7 @@ fn walk(scan: &Scan) -> Walk {
     }
 }
 
-/// Runs work that may wait for the disk on a thread that may wait.
+/// Runs work that may wait for the disk on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,18 +1,18 @@
-//! How far writes were acknowledged, in a file beside the engine's.
+//! The durable watermark: how far writes were acknowledged, in a file beside the engine's.
 //!
-//! A log that was cut at the end of a record looks like one that never was longer, and the writes
-//! that are missing were acknowledged. Only something outside the log can tell. So after each sync
-//! of the log the sequence number of its last write is put into `SYNCED`, in place and without a
-//! sync of its own, and only then are the writes answered.
+//! A log that was cut at the end of a record looks like one that never was longer, although the
+//! missing writes were acknowledged. Only a record outside the log reveals that. So after each sync
+//! of the log the sequence number of its last write goes into `SYNCED`, in place and without a sync
+//! of its own, and only then do the answers leave.
 //!
 //! It is never ahead of the log, because it is written after the sync, whatever the disk does with
-//! it later. So a log that ends before it has lost something; that is never a false alarm. It may
-//! lag behind by what the system had not yet written when the power failed; a lost tail of that
-//! size stays unseen.
+//! it later. So a log that ends before it has lost writes; that is never a false alarm. It may lag
+//! behind by what the system had not yet written when the power failed; a lost tail of that size
+//! stays unnoticed.
 //!
 //! There are two lines, written in turn: a disk that fails in the middle of one, or a bit that
-//! changes in it, leaves the other. Which of the two was the newer one is then not known; the whole
-//! one is true, and is what counts.
+//! changes in it, leaves the other. Which of the two was newer is then unknown; the whole line is
+//! true, and counts.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub(crate) const NAME: &str = "SYNCED";
 const UNFINISHED: &str = "SYNCED.new";
 const PREFIX: &str = "tavola-synced: ";
 
-/// Why there is no telling how far writes were acknowledged.
+/// Why it is unknown how far writes were acknowledged.
 #[derive(Debug)]
 pub(crate) enum WatermarkError {
     Damaged(String),
@@ -45,12 +45,12 @@ pub(crate) struct DurableWatermark {
 
 #[derive(Debug)]
 struct State {
-    /// What the file says.
+    /// The highest number that was written since the file was opened.
     sequence: u64,
-    /// The line that is written next. One that could not be written stays next, so that the other
-    /// one stays whole.
+    /// The index of the line that is written next. After a failed write it stays, so that the other
+    /// line stays whole.
     next: usize,
-    /// It could not be written once; that is said once.
+    /// A write has failed. Only the first failure is logged.
     failed: bool,
 }
 
@@ -58,8 +58,8 @@ const NUMBER_DIGITS: usize = 20;
 const CHECKSUM_DIGITS: usize = 8;
 const LINE_BYTES: usize = PREFIX.len() + NUMBER_DIGITS + 1 + CHECKSUM_DIGITS + 1;
 
-/// A line is always as long, so that it is changed in place. Put together by hand: one is written
-/// for every group.
+/// A line has a fixed length, so that it is overwritten in place. Formatted by hand: every group
+/// writes one.
 fn line(sequence: u64) -> [u8; LINE_BYTES] {
     let mut line = [b' '; LINE_BYTES];
     line[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
@@ -75,6 +75,7 @@ fn put_digits(place: &mut [u8], mut number: u64, base: u64) {
         *digit = b"0123456789abcdef"[(number % base) as usize];
         number /= base;
     }
+    assert_eq!(number, 0, "the line has a place for every digit");
 }
 
 fn parse(text: &[u8]) -> Option<u64> {
@@ -143,8 +144,8 @@ impl DurableWatermark {
         Ok(watermark)
     }
 
-    /// Writes up to this sequence number are on disk, and are answered next. An older number is
-    /// true as well.
+    /// Writes up to this sequence number are on disk, and are answered next. A lower number than
+    /// before changes nothing.
     pub(crate) fn advance(&self, sequence: u64) {
         let mut state = self.lock();
         if sequence > state.sequence {
@@ -152,7 +153,7 @@ impl DurableWatermark {
         }
     }
 
-    /// The last that is said, so that it survives a loss of power too.
+    /// Advances for the last time, and syncs the file, so that it survives a loss of power too.
     pub(crate) fn close(&self, sequence: u64) {
         self.advance(sequence);
         if let Err(error) = self.file.sync_data() {
@@ -161,6 +162,8 @@ impl DurableWatermark {
     }
 
     fn write(&self, state: &mut State, sequence: u64) {
+        assert!(sequence > state.sequence, "the watermark never falls");
+        assert!(state.next < 2, "there are two lines");
         match self.file.write_all_at(&line(sequence), (state.next * LINE_BYTES) as u64) {
             Ok(()) => {
                 state.sequence = sequence;
@@ -173,7 +176,7 @@ impl DurableWatermark {
         }
     }
 
-    // Nothing under this lock can panic half-way: poisoning would say nothing.
+    // A panic under this lock leaves the state as it was, so poisoning means nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_once_and_changed_in_place() {
+    fn it_is_created_once_and_overwritten_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(NAME);
         assert_eq!(read(folder.path()).unwrap(), None);
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_said_and_none_goes_back() {
+    fn every_number_is_written_and_none_falls() {
         let folder = tempfile::tempdir().unwrap();
         let watermark = DurableWatermark::open(folder.path(), 1).unwrap();
         for number in 2..200 {

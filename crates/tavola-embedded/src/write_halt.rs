@@ -1,4 +1,4 @@
-//! Why writes are not taken, and whether that ends by itself.
+//! Why writes are halted, and whether that ends by itself.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -7,14 +7,14 @@ use tavola_store::StoreError;
 /// Why nothing is acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WriteHalt {
-    /// A write failed, and nobody knows what is on disk: until the store is opened again.
+    /// A write failed, and the content of the disk is unknown: until the store is opened again.
     Broken(String),
-    /// The engine met the end of the disk. It recovers by itself once there is room.
+    /// The engine ran out of space. It recovers by itself once there is some.
     Full(String),
 }
 
 impl WriteHalt {
-    /// What a writer is told; nothing of his was written.
+    /// The error of a writer of which nothing was written.
     pub(crate) fn refusal(&self) -> StoreError {
         match self {
             Self::Broken(reason) => {
@@ -25,7 +25,7 @@ impl WriteHalt {
     }
 }
 
-/// The trouble of a store, if it is in any.
+/// Whether the writes of a store are halted.
 #[derive(Debug, Default)]
 pub(crate) struct HaltState(RwLock<Option<WriteHalt>>);
 
@@ -41,8 +41,8 @@ impl HaltState {
         self.raise(WriteHalt::Broken(reason));
     }
 
-    /// The engine's severity of a damaged block that a compaction meets: it takes no more writes.
-    /// Opened again, it does, and does not compact (`damage`).
+    /// A compaction read a damaged block, after which the engine refuses writes. Opened again it
+    /// takes them, and does not compact (`damage`).
     pub(crate) fn stopped_by_damage(&self, damage: &str) {
         let reason = format!(
             "{damage}. A compaction met it, after which the storage engine takes no more writes until the server is started \
@@ -66,10 +66,15 @@ impl HaltState {
     /// The engine writes again.
     pub(crate) fn recovered(&self) {
         tracing::info!("the engine has recovered; the store takes writes again");
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            !matches!(&*current, Some(WriteHalt::Broken(_))),
+            "only opening the store again ends this halt"
+        );
+        *current = None;
     }
 
-    /// The first reason is the one to tell, unless a worse one comes.
+    /// Keeps the first reason, unless a worse one comes.
     fn raise(&self, halt: WriteHalt) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let is_worse =

@@ -67,7 +67,8 @@ impl Inventory {
         let record = read_manifest(&engine_path, report)?;
         let checked =
             if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
-        let (manifest, trust) = judge(record, checked.is_some(), (&all_tables, &all_logs), report);
+        let (manifest, trust) =
+            evaluate(record, checked.is_some(), (&all_tables, &all_logs), report);
         let log_number = if trust == Trust::None { 0 } else { manifest.log_number };
         let tables = select(&manifest, trust, all_tables, report);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).collect();
@@ -142,7 +143,7 @@ type Numbered = [(u64, PathBuf)];
 /// it names must be there, and the writes that were acknowledged must be in them or in the logs. An
 /// edit that a crash tore was relied on by nothing, so that all of this holds without it; if it
 /// does not, the edit was damaged later.
-fn judge(
+fn evaluate(
     record: Option<Recorded>,
     logs_fit: bool,
     (tables, logs): (&Numbered, &Numbered),

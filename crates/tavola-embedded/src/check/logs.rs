@@ -70,7 +70,7 @@ pub(super) fn read_logs(
     Written { writes, sequence_next }
 }
 
-/// A log that was cut between two records is whole in itself; only the mark tells how much is
+/// A log that was cut between two records is whole in itself; only the watermark shows how much is
 /// missing. `in_tables` is the highest sequence number in a table file.
 pub(super) fn report_lost_end(
     inventory: &Inventory,
@@ -116,7 +116,7 @@ struct LogFlaw {
     what: &'static str,
     /// How many changes are missing here, known once a later write was read.
     changes: Option<u64>,
-    /// The number of the write before is known, so that one that follows tells how many are
+    /// The number of the write before is known, so that the next one shows how many are
     /// missing.
     is_numbered: bool,
 }
@@ -131,7 +131,7 @@ impl Log {
         });
     }
 
-    /// Sequence numbers have no gaps, so that a gap tells how much is missing.
+    /// Sequence numbers have no gaps, so a gap shows how much is missing.
     fn goes_on(&mut self, sequence: u64, after: u64, offset: u64) {
         if let Some(next) = self.sequence_next {
             let mut missing = sequence.saturating_sub(next);
@@ -177,10 +177,10 @@ impl Log {
                 _ if opens => {
                     report.note(
                         place,
-                        "the last write was torn by a crash; nobody was told that it was done",
+                        "the last write was torn by a crash; it was never acknowledged",
                     );
                 }
-                // No later write tells how many are missing; there is no room for more than these,
+                // No later write shows how many are missing; there is no space for more than these,
                 // and what was cut off is told by the number of the last write that was
                 // acknowledged.
                 None if is_last || !flaw.is_numbered => report.lost(

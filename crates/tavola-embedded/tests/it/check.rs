@@ -248,7 +248,7 @@ fn missing_and_foreign_files() {
     assert!(swapped.contains("were recorded"), "{swapped}");
 }
 
-/// Options are for people; the engine gets ours, whatever stands there.
+/// Options are for people; the engine gets ours, whatever is there.
 #[test]
 fn garbage_in_the_file_of_options_is_a_note() {
     let folder = TempDir::new().unwrap();
@@ -285,7 +285,7 @@ fn a_torn_tail_is_a_note() {
     assert_eq!(found.rows_by_table.get(&TABLE), Some(&549));
 }
 
-/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: nobody can say
+/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: it is unknown
 /// how many are lost.
 #[test]
 fn a_lost_end_is_not_counted_by_half_of_synced() {

@@ -128,7 +128,7 @@ fn a_read_that_meets_it_keeps_compactions_away() {
     }
 }
 
-/// Whoever puts the sound file back has a sound store.
+/// With the sound file back in place the store is sound.
 #[test]
 fn a_file_that_is_sound_again_is_compacted_again() {
     let (folder, file) = damaged_folder();

@@ -62,13 +62,13 @@ fn versions_go_on_after_a_restart_whatever_the_clock_says() {
 #[test]
 fn rows_of_another_store_are_durable_with_their_versions() {
     let folder = TempDir::new().unwrap();
-    let brought = Row::encode(&partition("p"), &key("", "r").row_key, &number(1), at(5_000_000));
+    let imported = Row::encode(&partition("p"), &key("", "r").row_key, &number(1), at(5_000_000));
     let store = open(folder.path());
-    runtime().block_on(store.import(TABLE, std::slice::from_ref(&brought))).unwrap();
+    runtime().block_on(store.import(TABLE, std::slice::from_ref(&imported))).unwrap();
     drop(store);
     let store = open(folder.path());
     let rows = runtime().block_on(store.scan(&scan_all())).unwrap().rows;
-    assert_eq!(rows, [brought]);
+    assert_eq!(rows, [imported]);
     let next = runtime()
         .block_on(store.commit(TABLE, &group("q", vec![insert("r", number(1))]), at(5)))
         .unwrap();
