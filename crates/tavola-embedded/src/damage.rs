@@ -58,8 +58,8 @@ pub(crate) struct DamageNote {
 }
 
 impl DamageNote {
-    /// Reads the note of a folder. A note about a file that is gone, or sound again, is out of date;
-    /// `forget_old` removes it.
+    /// Reads the note of a folder. A note about a file that is gone, or sound again, is out of
+    /// date; `forget_old` removes it.
     pub(crate) fn read(folder: &Path, engine_path: &Path) -> Result<Self, OpenError> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {

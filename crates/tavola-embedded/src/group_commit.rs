@@ -20,8 +20,8 @@
 //!   in use. A write of ours that succeeds proves that it has; until then nothing is acknowledged.
 //!   An engine that does not recover although there is space must be opened again.
 //!
-//! `job` is what waits, `leader` the threads, `draft` and `write` how a group is decided and written,
-//! `failure` what a failed write means, `decided` how callers are answered.
+//! `job` is what waits, `leader` the threads, `draft` and `write` how a group is decided and
+//! written, `failure` what a failed write means, `decided` how callers are answered.
 
 mod decided;
 mod draft;

@@ -5,10 +5,11 @@
 //! do not block the threads of sockets, and reclaiming space. `docs/format.md` draws every byte on
 //! disk.
 //!
-//! Reading order: `store` with `row_cache` and `inline_reads`, then `group_commit` with `disk_space` and `write_halt`,
-//! then what opening needs: `folder`, `private_files`, `opening`, `log_check`, `attempt`,
-//! `options`. For blocks that are damaged while it serves: `damage`. For folders that do not open:
-//! `check`, `repair`, and `files`, which reads the engine's files without the engine.
+//! Reading order: `store` with `row_cache` and `inline_reads`; `group_commit` with `queue`,
+//! `disk_space` and `write_halt`; what opening needs: `folder`, `private_files`, `opening`,
+//! `log_check`, `watermark`, `attempt`, `options`. For blocks that are damaged while it serves:
+//! `damage`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's
+//! files without the engine.
 
 mod attempt;
 mod backend;

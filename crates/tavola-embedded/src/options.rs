@@ -107,8 +107,8 @@ pub struct Options {
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger
     /// ones mean fewer, larger files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
-    /// Free bytes of the disk below which writes are refused; half of them are for writes that free space.
-    /// The engine must be able to flush two memtables with the other half.
+    /// Free bytes of the disk below which writes are refused. Half of them are for writes that free
+    /// space; the engine must be able to flush two memtables with the other half.
     pub reserve_bytes: u64,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,

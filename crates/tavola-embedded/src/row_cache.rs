@@ -117,8 +117,8 @@ impl RowCache {
             GuardResult::Guard(placeholder) => {
                 let row = read()?;
                 if let Some(row) = &row {
-                    // Fails if a writer evicted the placeholder: the row may be stale for others, and
-                    // is this reader's alone.
+                    // Fails if a writer evicted the placeholder: the row may be stale for others,
+                    // and is this reader's alone.
                     let _not_kept = placeholder.insert(row.clone());
                 }
                 Ok(row)

@@ -63,7 +63,7 @@ impl Inventory {
             numbered(&engine_path, kind).map_err(OpenError::io("read the folder", &engine_path))
         };
         let (all_tables, all_logs) = (list("sst")?, list("log")?);
-        let synced = read_mark(folder, report)?;
+        let synced = read_watermark(folder, report)?;
         let record = read_manifest(&engine_path, report)?;
         let checked =
             if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
@@ -221,7 +221,7 @@ fn select(
 }
 
 /// How far writes were acknowledged; `None` if nothing says.
-fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
+fn read_watermark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
     match watermark::read(folder.path()) {
         Ok(synced) => {
             if watermark::has_bad_line(folder.path()) {

@@ -116,8 +116,7 @@ struct LogFlaw {
     what: &'static str,
     /// How many changes are missing here, known once a later write was read.
     changes: Option<u64>,
-    /// The number of the write before is known, so that the next one shows how many are
-    /// missing.
+    /// The number of the write before is known, so the next one shows how many are missing.
     is_numbered: bool,
 }
 
@@ -172,7 +171,7 @@ impl Log {
                     flaw.what,
                     Loss { rows: Some(changes), bytes: 0, keys: String::new() },
                 ),
-                // Judged as a whole before: a flaw behind which nothing is missing, in logs that
+                // Evaluated as a whole before: a flaw behind which nothing is missing, in logs that
                 // open, is a torn tail.
                 _ if opens => {
                     report.note(
@@ -181,8 +180,7 @@ impl Log {
                     );
                 }
                 // No later write shows how many are missing; there is no space for more than these,
-                // and what was cut off is told by the number of the last write that was
-                // acknowledged.
+                // and the watermark shows what was cut off.
                 None if is_last || !flaw.is_numbered => report.lost(
                     place,
                     flaw.what,
