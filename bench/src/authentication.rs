@@ -25,7 +25,7 @@ use tavola_testkit::tokens::{SigningKey, key_set};
 use crate::report::Record;
 use crate::round::Round;
 use crate::series::Series;
-use crate::target::TABLE;
+use crate::server_target::TABLE;
 use tavola_load::Spread;
 use tavola_load::{Context, Failure, Result};
 use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT as ACCOUNT, DEVELOPMENT_KEY as KEY};

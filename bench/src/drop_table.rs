@@ -12,11 +12,11 @@ use tavola_load::{
 };
 
 use crate::args::Args;
-use crate::contestant::Reached;
 use crate::folders::Scratch;
 use crate::server::{BenchServer, RunningServer};
+use crate::server_target::{ServerTarget, TABLE};
 use crate::space::{rest, size};
-use crate::target::{TABLE, Target};
+use crate::target::Reached;
 
 const OTHER_TABLE: &str = "Other";
 const OTHER_ENTITIES: u64 = 10_000;
@@ -48,7 +48,8 @@ pub(crate) fn measure(
     scratch: &Scratch,
 ) -> Result<Drop> {
     let folder = scratch.folder("drop")?;
-    let mut target = Target::on(RunningServer::start(server, &folder)?, server.name(), entities);
+    let mut target =
+        ServerTarget::on(RunningServer::start(server, &folder)?, server.name(), entities);
     target.fill(OTHER_TABLE, Family::Loaded, OTHER_ENTITIES, template)?;
     target.fill(TABLE, Family::Loaded, entities, template)?;
     rest(&folder)?;

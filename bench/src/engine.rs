@@ -1,4 +1,4 @@
-//! The yardstick of everything that is stored: the engine alone, in a process of its own, with the
+//! The baseline of everything that is stored: the engine alone, in a process of its own, with the
 //! same options, the same rows and the same grouping of writes.
 //!
 //! The process is this program itself, started again with a hidden word. It is told what to do line
@@ -16,7 +16,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use tavola_core::{PartitionKey, RowKey, TableId, Timestamp};
 use tavola_embedded::Options;
-use tavola_embedded::yardstick::{RowBytes, Yardstick};
+use tavola_embedded::engine_baseline::{EngineBaseline, RowBytes};
 use tavola_load::{
     BATCH_ENTITIES, Context, EntityTemplate, Failure, Family, MATCHES_ONE_OF, Result,
 };
@@ -24,11 +24,11 @@ use tavola_protocol::table::entity_json::read_entity;
 use tavola_store::encoding::encode_value;
 use tavola_store::keys::encode_key;
 
-use crate::contestant::{Contestant, Reached, Shape};
 use crate::folders::Scratch;
 use crate::series::Series;
 use crate::server::this_program;
-use crate::target::WIDE_ENTITIES;
+use crate::server_target::WIDE_ENTITIES;
+use crate::target::{Reached, Shape, Target};
 
 /// The word that turns this program into it; its folder follows.
 pub(crate) const WORD: &str = "engine";
@@ -93,7 +93,7 @@ impl EngineProcess {
     }
 }
 
-impl Contestant for EngineProcess {
+impl Target for EngineProcess {
     fn name(&self) -> &'static str {
         "engine"
     }
@@ -140,7 +140,7 @@ pub(crate) fn main(folder: &Path) -> Result {
 }
 
 struct Engine {
-    engine: Yardstick,
+    engine: EngineBaseline,
     rows: RowMaker,
     inserted: AtomicU64,
     hot: AtomicU64,
@@ -150,7 +150,7 @@ struct Engine {
 impl Engine {
     fn new(folder: &Path) -> Result<Self> {
         let engine =
-            Yardstick::create(folder, &Options::default()).context(|| "the engine".into())?;
+            EngineBaseline::create(folder, &Options::default()).context(|| "the engine".into())?;
         let (inserted, hot, batched) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { engine, rows: RowMaker::new()?, inserted, hot, batched })
     }

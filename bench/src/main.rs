@@ -8,7 +8,6 @@
 
 mod args;
 mod authentication;
-mod contestant;
 mod drop_table;
 mod engine;
 mod folders;
@@ -25,6 +24,7 @@ mod round;
 mod run;
 mod series;
 mod server;
+mod server_target;
 mod space;
 mod start;
 mod target;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Two of the yardsticks are this program under another name.
+/// Two of the baselines are this program under another name.
 fn dispatch() -> Result {
     let words: Vec<String> = env::args().skip(1).take(2).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {

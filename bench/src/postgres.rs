@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 
 use tavola_load::{Context, EntityTemplate, Failure, Family, Result};
 
-use crate::contestant::{Contestant, Reached, Shape};
 use crate::folders::Scratch;
 use crate::packages;
 use crate::series::Series;
+use crate::target::{Reached, Shape, Target};
 
 /// It refuses to run as root; its package brings this user.
 const USER: &str = "postgres";
@@ -123,7 +123,7 @@ fn give_to_user(folder: &Path) -> Result {
     chown(folder, id(2), id(3)).context(|| format!("cannot give {} to {USER}", folder.display()))
 }
 
-impl Contestant for Postgres {
+impl Target for Postgres {
     fn name(&self) -> &'static str {
         "postgres"
     }

@@ -7,7 +7,7 @@ use tavola_load::{EntityTemplate, Family, Load, Pace, Result, Signer};
 
 use crate::folders::Scratch;
 use crate::server::{BenchServer, RunningServer};
-use crate::target::{TABLE, Target};
+use crate::server_target::{ServerTarget, TABLE};
 
 const TIMES: u64 = 5;
 /// Written just before each kill, so that there is something to recover: more than half of a
@@ -29,7 +29,8 @@ pub(crate) fn measure(
     scratch: &Scratch,
 ) -> Result<Recovery> {
     let folder = scratch.folder("recovery")?;
-    let mut target = Target::on(RunningServer::start(server, &folder)?, server.name(), entities);
+    let mut target =
+        ServerTarget::on(RunningServer::start(server, &folder)?, server.name(), entities);
     target.fill(TABLE, Family::Loaded, entities, template)?;
     let mut running = target.server;
     let (mut written, mut after_kill_ms, mut after_stop_ms) = (0, Vec::new(), Vec::new());

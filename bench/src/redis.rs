@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tavola_load::{Context, ENTITY_BYTES, EntityTemplate, Failure, Result};
 
-use crate::contestant::{Contestant, Reached, Shape};
 use crate::folders::Scratch;
 use crate::packages;
 use crate::series::Series;
+use crate::target::{Reached, Shape, Target};
 
 const START_MAX: Duration = Duration::from_secs(10);
 /// redis-benchmark runs for a number of requests, not for a time; this is about what it reaches in
@@ -94,7 +94,7 @@ fn free_port() -> Result<String> {
     Ok(listener.local_addr().context(|| "no free port".into())?.port().to_string())
 }
 
-impl Contestant for Redis {
+impl Target for Redis {
     fn name(&self) -> &'static str {
         "redis"
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 use tavola_load::{Context, ENTITY_BYTES, EntityTemplate, MATCHES_ONE_OF, Result};
 
-use crate::contestant::{Contestant, Reached, Shape};
 use crate::process;
 use crate::series::{Series, Unit};
+use crate::target::{Reached, Shape, Target};
 
 /// The raw figures of a round, as they are kept.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Round {
     pub(crate) series: &'static str,
-    /// Name and size, as [`Contestant::label`] gives them.
+    /// Name and size, as [`Target::label`] gives them.
     pub(crate) target: String,
     pub(crate) target_entities: u64,
     pub(crate) round: u32,
@@ -44,42 +44,42 @@ impl Round {
 /// Measures a round; a failure says on whom, and what that one had to say.
 pub(crate) fn measure(
     shape: Shape,
-    contestant: &mut dyn Contestant,
+    target: &mut dyn Target,
     template: &EntityTemplate,
     round: u32,
 ) -> Result<Round> {
-    let measured = measure_costs(shape, contestant, template, round);
+    let measured = measure_costs(shape, target, template, round);
     measured.context(|| {
-        format!("{} on {}: {}", shape.series.name(), contestant.label(), contestant.last_errors())
+        format!("{} on {}: {}", shape.series.name(), target.label(), target.last_errors())
     })
 }
 
 fn measure_costs(
     shape: Shape,
-    contestant: &mut dyn Contestant,
+    target: &mut dyn Target,
     template: &EntityTemplate,
     round: u32,
 ) -> Result<Round> {
-    let (syncs_before, written_before) = (contestant.syncs()?, written(contestant)?);
-    let before = CpuTimes::now(contestant.process())?;
-    let reached = contestant.press(shape, template, round)?;
-    let costs = CpuTimes::now(contestant.process())?.since(before);
-    let syncs = syncs_before.zip(contestant.syncs()?).map(|(before, after)| after - before);
+    let (syncs_before, written_before) = (target.syncs()?, written(target)?);
+    let before = CpuTimes::now(target.process())?;
+    let reached = target.press(shape, template, round)?;
+    let costs = CpuTimes::now(target.process())?.since(before);
+    let syncs = syncs_before.zip(target.syncs()?).map(|(before, after)| after - before);
     let written =
-        written_before.zip(written(contestant)?).map(|(before, after)| (after - before) as f64);
+        written_before.zip(written(target)?).map(|(before, after)| (after - before) as f64);
     let stored = (shape.series.writes() && reached.entities > 0)
         .then_some(reached.entities as f64 * ENTITY_BYTES as f64);
     Ok(Round {
         series: shape.series.name(),
-        target: contestant.label(),
-        target_entities: contestant.entities(),
+        target: target.label(),
+        target_entities: target.entities(),
         round,
         per_second: counted(shape.series, &reached) / reached.seconds,
         reached,
-        server_cpu_seconds: contestant.process().map(|_| costs.server.as_secs_f64()),
+        server_cpu_seconds: target.process().map(|_| costs.server.as_secs_f64()),
         generator_cpu_seconds: costs.generator.as_secs_f64(),
         others_cpu_seconds: costs.others().as_secs_f64(),
-        resident_bytes: contestant
+        resident_bytes: target
             .process()
             .map(process::memory)
             .transpose()?
@@ -97,8 +97,8 @@ fn counted(series: Series, reached: &Reached) -> f64 {
     }
 }
 
-fn written(contestant: &dyn Contestant) -> Result<Option<u64>> {
-    contestant.process().map(process::written_bytes).transpose()
+fn written(target: &dyn Target) -> Result<Option<u64>> {
+    target.process().map(process::written_bytes).transpose()
 }
 
 /// CPU times: at an instant, or between two.

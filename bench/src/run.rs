@@ -1,4 +1,4 @@
-//! A whole run: contestants, rounds, in an order that is fair to all.
+//! A whole run: targets, rounds, in an order that is fair to all.
 
 use std::env;
 
@@ -6,7 +6,6 @@ use tavola_load::{EntityTemplate, Result, Spread};
 
 use crate::args::{Args, Rival, Workload};
 use crate::authentication;
-use crate::contestant::{Contestant, Shape};
 use crate::engine::EngineProcess;
 use crate::folders::Scratch;
 use crate::machine::{self, Machine};
@@ -18,7 +17,8 @@ use crate::report::{self, Record};
 use crate::round::{self, Round};
 use crate::series::Series;
 use crate::server::{Azurite, BenchServer, Tavola, null};
-use crate::target::{Target, settle};
+use crate::server_target::{ServerTarget, settle};
+use crate::target::{Shape, Target};
 use crate::{drop_table, recovery, space, start};
 
 /// Number of the round that does not count; it also seeds the choice of entities, so it is none of
@@ -78,18 +78,18 @@ fn needs_tables(args: &Args) -> bool {
     args.wants(Workload::Rss) || Series::ALL.iter().any(|series| args.wants_series(*series))
 }
 
-/// Everybody who takes part in rounds.
+/// All that rounds measure.
 struct Field {
-    targets: Vec<Target>,
-    others: Vec<Box<dyn Contestant>>,
+    targets: Vec<ServerTarget>,
+    others: Vec<Box<dyn Target>>,
 }
 
 impl Field {
-    fn those_who_take(&mut self, series: Series) -> Vec<&mut dyn Contestant> {
-        let targets = self.targets.iter_mut().map(|target| target as &mut dyn Contestant);
+    fn targets_of(&mut self, series: Series) -> Vec<&mut dyn Target> {
+        let targets = self.targets.iter_mut().map(|target| target as &mut dyn Target);
         // Not `map(AsMut)`: the trait object's own bound would have to outlive the box.
-        let others = self.others.iter_mut().map(|other| &mut **other as &mut dyn Contestant);
-        targets.chain(others).filter(|contestant| contestant.takes(series)).collect()
+        let others = self.others.iter_mut().map(|other| &mut **other as &mut dyn Target);
+        targets.chain(others).filter(|target| target.takes(series)).collect()
     }
 }
 
@@ -112,7 +112,7 @@ fn measure_tables(
         record.rounds.extend(measure_series(
             shape,
             args.rounds,
-            field.those_who_take(series),
+            field.targets_of(series),
             &template,
         )?);
         record.compare(series);
@@ -155,7 +155,7 @@ fn prepare(
         };
         for entities in sizes {
             let with_wide_table = args.wants_series(Series::Filter);
-            targets.push(Target::prepare(
+            targets.push(ServerTarget::prepare(
                 &**server,
                 *entities,
                 with_wide_table,
@@ -165,14 +165,14 @@ fn prepare(
         }
     }
     if args.warm {
-        targets.iter().filter(|target| target.is_ours()).try_for_each(Target::warm)?;
+        targets.iter().filter(|target| target.is_ours()).try_for_each(ServerTarget::warm)?;
     }
     if args.against.contains(&Rival::Null) {
         // Ours is the first.
         targets.push(null::start(&targets[0], scratch)?);
     }
     let largest = args.entities.iter().max().copied().unwrap_or_default();
-    let mut others: Vec<Box<dyn Contestant>> = Vec::new();
+    let mut others: Vec<Box<dyn Target>> = Vec::new();
     for rival in &args.against {
         match rival {
             Rival::Engine => others.push(Box::new(EngineProcess::start(largest, scratch)?)),
@@ -184,29 +184,28 @@ fn prepare(
     Ok(Field { targets, others })
 }
 
-/// Rounds alternate between the contestants, and each round begins with another one: whatever slows
+/// Rounds alternate between the targets, and each round begins with another one: whatever slows
 /// the machine for a while meets them all.
 fn measure_series(
     shape: Shape,
     rounds: u32,
-    mut contestants: Vec<&mut dyn Contestant>,
+    mut targets: Vec<&mut dyn Target>,
     template: &EntityTemplate,
 ) -> Result<Vec<Round>> {
-    let processes: Vec<u32> =
-        contestants.iter().filter_map(|contestant| contestant.process()).collect();
-    let count = contestants.len();
+    let processes: Vec<u32> = targets.iter().filter_map(|target| target.process()).collect();
+    let count = targets.len();
     let mut progress = Progress::new();
     let mut measured = Vec::new();
     for number in WARM_UP..=rounds {
         for turn in 0..count {
-            let contestant = &mut *contestants[(turn + number as usize) % count];
+            let target = &mut *targets[(turn + number as usize) % count];
             progress.show(&format!(
                 "{}: round {number} of {rounds}, {}",
                 shape.series.name(),
-                contestant.label()
+                target.label()
             ));
             settle(&processes)?;
-            let round = round::measure(shape, contestant, template, number)?;
+            let round = round::measure(shape, target, template, number)?;
             measured.extend((number != WARM_UP).then_some(round));
         }
     }

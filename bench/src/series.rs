@@ -129,7 +129,7 @@ impl Series {
         }
     }
 
-    /// What we want to reach at least, as a multiple of another contestant's rate.
+    /// What we want to reach at least, as a multiple of another target's rate.
     pub(crate) fn goal(self, rival: &str) -> Option<f64> {
         match (self, rival) {
             (Self::Get, "null") => Some(0.8),

@@ -11,7 +11,7 @@ use tavola_load::{Context, ENTITY_BYTES, EntityTemplate, Family, Result};
 use crate::folders::Scratch;
 use crate::process;
 use crate::server::{BenchServer, RunningServer};
-use crate::target::{TABLE, Target};
+use crate::server_target::{ServerTarget, TABLE};
 
 /// Without any change for so long, merging has come to rest.
 const REST: Duration = Duration::from_secs(5);
@@ -34,7 +34,8 @@ pub(crate) fn measure(
     scratch: &Scratch,
 ) -> Result<Space> {
     let folder = scratch.folder("space")?;
-    let mut target = Target::on(RunningServer::start(server, &folder)?, server.name(), entities);
+    let mut target =
+        ServerTarget::on(RunningServer::start(server, &folder)?, server.name(), entities);
     target.fill(TABLE, Family::Loaded, entities, template)?;
     rest(&folder)?;
     let written_bytes = process::written_bytes(target.server.process())?;

@@ -6,7 +6,7 @@ use crate::folders::Scratch;
 use crate::process;
 use crate::progress::Progress;
 use crate::server::{BenchServer, RunningServer};
-use crate::target::settle;
+use crate::server_target::settle;
 use tavola_load::Result;
 
 pub(crate) const STARTS: u32 = 10;

@@ -17,7 +17,6 @@ use tavola_protocol::table::entity_json::MetadataLevel;
 use tavola_protocol::table::{decode_reply, encode_request};
 use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::connection::{self, Connection};
-use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
 use tavola_server::{Config, Node, pipeline};
 use tavola_service::TableService;
@@ -73,7 +72,7 @@ impl Server {
     #[must_use]
     pub fn new() -> Self {
         let tables = TableService::new(Arc::new(MemoryStore::new()), Arc::new(StandingClock));
-        let node = Node::new(&CONFIG, Arc::new(AlwaysReady), Telemetry::new(None))
+        let node = Node::new(&CONFIG, Arc::new(MemoryStore::new()), Telemetry::new(None))
             .expect("it names no files");
         Self { node: Arc::new(node), tables: Arc::new(tables) }
     }

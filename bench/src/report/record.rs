@@ -7,16 +7,16 @@ use time::OffsetDateTime;
 
 use crate::args::Args;
 use crate::authentication::Authentication;
-use crate::contestant::Contestant as _;
 use crate::drop_table::Drop;
 use crate::machine::Machine;
 use crate::recovery::Recovery;
 use crate::round::Round;
 use crate::series::Series;
 use crate::server::BenchServer;
+use crate::server_target::{MemoryStages, ServerTarget};
 use crate::space::Space;
 use crate::start::Start;
-use crate::target::{MemoryStages, Target};
+use crate::target::Target as _;
 use tavola_load::ENTITY_BYTES;
 use tavola_load::Spread;
 
@@ -115,7 +115,7 @@ impl Record {
         }
     }
 
-    pub(crate) fn note_targets(&mut self, targets: &[Target]) {
+    pub(crate) fn note_targets(&mut self, targets: &[ServerTarget]) {
         self.targets.extend(targets.iter().map(|target| Loaded {
             target: target.label(),
             entities: target.entities,
@@ -169,13 +169,13 @@ impl Record {
             self.rounds_of(series, target).map(|round| round.per_second).collect::<Vec<_>>()
         };
         let spread = Spread::of_ratios(&rates(ours), &rates(theirs))?;
-        let goal = Series::named(series).and_then(|series| series.goal(contestant_of(theirs)));
+        let goal = Series::named(series).and_then(|series| series.goal(target_name(theirs)));
         Some(Ratio { series, ours: ours.to_owned(), theirs: theirs.to_owned(), goal, spread })
     }
 }
 
 /// `azurite` of `azurite 10k`.
-pub(crate) fn contestant_of(target: &str) -> &str {
+pub(crate) fn target_name(target: &str) -> &str {
     target.split(' ').next().unwrap_or_default()
 }
 

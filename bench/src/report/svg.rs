@@ -1,5 +1,5 @@
 //! The picture for the README: above, how many times Azurite's rate; below, which share of the
-//! yardsticks.
+//! baselines.
 //!
 //! The upper axis is logarithmic, since those ratios lie orders of magnitude apart; the lower one
 //! is not. Lines are named so that nobody is misled, and what we want to reach is marked whether or
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use tavola_load::text;
 
-use super::record::{Ratio, Record, contestant_of, is_ours};
+use super::record::{Ratio, Record, is_ours, target_name};
 use crate::series::Series;
 
 const WIDTH: f64 = 760.0;
@@ -29,7 +29,7 @@ const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-w
 pub(super) fn draw(record: &Record) -> String {
     let of = |rivals: &[&str]| -> Vec<&Ratio> {
         let counts = |ratio: &&Ratio| {
-            !is_ours(&ratio.theirs) && rivals.contains(&contestant_of(&ratio.theirs))
+            !is_ours(&ratio.theirs) && rivals.contains(&target_name(&ratio.theirs))
         };
         record.ratios.iter().filter(counts).collect()
     };
@@ -177,7 +177,7 @@ fn name(ratio: &Ratio, with_rival: bool) -> String {
     let title = Series::named(ratio.series).map_or(ratio.series, Series::short_title);
     let size = ratio.ours.rsplit(' ').next().unwrap_or_default();
     match with_rival {
-        true => format!("{title}, {size}, of {}", contestant_of(&ratio.theirs)),
+        true => format!("{title}, {size}, of {}", target_name(&ratio.theirs)),
         false => format!("{title}, {size} entities"),
     }
 }

@@ -3,8 +3,8 @@
 use super::grid::align;
 use super::record::{Loaded, Ratio, Record};
 use crate::authentication::Authentication;
-use crate::contestant::Shape;
 use crate::round::Round;
+use crate::target::Shape;
 use tavola_load::Spread;
 use tavola_load::text;
 
@@ -98,7 +98,7 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
     for ratio in record.ratios.iter().filter(|ratio| ratio.series == series.name()) {
         println!("  {}", ratio_line(ratio));
     }
-    // Others are counted as others where the contestant is no single process.
+    // Others are counted as others where the target is no single process.
     let others = record
         .rounds
         .iter()
@@ -114,7 +114,7 @@ pub(crate) fn print_series(record: &Record, shape: Shape) {
 }
 
 fn series_row(target: &str, rounds: &[&Round], writes: bool) -> Option<Vec<String>> {
-    // What a contestant does not know is a gap.
+    // What a target does not know is a gap.
     let of = |value: fn(&Round) -> Option<f64>| {
         Spread::of(rounds.iter().filter_map(|round| value(round)))
     };

@@ -1,4 +1,4 @@
-//! The yardstick of everything over HTTP: see [`crate::null_server`]. It answers what our server
+//! The baseline of everything over HTTP: see [`crate::null_server`]. It answers what our server
 //! answered.
 
 use std::fs;
@@ -11,7 +11,7 @@ use tavola_load::{Client, Context, Family, Head, Result, Signer, Site, text};
 use super::{BenchServer, RunningServer, this_program};
 use crate::folders::Scratch;
 use crate::null_server::{Recorded, WORD};
-use crate::target::{TABLE, Target};
+use crate::server_target::{ServerTarget, TABLE};
 
 /// The scan that it can answer: enough that the bytes do not stay in the processor's caches.
 const PAGES_MAX: usize = 100;
@@ -24,7 +24,7 @@ struct Null {
 }
 
 /// Records what our server answers and starts a server that repeats it.
-pub(crate) fn start(tavola: &Target, scratch: &Scratch) -> Result<Target> {
+pub(crate) fn start(tavola: &ServerTarget, scratch: &Scratch) -> Result<ServerTarget> {
     let folder = scratch.folder("null")?;
     let recorded = folder.join("answers.jsonl");
     let answers = record(&tavola.server.site)?;
@@ -36,7 +36,7 @@ pub(crate) fn start(tavola: &Target, scratch: &Scratch) -> Result<Target> {
     fs::write(&recorded, lines).context(|| "cannot keep the answers".into())?;
     let null = Null { recorded };
     let running = RunningServer::start(&null, &folder)?;
-    let mut target = Target::on(running, "null", pages as u64 * PAGE_ENTITIES);
+    let mut target = ServerTarget::on(running, "null", pages as u64 * PAGE_ENTITIES);
     target.pages.clone_from(&tavola.pages);
     target.pages.truncate(pages);
     eprintln!("Recorded a scan of {} for the null server", text::size(target.entities));

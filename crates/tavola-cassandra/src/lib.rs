@@ -24,6 +24,7 @@ mod heartbeat;
 mod import;
 mod inspect;
 mod memory;
+mod metrics;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod options;

@@ -85,6 +85,8 @@ pub struct Stats {
     pub waiting: u64,
     /// How many batches carried so many transactions; the edges are [`WIDTH_EDGES`].
     pub widths: [u64; WIDTH_EDGES.len() + 1],
+    /// The sum over those batches of how many they carried.
+    pub width_total: u64,
     /// By kind of statement.
     pub latencies: Vec<Latency>,
 }
@@ -105,6 +107,7 @@ pub(crate) struct Counters {
     pub(crate) retirements: AtomicU64,
     pub(crate) waiting: AtomicU64,
     widths: [AtomicU64; WIDTH_EDGES.len() + 1],
+    width_total: AtomicU64,
     latencies: [Timed; KINDS.len()],
 }
 
@@ -136,6 +139,7 @@ impl Counters {
 
     pub(crate) fn width(&self, transactions: usize) {
         count(&self.widths[WIDTH_EDGES.partition_point(|edge| *edge < transactions as u64)], 1);
+        count(&self.width_total, transactions as u64);
     }
 
     pub(crate) fn read(&self) -> Stats {
@@ -154,6 +158,7 @@ impl Counters {
             retirements: get(&self.retirements),
             waiting: get(&self.waiting),
             widths: self.widths.each_ref().map(get),
+            width_total: get(&self.width_total),
             latencies: KINDS
                 .iter()
                 .zip(&self.latencies)

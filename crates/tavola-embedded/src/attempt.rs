@@ -1,9 +1,8 @@
 //! An open that is refused leaves the data folder as it was, to the byte.
 //!
-//! What can be found out without writing is found out first: who may write here, whether the disk
-//! has room for it, and whether the engine can read everything, which it is asked for in a mode
-//! that writes nothing. Only then may the engine write. And if it fails after all, what it left is
-//! taken back.
+//! Everything that can be checked without writing is checked first: permissions, free space, and
+//! whether the engine can read everything, by opening it read-only. Only then may the engine write.
+//! If it fails all the same, its changes are rolled back.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,8 +17,8 @@ use crate::error::OpenError;
 use crate::files::numbered;
 use crate::folder::sync_folder;
 use crate::log_check::TornEdit;
-use crate::mark;
 use crate::private_files::create_file;
+use crate::watermark;
 
 const CURRENT: &str = "CURRENT";
 const INFO_LOG: &str = "LOG";
@@ -32,9 +31,9 @@ pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), Open
     for path in [folder, engine_path] {
         may(path, write | Access::EXEC_OK, "write to the folder")?;
     }
-    let mark = folder.join(mark::NAME);
-    if mark.exists() {
-        may(&mark, write, "write")?;
+    let watermark = folder.join(watermark::NAME);
+    if watermark.exists() {
+        may(&watermark, write, "write")?;
     }
     for name in names(engine_path)? {
         let path = engine_path.join(&name);
@@ -48,9 +47,9 @@ pub(crate) fn check_access(folder: &Path, engine_path: &Path) -> Result<(), Open
 /// An open writes a few small files, beside what it makes of the logs.
 const OPEN_BYTES: u64 = 1024 * 1024;
 
-/// Refuses a disk on which an open would fail half-way. The engine reserves room for a log beyond
-/// its end, and gives that of a server that was killed back before it needs any.
-pub(crate) fn check_room(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
+/// Refuses a disk on which an open would fail half-way. The engine preallocates space for a log
+/// beyond its end, and frees that of a server that was killed before it needs any.
+pub(crate) fn check_free_space(folder: &Path, engine_path: &Path) -> Result<(), OpenError> {
     let Ok(status) = rustix::fs::statvfs(engine_path) else { return Ok(()) };
     let (mut free, mut needed) = (status.f_bavail.saturating_mul(status.f_frsize), OPEN_BYTES);
     for (_, log) in
@@ -81,7 +80,7 @@ pub(crate) fn check_readable(folder: &Path, engine_path: &Path) -> Result<(), Op
 
 fn may(path: &Path, wanted: Access, action: &'static str) -> Result<(), OpenError> {
     match access(path, wanted) {
-        // The engine tidies up files of its own; one that is gone by now is in nobody's way.
+        // The engine removes files of its own; one that is gone by now cannot be in the way.
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(OpenError::io(action, path)(error.into())),
     }
@@ -128,22 +127,23 @@ impl Attempt {
         Ok(())
     }
 
-    /// Makes the folder what it was before. What cannot be taken back is harmless, and is said.
-    pub(crate) fn take_back(self) {
-        if let Err(error) = self.try_to_take_back() {
+    /// Restores the folder as it was before. Files that cannot be removed are harmless; the log
+    /// names the error.
+    pub(crate) fn roll_back(self) {
+        if let Err(error) = self.try_roll_back() {
             tracing::warn!(%error, folder = %self.engine_path.display(), "a failed start left files of the storage engine");
         }
     }
 
-    fn try_to_take_back(&self) -> io::Result<()> {
+    fn try_roll_back(&self) -> io::Result<()> {
         self.restore_info_log()?;
         let now: BTreeSet<OsString> = fs::read_dir(&self.engine_path)?
             .map(|entry| entry.map(|entry| entry.file_name()))
             .collect::<Result<_, _>>()?;
         if !self.names.is_subset(&now) {
-            return Err(io::Error::other("the engine has tidied up already"));
+            return Err(io::Error::other("the engine has removed files already"));
         }
-        // First the files that nothing names, which makes the room to name the old ones again.
+        // First the files that no record names, which frees the space to name the old ones again.
         let is_record = |name: &&OsString| name.to_string_lossy().starts_with("MANIFEST");
         for name in now.difference(&self.names).filter(|name| !is_record(name)) {
             fs::remove_file(self.engine_path.join(name))?;
@@ -193,7 +193,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn everything_that_a_failed_open_did_is_taken_back() {
+    fn everything_that_a_failed_open_did_is_rolled_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for (name, text) in [
@@ -211,7 +211,7 @@ mod tests {
         {
             fs::write(path(name), text).unwrap();
         }
-        attempt.take_back();
+        attempt.roll_back();
         let mut left: Vec<(String, String)> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap())
@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_has_tidied_up_is_left_alone() {
+    fn an_engine_that_has_removed_files_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("7.log"), "writes").unwrap();
         let attempt = Attempt::begin(folder.path()).unwrap();
         fs::remove_file(folder.path().join("7.log")).unwrap();
         fs::write(folder.path().join("8.sst"), "the same as rows").unwrap();
-        attempt.take_back();
+        attempt.roll_back();
         assert!(folder.path().join("8.sst").exists());
     }
 }

@@ -1,10 +1,10 @@
 //! A table file of which a block was found damaged while the store serves.
 //!
-//! The engine stops taking writes for good when a compaction meets such a block, and nothing that
-//! can be asked of it in this process ends that: its severity for a damaged block in a compaction
-//! is "unrecoverable". But it only meets the block if it compacts. So from the moment on at which a
-//! damaged file is known, by a read or by a compaction, nothing is compacted any more: the file is
-//! left alone, and writes are taken. A note in the data folder keeps that over a restart.
+//! The engine refuses writes for good when a compaction reads such a block, and no call in this
+//! process ends that: its severity for a damaged block in a compaction is "unrecoverable". But it
+//! only reads the block if it compacts. So once a read or a compaction has found a damaged file,
+//! compactions are switched off: the file is left alone, and writes go on. A note in the data
+//! folder keeps that over a restart.
 
 use std::fs;
 use std::io::{self, Write};
@@ -58,8 +58,8 @@ pub(crate) struct DamageNote {
 }
 
 impl DamageNote {
-    /// Reads the note of a folder. One about a file that is gone, or sound again, says nothing any
-    /// more; `forget_old` removes it.
+    /// Reads the note of a folder. A note about a file that is gone, or sound again, is out of
+    /// date; `forget_old` removes it.
     pub(crate) fn read(folder: &Path, engine_path: &Path) -> Result<Self, OpenError> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {
@@ -72,7 +72,7 @@ impl DamageNote {
         Ok(Self { folder: folder.to_owned(), known: RwLock::new(known) })
     }
 
-    /// Removes a note that says nothing any more.
+    /// Removes a note that is out of date.
     pub(crate) fn forget_old(&self) {
         if !self.is_there() {
             let _was_none = fs::remove_file(self.folder.join(NAME));
@@ -83,7 +83,7 @@ impl DamageNote {
         self.known.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes note of an error of the engine. True if it is the first that tells of a damaged file.
+    /// Notes an error of the engine. True if it is the first that names a damaged file.
     pub(crate) fn add(&self, message: &str) -> bool {
         let Some(damage) = Damage::of(message) else { return false };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,10 @@
-//! How much room the disk has, and what may still be written.
+//! How much space the disk has, and what may still be written.
 //!
-//! An engine that meets the end of the disk in the middle of a write leaves that write's outcome
-//! unknown. So the last bytes are kept in reserve: below them writes are refused before the engine
-//! hears of them, which is clean, costs the reads nothing, and ends by itself when there is room
-//! (docs/decisions/005-a-full-disk.md). Half of the reserve is for what makes room; the rest is the
-//! engine's, which must be able to bring its memory to disk.
+//! An engine that runs out of space in the middle of a write leaves that write's outcome unknown.
+//! So the last bytes are a reserve: below it writes are refused before they reach the engine, which
+//! leaves nothing in doubt, costs reads nothing, and ends by itself when there is space again
+//! (docs/decisions/005-a-full-disk.md). Half of the reserve is for writes that free space; the rest
+//! is the engine's, which must be able to flush its memtables.
 
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use crate::options::Options;
 
 /// What may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum FreeSpace {
     /// Everything.
     Enough,
-    /// Only what makes room: deletions, and the small rows of system tables that the drop of a
+    /// Only what frees space: deletions, and the small rows of system tables that the drop of a
     /// table needs.
     OnlyToShrink,
     /// Nothing.
-    Nothing,
+    Exhausted,
 }
 
-/// The room on the disk of a data folder.
+/// The disk of a data folder.
 #[derive(Debug)]
 pub(crate) struct DiskSpace {
     folder: PathBuf,
     reserve_bytes: u64,
-    /// What the engine needs to bring its memory to disk.
+    /// What the engine needs to flush its memtables.
     engine_bytes: u64,
 }
 
@@ -37,13 +37,13 @@ impl DiskSpace {
         Self { folder: folder.to_owned(), reserve_bytes, engine_bytes }
     }
 
-    pub(crate) fn room(&self) -> Room {
-        // A file system that cannot say gets the benefit of the doubt: the engine will meet its
-        // end.
-        self.free_bytes().map_or(Room::Enough, |free_bytes| room(free_bytes, self.reserve_bytes))
+    pub(crate) fn free_space(&self) -> FreeSpace {
+        // If the file system does not report it, the engine finds out.
+        self.free_bytes()
+            .map_or(FreeSpace::Enough, |free_bytes| free_space(free_bytes, self.reserve_bytes))
     }
 
-    /// True if there is enough for an engine that met the end of the disk to recover.
+    /// True if there is enough for an engine that ran out of space to recover.
     pub(crate) fn is_enough_for_engine(&self) -> bool {
         self.free_bytes()
             .is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.max(self.engine_bytes))
@@ -73,35 +73,38 @@ pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-fn room(free_bytes: u64, reserve_bytes: u64) -> Room {
+fn free_space(free_bytes: u64, reserve_bytes: u64) -> FreeSpace {
     if free_bytes >= reserve_bytes {
-        Room::Enough
+        FreeSpace::Enough
     } else if free_bytes >= reserve_bytes / 2 {
-        Room::OnlyToShrink
+        FreeSpace::OnlyToShrink
     } else {
-        Room::Nothing
+        FreeSpace::Exhausted
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskSpace, Room, room};
+    use super::{DiskSpace, FreeSpace, free_space};
     use crate::options::Options;
 
     #[test]
-    fn half_of_the_reserve_is_for_making_room() {
+    fn half_of_the_reserve_is_for_freeing_space() {
         for (free_bytes, expected) in [
-            (101, Room::Enough),
-            (100, Room::Enough),
-            (99, Room::OnlyToShrink),
-            (50, Room::OnlyToShrink),
+            (101, FreeSpace::Enough),
+            (100, FreeSpace::Enough),
+            (99, FreeSpace::OnlyToShrink),
+            (50, FreeSpace::OnlyToShrink),
         ] {
-            assert_eq!(room(free_bytes, 100), expected, "{free_bytes}");
+            assert_eq!(free_space(free_bytes, 100), expected, "{free_bytes}");
         }
-        assert_eq!((room(49, 100), room(0, 100)), (Room::Nothing, Room::Nothing));
         assert_eq!(
-            room(0, 0),
-            Room::Enough,
+            (free_space(49, 100), free_space(0, 100)),
+            (FreeSpace::Exhausted, FreeSpace::Exhausted)
+        );
+        assert_eq!(
+            free_space(0, 0),
+            FreeSpace::Enough,
             "without a reserve nothing is refused before the engine does"
         );
     }
@@ -112,12 +115,12 @@ mod tests {
         let space = |reserve_bytes| {
             DiskSpace::new(folder.path(), &Options { reserve_bytes, ..Options::default() })
         };
-        assert_eq!(space(1).room(), Room::Enough);
+        assert_eq!(space(1).free_space(), FreeSpace::Enough);
         let greedy = space(u64::MAX);
-        assert_eq!(greedy.room(), Room::Nothing);
+        assert_eq!(greedy.free_space(), FreeSpace::Exhausted);
         assert!(greedy.describe().contains("is full"), "{}", greedy.describe());
         assert!(!greedy.is_enough_for_engine());
         let nowhere = DiskSpace { folder: folder.path().join("absent"), ..greedy };
-        assert_eq!(nowhere.room(), Room::Enough, "it cannot say");
+        assert_eq!(nowhere.free_space(), FreeSpace::Enough, "it cannot say");
     }
 }

@@ -10,26 +10,26 @@ use tavola_core::Timestamp;
 use tavola_store::StoreError;
 
 use crate::damage::DamageNote;
-use crate::disk_space::{DiskSpace, Room};
+use crate::disk_space::{DiskSpace, FreeSpace};
 use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::group_commit::{Changed, Journal, WriteError};
+use crate::inline_reads::InlineReadGovernor;
 use crate::log_check::LogState;
-use crate::manner::Manner;
-use crate::mark::Mark;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::opening::{check_processor, open_db};
 use crate::options::{Options, Walk, read_anywhere, read_cached, write_synced};
 use crate::private_files::make_private;
 use crate::row_cache::RowCache;
+use crate::watermark::DurableWatermark;
 
 /// Table id 0 belongs to the store itself; this is its one row: a format byte, then ticks, little
 /// endian.
 const LAST_VERSION_KEY: &[u8] = b"\0\0\0\0\0\0\0\0last-version";
 const LAST_VERSION_FORMAT: u8 = 1;
 
-/// The row that remembers the highest version ever given out.
+/// The row that holds the highest version ever assigned.
 pub(crate) fn last_version_entry(version: Timestamp) -> (&'static [u8], [u8; 9]) {
     let mut value = [LAST_VERSION_FORMAT; 9];
     value[1..].copy_from_slice(&version.ticks().to_le_bytes());
@@ -56,11 +56,10 @@ pub(crate) struct Engine {
     anywhere: ReadOptions,
     synced: WriteOptions,
     space: DiskSpace,
-    mark: Mark,
+    watermark: DurableWatermark,
     /// The sequence number of the last write that was synced.
     synced_to: AtomicU64,
-    /// How long reads take.
-    pub(crate) manner: Manner,
+    pub(crate) inline_reads: InlineReadGovernor,
     pub(crate) rows: RowCache,
     damage: DamageNote,
     _folder: DataFolder,
@@ -74,18 +73,20 @@ impl Engine {
         let (db, damage, cache) = match open_db(&folder, options) {
             Ok(opened) => opened,
             Err(error) => {
-                folder.take_back();
+                folder.roll_back();
                 return Err(error);
             }
         };
         damage.forget_old();
         make_private(path)?;
         let synced_to = AtomicU64::new(db.latest_sequence_number());
-        let mark = Mark::open(path, db.latest_sequence_number())?;
+        let watermark = DurableWatermark::open(path, db.latest_sequence_number())?;
         let (cached, anywhere, synced) = (read_cached(), read_anywhere(), write_synced());
         let space = DiskSpace::new(path, options);
-        let (manner, rows) =
-            (Manner::new(options.reads_in_place), RowCache::new(options.row_cache_bytes()));
+        let (inline_reads, rows) = (
+            InlineReadGovernor::new(options.reads_in_place),
+            RowCache::new(options.row_cache_bytes()),
+        );
         Ok(Self {
             db,
             cache,
@@ -93,9 +94,9 @@ impl Engine {
             anywhere,
             synced,
             space,
-            mark,
+            watermark,
             synced_to,
-            manner,
+            inline_reads,
             rows,
             damage,
             _folder: folder,
@@ -125,7 +126,7 @@ impl Engine {
         iterator.status()
     }
 
-    /// The highest version that was ever given out.
+    /// The highest version ever assigned.
     pub(crate) fn last_version(&self, folder: &Path) -> Result<Timestamp, OpenError> {
         last_version_of(&self.db)
             .map_err(|what| OpenError::Damaged { folder: folder.to_owned(), what })
@@ -136,13 +137,13 @@ impl Engine {
         self.damage.advice()
     }
 
-    /// True if nothing may be compacted: a compaction would meet damage, and the engine would stop
-    /// taking writes.
+    /// True if nothing may be compacted: a compaction would read a damaged block, and the engine
+    /// would then refuse writes.
     pub(crate) fn must_not_compact(&self) -> bool {
         self.damage.is_there()
     }
 
-    /// The engine's error in the store's words. One that tells of a damaged file is taken note of.
+    /// The engine's error as the store's. If it names a damaged file, that is noted.
     pub(crate) fn store_error(&self, error: rocksdb::Error) -> StoreError {
         self.note_damage(&error);
         store_error(error)
@@ -161,7 +162,7 @@ impl Engine {
         if is_full { WriteError::NoSpace(message) } else { WriteError::Failed(message) }
     }
 
-    /// From now on nothing is compacted, so that no compaction meets the damage.
+    /// Switches compactions off, so that none reads the damaged block.
     fn note_damage(&self, error: &rocksdb::Error) {
         if error.kind() != ErrorKind::Corruption || !self.damage.add(error.as_ref()) {
             return;
@@ -175,21 +176,21 @@ impl Engine {
         }
     }
 
-    /// A value from memory; `Err(TakesLonger)` if only the disk can tell.
+    /// A value from memory; `Err(TakesLonger)` if the disk must be read.
     pub(crate) fn get_cached(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, ReadError> {
         self.db.get_pinned_opt(key, &self.cached).map_err(|error| self.read_error(error))
     }
 
-    /// A value from wherever it is. May wait for the disk while others wait for us, of which note
-    /// is taken.
+    /// A value from wherever it is, on a thread that others wait for. The governor of inline reads
+    /// hears how long it took.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.manner
+        self.inline_reads
             .watch(|| self.db.get_pinned_opt(key, &self.anywhere))
             .map_err(|error| self.store_error(error))
     }
 
-    /// The same on a thread that may wait.
-    pub(crate) fn get_patiently(
+    /// The same on a blocking thread.
+    pub(crate) fn get_blocking(
         &self,
         key: &[u8],
     ) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
@@ -210,22 +211,26 @@ impl Engine {
         walk: Walk,
         mut row: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), ReadError> {
+        #[cfg(debug_assertions)]
+        let mut order = KeyOrder { start: start.to_vec(), end: end.clone(), last: None };
         let mut iterator = self.db.raw_iterator_opt(walk.read_options(end));
         iterator.seek(start);
         while let Some((key, value)) = iterator.item() {
+            #[cfg(debug_assertions)]
+            order.check(key)?;
             if !row(key, value)? {
                 return Ok(());
             }
             iterator.next();
         }
-        // An iterator that met damage is at its end too; only its status tells.
+        // An iterator also ends at a damaged block; its status tells the two apart.
         iterator.status().map_err(|error| self.read_error(error))
     }
 
     /// Writes memtables to files, so that the next open has nothing to recover.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.db.flush().map_err(|error| self.store_error(error))?;
-        self.mark.close(self.synced_to.load(Ordering::Relaxed));
+        self.watermark.close(self.synced_to.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -246,14 +251,36 @@ impl Engine {
     }
 }
 
+/// Holds the engine to its promise: keys rise, and stay within the range. Damaged files can break
+/// it, so this is no assertion.
+#[cfg(debug_assertions)]
+struct KeyOrder {
+    start: Vec<u8>,
+    end: Vec<u8>,
+    last: Option<Vec<u8>>,
+}
+
+#[cfg(debug_assertions)]
+impl KeyOrder {
+    fn check(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        let is_in_range = self.start.as_slice() <= key && key < self.end.as_slice();
+        let is_in_order = self.last.as_deref().is_none_or(|last| last < key);
+        if !is_in_range || !is_in_order {
+            return Err(StoreError::Corrupt("the engine gave keys out of order".to_owned()));
+        }
+        self.last = Some(key.to_vec());
+        Ok(())
+    }
+}
+
 impl Journal for Engine {
     fn value<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, StoreError> {
         self.get(key).map(|value| read(value.as_deref()))
     }
 
     fn absent(&self, keys: &[&[u8]]) -> Vec<bool> {
-        let values = self.manner.watch(|| self.db.multi_get_opt(keys, &self.anywhere));
-        // Who meets damage hears of it when it looks again.
+        let values = self.inline_reads.watch(|| self.db.multi_get_opt(keys, &self.anywhere));
+        // A key in a damaged block is not absent; the commit reads it again and gets the error.
         values.into_iter().map(|value| matches!(value, Ok(None))).collect()
     }
 
@@ -264,24 +291,26 @@ impl Journal for Engine {
             return mutants::write_late(self, batch).map_err(|error| self.write_error(error));
         }
         self.db.write_opt(batch, &self.synced).map_err(|error| self.write_error(error))?;
-        // Only the leader writes: nothing that is not synced has a number yet.
-        self.synced_to.store(self.db.latest_sequence_number(), Ordering::Relaxed);
+        // Only the leader writes, so the engine's last sequence number is that of this batch.
+        let latest = self.db.latest_sequence_number();
+        let previous = self.synced_to.swap(latest, Ordering::Relaxed);
+        assert!(latest > previous, "a synced batch has new sequence numbers");
         Ok(())
     }
 
     fn note_synced(&self) {
-        self.mark.advance(self.synced_to.load(Ordering::Relaxed));
+        self.watermark.advance(self.synced_to.load(Ordering::Relaxed));
     }
 
-    fn room(&self) -> Room {
-        self.space.room()
+    fn free_space(&self) -> FreeSpace {
+        self.space.free_space()
     }
 
-    fn describe_room(&self) -> String {
+    fn describe_free_space(&self) -> String {
         self.space.describe()
     }
 
-    fn has_room_to_recover(&self) -> bool {
+    fn has_space_to_recover(&self) -> bool {
         self.space.is_enough_for_engine()
     }
 
@@ -300,11 +329,11 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Why a read that others wait behind gave nothing.
+/// Why an inline read gave nothing.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// It would take longer than was allowed: the disk must be asked, or many deleted rows lie on
-    /// the way.
+    /// It would take longer than was allowed: the disk must be read, or there are many deleted rows
+    /// in the range.
     TakesLonger,
     Failed(StoreError),
 }
@@ -315,7 +344,7 @@ impl From<StoreError> for ReadError {
     }
 }
 
-/// Of a read that may take as long as it likes, which is never told that it takes longer.
+/// For reads on blocking threads, which never get `TakesLonger`.
 impl From<ReadError> for StoreError {
     fn from(error: ReadError) -> Self {
         match error {
@@ -327,7 +356,6 @@ impl From<ReadError> for StoreError {
     }
 }
 
-/// The engine's error in the store's words.
 pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
     match error.kind() {
         ErrorKind::Corruption => StoreError::Corrupt(error.into_string()),
@@ -335,14 +363,14 @@ pub(crate) fn store_error(error: rocksdb::Error) -> StoreError {
     }
 }
 
-/// The engine tells a full disk from other trouble only in words. It recovers from this one by
-/// itself.
+/// Only the text of the engine's error tells a full disk from other failures. The engine recovers
+/// from this one by itself.
 fn is_no_space(error: &rocksdb::Error) -> bool {
     error.kind() == ErrorKind::IOError
         && error.as_ref().starts_with("IO error: No space left on device")
 }
 
-/// The highest version that was ever given out; or what is wrong with its record.
+/// The highest version ever assigned; or what is wrong with its record.
 pub(crate) fn last_version_of(db: &DB) -> Result<Timestamp, String> {
     match db.get_pinned(LAST_VERSION_KEY) {
         Ok(None) => Ok(Timestamp::MIN),

@@ -1,4 +1,4 @@
-//! Why a data folder cannot be opened, in words that tell what to do.
+//! Why a data folder cannot be opened, and what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tavola_store::Row;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has locked it.
     #[error(
         "the data folder {folder} is in use by another process: stop that one, or give this one a folder of its own"
     )]
@@ -43,7 +43,7 @@ pub enum OpenError {
         /// The folder.
         folder: PathBuf,
     },
-    /// It holds somebody else's files.
+    /// It holds files of another program.
     #[error(
         "the folder {folder} is not a data folder: it holds {example:?} and no file TAVOLA. Name an empty or new folder"
     )]

@@ -1,4 +1,4 @@
-//! The data folder: whose it is, which format it has, and that one process has it at a time.
+//! The data folder: its marker, its format, and the lock that gives it to one process at a time.
 //!
 //! ```text
 //! <data folder>/TAVOLA   format version as text; locked while a process has the folder
@@ -39,7 +39,7 @@ pub(crate) struct DataFolder {
 }
 
 impl DataFolder {
-    /// Creates the folder if it is new, checks whose it is, and locks it.
+    /// Creates the folder if it is new, checks that it is ours, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let mut made = Vec::new();
         match Self::open_or_make(path, &mut made) {
@@ -70,12 +70,12 @@ impl DataFolder {
     }
 
     /// Removes what this open made, if it is empty: the start is refused.
-    pub(crate) fn take_back(self) {
+    pub(crate) fn roll_back(self) {
         remove(&self.made);
     }
 
-    /// Takes a folder that exists, and leaves it as it is. What is wrong with its marker is
-    /// reported.
+    /// Locks a folder that exists, and changes nothing in it. A damaged marker goes into the
+    /// report.
     pub(crate) fn existing(path: &Path, report: &mut Report) -> Result<Self, OpenError> {
         let marker = path.join(MARKER);
         let engine = path.join(ENGINE_FOLDER);
@@ -160,7 +160,7 @@ fn write_marker(path: &Path) -> Result<(), OpenError> {
     };
     write().map_err(OpenError::io("write", &unfinished))?;
     sync_folder(path)?;
-    // The folder itself may be new; its name stands in its parent.
+    // The folder itself may be new; its parent holds its name.
     match path.parent() {
         Some(parent) if parent != Path::new("") => sync_folder(parent),
         _ => Ok(()),
@@ -178,8 +178,7 @@ fn lock(folder: &Path, marker: &Path) -> Result<File, OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: folder.to_owned() }),
-        // Some network file systems have no locks; the engine's own lock file stands behind this
-        // one.
+        // Some network file systems have no locks; the engine has a lock file of its own.
         Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(file),
         Err(TryLockError::Error(source)) => {
             Err(OpenError::Io { action: "lock", path: marker.to_owned(), source })

@@ -1,27 +1,30 @@
 //! [`Store`](tavola_store::Store) on the embedded engine, RocksDB: the default, for one machine.
 //!
 //! Deliberately absent: what an operation means (`tavola_core::decide`), and how keys and rows look
-//! as bytes (`tavola_store`). What is here: opening a data folder safely, one fsync for all who
-//! wait, reads that do not block the threads of sockets, and giving space back. `docs/format.md`
-//! draws what lies on disk.
+//! as bytes (`tavola_store`). What is here: opening a data folder safely, group commit, reads that
+//! do not block the threads of sockets, and reclaiming space. `docs/format.md` draws every byte on
+//! disk.
 //!
-//! Reading order: `store` with `row_cache`, then `group_commit` with `disk_space` and `trouble`,
-//! then what opening needs: `folder`, `private_files`, `opening`, `log_check`, `attempt`,
-//! `options`. For blocks that are damaged while it serves: `damage`. For folders that do not open:
-//! `check`, `repair`, and `files`, which reads the engine's files without the engine.
+//! Reading order: `store` with `row_cache` and `inline_reads`; `group_commit` with `queue`,
+//! `disk_space` and `write_halt`; what opening needs: `folder`, `private_files`, `opening`,
+//! `log_check`, `watermark`, `attempt`, `options`. For blocks that are damaged while it serves:
+//! `damage`. For folders that do not open: `check`, `repair`, and `files`, which reads the engine's
+//! files without the engine.
 
 mod attempt;
+mod backend;
 pub mod check;
 mod damage;
 mod disk_space;
 mod engine;
+#[cfg(feature = "engine-baseline")]
+pub mod engine_baseline;
 mod error;
 mod files;
 mod folder;
 mod group_commit;
+mod inline_reads;
 mod log_check;
-mod manner;
-mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod opening;
@@ -34,9 +37,8 @@ mod row_cache;
 mod scans;
 mod stats;
 mod store;
-mod trouble;
-#[cfg(feature = "yardstick")]
-pub mod yardstick;
+mod watermark;
+mod write_halt;
 
 pub use error::OpenError;
 pub use opening::last_version;

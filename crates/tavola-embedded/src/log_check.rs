@@ -1,5 +1,5 @@
-//! Reads the engine's logs before the engine does, and tells a crash in the middle of a write from
-//! damage.
+//! Reads the engine's logs before the engine does, to distinguish a crash in the middle of a write
+//! from damage.
 //!
 //! No recovery mode of the engine draws that line where we need it
 //! (docs/decisions/001-recovery-of-the-log.md): the lenient ones silently drop acknowledged writes
@@ -8,7 +8,7 @@
 //! a flaw is a torn tail if no record begins behind it and it looks like bytes that never reached
 //! the disk; everything else is damage, and the folder is not opened.
 //!
-//! How the records lie in a log is in `files::log`; a write's payload begins with its sequence
+//! `files::log` knows the layout of a log; a write's payload begins with its sequence
 //! number (8 bytes) and its count of changes (4 bytes), from which the next one's sequence number
 //! follows.
 
@@ -21,8 +21,8 @@ use crate::error::OpenError;
 use crate::files::log::{FIRST, LAST, MIDDLE, Piece, WHOLE, pieces};
 use crate::files::manifest::{self, Manifest};
 use crate::files::{name_of, numbered};
-use crate::mark;
 use crate::private_files::open_for_writing;
+use crate::watermark;
 
 /// Of a write: its sequence number and its count of changes.
 const HEAD_BYTES: usize = 12;
@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 12;
 pub(crate) enum LogState {
     /// Every record is there.
     Whole,
-    /// The last write, which nobody was told about, is not there or not whole.
+    /// The last write, which was not acknowledged, is missing or not whole.
     TornTail,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn check(folder: &Path, synced: Option<u64>) -> Result<Checked, LogEr
     for (_, log) in logs.iter().filter(|(number, _)| *number >= log_number) {
         walk.file(log)?;
     }
-    walk.verdict(synced).map(|logs| Checked { logs, torn_edit })
+    walk.conclude(synced).map(|logs| Checked { logs, torn_edit })
 }
 
 /// The file that names all others. Its records have no sequence numbers. Several may share a sync,
@@ -131,7 +131,7 @@ pub(crate) fn check_manifest(
     let torn_edit =
         walk.flaw.as_ref().map(|flaw| TornEdit { path: path.clone(), offset: flaw.record });
     let followed = walk.followed.take();
-    walk.verdict(None)?;
+    walk.conclude(None)?;
     let (manifest, _flaws) =
         Manifest::read(&path).map_err(|error| LogError::Io(path.clone(), error))?;
     let understood = manifest.edits == manifest.records;
@@ -164,7 +164,7 @@ enum Kind {
 struct Flaw {
     file: String,
     offset: u64,
-    /// Where the record begins in which it lies.
+    /// Where the record with the flaw begins.
     record: u64,
     what: &'static str,
     /// It looks like bytes that never reached the disk.
@@ -258,9 +258,10 @@ impl Walk {
 
     /// A record has one more fragment.
     fn go_on(&mut self, mut open: Open, payload: &[u8], is_last: bool) -> Result<(), LogError> {
+        assert!(open.head.len() <= HEAD_BYTES, "no more than a head is kept of a record");
         let missing = HEAD_BYTES - open.head.len();
         open.head.extend_from_slice(&payload[..missing.min(payload.len())]);
-        // The record is judged once, as soon as its head is whole; one that is shorter, at its end.
+        // A record is evaluated once, as soon as its head is whole; a shorter one at its end.
         if missing > 0 && (open.head.len() == HEAD_BYTES || is_last) {
             open.after = self.record_begins(&open.head, open.start)?;
         }
@@ -323,7 +324,7 @@ impl Walk {
         });
     }
 
-    fn verdict(self, synced: Option<u64>) -> Result<LogState, LogError> {
+    fn conclude(self, synced: Option<u64>) -> Result<LogState, LogError> {
         let there = self.sequence_next.map(|next| next.saturating_sub(1)).or(self.flushed);
         if let (Some(synced), Some(there)) = (synced, there)
             && there < synced
@@ -332,7 +333,7 @@ impl Walk {
             return Err(LogError::Damaged(format!(
                 "its file {} says that writes up to number {synced} were acknowledged, and its logs and table files end \
                  with number {there}",
-                mark::NAME
+                watermark::NAME
             )));
         }
         match self.flaw {

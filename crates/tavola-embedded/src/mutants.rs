@@ -30,12 +30,12 @@ const BETWEEN_HALVES: Duration = Duration::from_millis(2);
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// Writes are acknowledged when they stand in memory; the sync comes with the next group. Only
+    /// Writes are acknowledged when they are in memory; the sync comes with the next group. Only
     /// a kill shows it.
     AckBeforeSync,
     /// `If-Match` is checked on rows that were read before the commit. Only a race shows it.
     EtagOutsideCommit,
-    /// A batch is written in two halves. Only who reads in between, or a kill there, shows it.
+    /// A batch is written in two halves. Only a read in between, or a kill there, shows it.
     SplitBatch,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is(mutant: Mutant) -> bool {
     *chosen == Some(mutant)
 }
 
-/// The log stays in the memory of the process until somebody asks for it to be written.
+/// The log stays in the memory of the process until `flush_wal`.
 pub(crate) fn log_in_memory(options: &mut Options) {
     options.set_manual_wal_flush(true);
 }

@@ -1,5 +1,5 @@
-//! Opening the engine on a data folder: first everything that can be found out without writing,
-//! then the engine itself.
+//! Opening the engine on a data folder: first every check that needs no write, then the engine
+//! itself.
 
 use std::path::Path;
 
@@ -8,29 +8,29 @@ use tavola_core::Timestamp;
 use tavola_store::Row;
 use tavola_store::keys::encode_address;
 
-use crate::attempt::{Attempt, check_access, check_room};
+use crate::attempt::{Attempt, check_access, check_free_space};
 use crate::check::Report;
 use crate::damage::DamageNote;
 use crate::engine::last_version_of;
 use crate::error::OpenError;
 use crate::folder::DataFolder;
 use crate::log_check::{self, Checked, LogError, LogState};
-use crate::mark::{self, MarkError};
 use crate::options::Options;
+use crate::watermark::{self, WatermarkError};
 
 type Opened = (DB, DamageNote, Cache);
 
-/// The engine, after everything that can be found out without writing.
+/// The engine, after every check that needs no write.
 pub(crate) fn open_db(folder: &DataFolder, options: &Options) -> Result<Opened, OpenError> {
     let (path, engine_path) = (folder.path(), folder.engine_path());
     let new = is_new(folder, &engine_path)?;
-    let synced = mark::read(path).map_err(|error| mark_error(folder, error))?;
+    let synced = watermark::read(path).map_err(|error| watermark_error(folder, error))?;
     let Checked { logs, torn_edit } = match new {
         true => check_new(folder, synced)?,
         false => check_logs(folder, &engine_path, synced)?,
     };
     check_access(path, &engine_path)?;
-    check_room(path, &engine_path)?;
+    check_free_space(path, &engine_path)?;
     let damage = DamageNote::read(path, &engine_path)?;
     let mut attempt = Attempt::begin(&engine_path)?;
     torn_edit.map_or(Ok(()), |torn_edit| attempt.cut_off(torn_edit))?;
@@ -53,14 +53,14 @@ pub(crate) fn open_db(folder: &DataFolder, options: &Options) -> Result<Opened, 
             Ok((db, damage, cache))
         }
         Err(error) => {
-            attempt.take_back();
+            attempt.roll_back();
             Err(error)
         }
     }
 }
 
-/// The highest version that a data folder has given out, read without changing anything; `None` if
-/// it has given out none, or if only the next start can tell.
+/// The highest version that a data folder has assigned, read without changing anything; `None` if
+/// it has assigned none, or if only the next start can find it out.
 ///
 /// # Errors
 /// If the folder is not there, in use, or damaged.
@@ -70,7 +70,7 @@ pub fn last_version(path: &Path) -> Result<Option<Timestamp>, OpenError> {
     if is_new(&folder, &engine_path)? {
         return Ok(None);
     }
-    let synced = mark::read(path).map_err(|error| mark_error(&folder, error))?;
+    let synced = watermark::read(path).map_err(|error| watermark_error(&folder, error))?;
     let Checked { logs, torn_edit } = check_logs(&folder, &engine_path, synced)?;
     if torn_edit.is_some() {
         return Ok(None);
@@ -80,8 +80,8 @@ pub fn last_version(path: &Path) -> Result<Option<Timestamp>, OpenError> {
     Ok(Some(last).filter(|last| *last > Timestamp::MIN))
 }
 
-/// Asks the engine to open everything without writing anything: what it refuses then, it would
-/// refuse half-way otherwise.
+/// Opens the engine read-only first: what it refuses now, it would otherwise refuse after it has
+/// written.
 fn try_read_only(
     folder: &DataFolder,
     engine_path: &Path,
@@ -137,10 +137,10 @@ fn is_new(folder: &DataFolder, engine_path: &Path) -> Result<bool, OpenError> {
     Ok(true)
 }
 
-fn mark_error(folder: &DataFolder, error: MarkError) -> OpenError {
+fn watermark_error(folder: &DataFolder, error: WatermarkError) -> OpenError {
     match error {
-        MarkError::Damaged(what) => folder.damaged(what),
-        MarkError::Io(path, source) => OpenError::io("read", &path)(source),
+        WatermarkError::Damaged(what) => folder.damaged(what),
+        WatermarkError::Io(path, source) => OpenError::io("read", &path)(source),
     }
 }
 
@@ -160,7 +160,7 @@ fn check_new(folder: &DataFolder, synced: Option<u64>) -> Result<Checked, OpenEr
     match synced {
         Some(synced) if synced > 0 => Err(folder.damaged(format!(
             "its file {} says that writes up to number {synced} were acknowledged, and the files of the engine are gone",
-            mark::NAME
+            watermark::NAME
         ))),
         _ => Ok(Checked { logs: LogState::Whole, torn_edit: None }),
     }
@@ -206,7 +206,7 @@ pub(crate) fn check_processor() -> Result<(), OpenError> {
     }
 }
 
-/// Wherever and however a file system says it: of an open nothing recovers by itself.
+/// Whichever way a file system says it: the engine does not recover during an open.
 fn is_full(message: &str) -> bool {
     ["No space left on device", "Disk quota exceeded"].iter().any(|words| message.contains(words))
 }

@@ -27,7 +27,7 @@ const ARENA_BLOCK_BYTES: usize = 256 * KIB;
 const LOGS_MEMTABLES_MAX: u64 = 2 * MEMTABLES_MAX as u64;
 /// Files of a level. A file is deleted whole only if one table fills it, so they must not be huge.
 const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
-/// The first sorted level holds what four flushes bring, which is when they are merged into it.
+/// The first sorted level holds four flushes, which is when they are merged into it.
 const FIRST_LEVEL_MEMTABLES: u64 = 4;
 /// About ten to twenty common entities per block: small enough for point reads, large enough for
 /// LZ4 and for the index.
@@ -107,8 +107,8 @@ pub struct Options {
     /// Bytes of one memtable, which takes new writes until it is full and becomes a file. Larger
     /// ones mean fewer, larger files and less rewriting; it fills only by writes.
     pub memtable_bytes: usize,
-    /// Free bytes of the disk below which writes are refused; half of them are for what makes room.
-    /// The engine must be able to bring two memtables to disk with the other half.
+    /// Free bytes of the disk below which writes are refused. Half of them are for writes that free
+    /// space; the engine must be able to flush two memtables with the other half.
     pub reserve_bytes: u64,
     /// Files that the engine keeps open; sockets need descriptors too, and a usual limit is 1,024.
     pub open_files_max: u32,
@@ -120,7 +120,7 @@ pub struct Options {
     /// A folder that has given out higher versions than this is not opened: new ones would be above
     /// them, and the clock that gave them was wrong.
     pub versions_max: Option<Timestamp>,
-    /// A folder that has this row is not opened: whoever gives it knows what it means.
+    /// A folder that has this row is not opened. The caller knows what the row means.
     pub refused_row: Option<EntityAddress>,
     /// Transactions that wait for the disk; beyond it commits are answered `Contended`.
     pub queue_transactions_max: usize,
@@ -176,7 +176,7 @@ impl Options {
         options.set_write_buffer_manager(&in_cache);
         options.set_arena_block_size(ARENA_BLOCK_BYTES.min(self.memtable_bytes / 8));
         // Almost every key that is looked for is not in the memtable: reads of older rows, and the
-        // check of an insert that its row does not exist. A filter tells so without a walk over its
+        // check of an insert that its row does not exist. A filter answers without a search of its
         // list.
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
@@ -313,11 +313,10 @@ const STEPPED_OVER_MAX: u64 = 100;
 pub(crate) struct Walk {
     /// What it will read, about.
     pub(crate) bytes: usize,
-    /// Blocks that it reads are kept in the cache. Who walks over many partitions comes once, and
-    /// would push out what others come for again and again.
+    /// Blocks that it reads are kept in the cache. A walk over many partitions reads them
+    /// once, and would evict blocks that others read again and again.
     pub(crate) fills_cache: bool,
-    /// It gives up, and says `Incomplete`, where more deleted rows than these lie one after the
-    /// other on its way.
+    /// It gives up, with `Incomplete`, after more than this many deleted rows in a row.
     pub(crate) steps_over_max: Option<u64>,
 }
 

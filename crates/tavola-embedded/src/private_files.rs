@@ -1,5 +1,5 @@
-//! The files of a data folder are their owner's alone, and none of them is a link: whoever put one
-//! there would have us write to a file of their choice.
+//! The files of a data folder are their owner's alone, and none of them is a link: through a link
+//! another user could make us write to a file of their choice.
 //!
 //! The engine makes files of its own, by the process's umask; that of `tavola` leaves others
 //! nothing.
@@ -73,8 +73,8 @@ pub(crate) fn refuse_links(folder: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Takes from others what an earlier version, or whoever made the folder, left them. A folder of
-/// somebody else's whose modes cannot be changed is used all the same.
+/// Takes the permissions from other users that an earlier version, or the maker of the folder, left
+/// them. A folder of another owner, whose modes cannot be changed, is used all the same.
 pub(crate) fn make_private(folder: &Path) -> Result<(), OpenError> {
     let unreadable = || OpenError::io("read the folder", folder);
     let open = open_to_others(folder).map_err(unreadable())?;

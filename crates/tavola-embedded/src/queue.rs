@@ -1,22 +1,23 @@
-//! The queue of those who wait for the disk: bounded, and drained in groups.
+//! The queue in front of the disk: bounded, and drained in groups.
 //!
-//! Who drains it has the *turn*. There is one, so that groups are carried out one after another;
-//! whoever comes to the queue while nobody has it and nobody waits may take it with what it brings.
+//! Only the *leader* drains it. There is one leader at a time, so that groups are carried out one
+//! after another. A caller that finds the queue empty and without a leader may become the leader
+//! of its own item.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// After so many turns of one thing whoever comes next probably comes alone too. With fewer, 64
-/// writers that happened to come one after the other got into each other's way.
-const ALONE_MIN: u32 = 16;
+/// After this many groups of one item each, the next item probably comes alone too. With fewer, 64
+/// writers whose items happened to arrive one after the other got into each other's way.
+const SOLO_STREAK_MIN: u32 = 16;
 
-/// What a queue asks of the things in it.
-pub(crate) trait Weighed {
-    /// Bytes that it takes in memory, about.
+/// What a queue asks of its items.
+pub(crate) trait MemSize {
+    /// About how many bytes it takes in memory.
     fn bytes(&self) -> usize;
 }
 
-/// Why a thing was not taken into the queue.
+/// Why an item was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueError {
     Full,
@@ -33,7 +34,8 @@ pub(crate) struct Bounds {
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
-    filled: Condvar,
+    /// Notified when an item waits for a leader, when leadership ends, and when the queue closes.
+    changed: Condvar,
     bounds: Bounds,
     group: Bounds,
 }
@@ -41,108 +43,126 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     waiting: VecDeque<T>,
+    /// The sum over `waiting`.
     bytes: usize,
     closed: bool,
-    /// Somebody has the turn.
-    is_taken: bool,
-    /// So many turns before this one were of one thing each.
-    alone: u32,
+    has_leader: bool,
+    /// How many of the last groups had one item each.
+    solo_streak: u32,
 }
 
-/// The turn, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Turn<'a, T: Weighed>(&'a Queue<T>);
+impl<T> State<T> {
+    fn appoint_leader(&mut self) {
+        assert!(!self.has_leader, "there is one leader at a time");
+        self.has_leader = true;
+    }
+}
 
-impl<T: Weighed> Drop for Turn<'_, T> {
+/// Leadership, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LeaderGuard<'a, T: MemSize>(&'a Queue<T>);
+
+impl<T: MemSize> Drop for LeaderGuard<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.is_taken = false;
+        assert!(state.has_leader, "only the leader gives up leadership");
+        state.has_leader = false;
         let (closed, has_more) = (state.closed, !state.waiting.is_empty());
-        // Who is woken while we hold the lock only goes to sleep again.
+        // A thread woken before we unlock would only block again.
         drop(state);
         if closed {
-            self.0.filled.notify_all();
+            self.0.changed.notify_all();
         } else if has_more {
-            self.0.filled.notify_one();
+            self.0.changed.notify_one();
         }
     }
 }
 
-/// What became of a thing that was brought to the queue.
+/// What became of an item.
 #[derive(Debug)]
-pub(crate) enum Brought<'a, T: Weighed> {
-    /// It waits.
-    Waits,
-    /// Whoever brought it has the turn, and does it.
-    Leads(Turn<'a, T>, T),
+pub(crate) enum Enqueued<'a, T: MemSize> {
+    Waiting,
+    /// The caller is the leader, and its item the group.
+    Leading(LeaderGuard<'a, T>, T),
 }
 
-impl<T: Weighed> Queue<T> {
+impl<T: MemSize> Queue<T> {
     pub(crate) fn new(bounds: Bounds, group: Bounds) -> Self {
-        let waiting = VecDeque::new();
-        let state = State { waiting, bytes: 0, closed: false, is_taken: false, alone: ALONE_MIN };
-        Self { state: Mutex::new(state), filled: Condvar::new(), bounds, group }
+        let (waiting, solo_streak) = (VecDeque::new(), SOLO_STREAK_MIN);
+        let state = State { waiting, bytes: 0, closed: false, has_leader: false, solo_streak };
+        Self { state: Mutex::new(state), changed: Condvar::new(), bounds, group }
     }
 
-    /// Takes `item` in if there is room. An empty queue takes anything, so that nothing is too
-    /// large for ever.
-    pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
+    /// Queues `item` if the bounds allow it. An empty queue takes an item of any size, so that
+    /// none is refused for ever.
+    pub(crate) fn enqueue(&self, item: T) -> Result<(), QueueError> {
         let state = self.lock();
-        self.take_in_if_room(state, item)
+        self.insert_if_free(state, item)
     }
 
-    /// The same, but if nobody waits and nobody has the turn, and everybody came alone lately, it
-    /// is the caller's. Under load a turn of one thing would only delay those who come right after
-    /// it.
-    pub(crate) fn push_or_lead(&self, item: T) -> Result<Brought<'_, T>, QueueError> {
+    /// The same, but after a solo streak the caller leads if the queue is empty and has no leader.
+    /// Under load a group of one item would only delay the items right behind it.
+    pub(crate) fn enqueue_or_lead(&self, item: T) -> Result<Enqueued<'_, T>, QueueError> {
         let mut state = self.lock();
-        let is_free = state.waiting.is_empty() && !state.is_taken && !state.closed;
-        if is_free && state.alone >= ALONE_MIN {
-            state.is_taken = true;
-            return Ok(Brought::Leads(Turn(self), item));
+        let is_idle = state.waiting.is_empty() && !state.has_leader && !state.closed;
+        if is_idle && state.solo_streak >= SOLO_STREAK_MIN {
+            state.appoint_leader();
+            return Ok(Enqueued::Leading(LeaderGuard(self), item));
         }
-        self.take_in_if_room(state, item).map(|()| Brought::Waits)
+        self.insert_if_free(state, item).map(|()| Enqueued::Waiting)
     }
 
-    /// Takes `item` in whether or not there is room; for work of our own, of which there is little.
-    pub(crate) fn push_always(&self, item: T) -> Result<(), QueueError> {
+    /// Queues `item` whatever the bounds say; for the store's own work, of which there is little.
+    pub(crate) fn enqueue_always(&self, item: T) -> Result<(), QueueError> {
         let state = self.lock();
-        self.take_in(state, item)
+        self.insert(state, item)
     }
 
-    fn take_in_if_room(&self, state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
-        let room = state.waiting.len() < self.bounds.count_max
+    fn insert_if_free(&self, state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
+        let fits = state.waiting.len() < self.bounds.count_max
             && state.bytes.saturating_add(item.bytes()) <= self.bounds.bytes_max;
-        if !room && !state.waiting.is_empty() {
+        if !fits && !state.waiting.is_empty() {
             return Err(QueueError::Full);
         }
-        self.take_in(state, item)
+        self.insert(state, item)
     }
 
-    fn take_in(&self, mut state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
+    fn insert(&self, mut state: MutexGuard<'_, State<T>>, item: T) -> Result<(), QueueError> {
         if state.closed {
             return Err(QueueError::Closed);
         }
         state.bytes += item.bytes();
         state.waiting.push_back(item);
-        // Whoever has the turn looks when it ends.
-        let is_free = !state.is_taken;
+        // A leader looks at the queue when it gives up leadership.
+        let has_leader = state.has_leader;
         drop(state);
-        if is_free {
-            self.filled.notify_one();
+        if !has_leader {
+            self.changed.notify_one();
         }
         Ok(())
     }
 
-    /// Waits for work and the turn, and takes as much as one group may hold; `None` once the queue
-    /// is closed and empty.
-    pub(crate) fn take_turn(&self) -> Option<(Turn<'_, T>, Vec<T>)> {
+    /// Waits for items and for leadership, and takes as many items as one group may hold. `None`
+    /// once the queue is closed and empty.
+    pub(crate) fn lead(&self) -> Option<(LeaderGuard<'_, T>, Vec<T>)> {
         let is_early = |state: &mut State<T>| {
-            if state.waiting.is_empty() { !state.closed } else { state.is_taken }
+            if state.waiting.is_empty() { !state.closed } else { state.has_leader }
         };
         let mut state =
-            self.filled.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
-        let mut group = Vec::with_capacity(state.waiting.len().min(self.group.count_max));
+            self.changed.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
+        let group = self.take_group(&mut state);
+        if group.is_empty() {
+            return None;
+        }
+        state.appoint_leader();
+        state.solo_streak = if group.len() == 1 { state.solo_streak.saturating_add(1) } else { 0 };
+        Some((LeaderGuard(self), group))
+    }
+
+    /// The first items, as many as one group may hold; one item of any size.
+    fn take_group(&self, state: &mut State<T>) -> Vec<T> {
+        let waiting = state.waiting.len();
+        let mut group = Vec::with_capacity(waiting.min(self.group.count_max));
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {
             let fits =
@@ -153,21 +173,17 @@ impl<T: Weighed> Queue<T> {
             bytes += next.bytes();
             group.extend(state.waiting.pop_front());
         }
+        assert!(state.bytes >= bytes, "the sizes of items are counted once");
         state.bytes -= bytes;
-        if group.is_empty() {
-            return None;
-        }
-        state.is_taken = true;
-        state.alone = if group.len() == 1 { state.alone.saturating_add(1) } else { 0 };
-        Some((Turn(self), group))
+        assert_eq!(group.is_empty(), waiting == 0, "a queue that is not empty gives a group");
+        assert_eq!(group.len() + state.waiting.len(), waiting, "no item is lost");
+        group
     }
 
-    /// True if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().waiting.is_empty()
     }
 
-    /// How many wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.lock().waiting.len()
@@ -178,19 +194,33 @@ impl<T: Weighed> Queue<T> {
         self.lock().closed
     }
 
-    /// Takes nothing more in; what waits is still handed out.
+    /// Takes no more items; those that wait are still handed out.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.filled.notify_all();
+        self.changed.notify_all();
     }
 
-    /// Waits until nobody has the turn.
-    pub(crate) fn wait_for_turn_to_end(&self) {
-        let is_taken = |state: &mut State<T>| state.is_taken;
-        drop(self.filled.wait_while(self.lock(), is_taken).unwrap_or_else(PoisonError::into_inner));
+    /// Takes no more items, and drops those that wait.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.bytes = 0;
+        let dropped = std::mem::take(&mut state.waiting);
+        // Dropping an item may run code of its owner.
+        drop(state);
+        drop(dropped);
+        self.changed.notify_all();
     }
 
-    // Nothing under this lock can panic half-way: poisoning would say nothing.
+    /// Blocks until there is no leader.
+    pub(crate) fn wait_for_leader(&self) {
+        let has_leader = |state: &mut State<T>| state.has_leader;
+        let waited = self.changed.wait_while(self.lock(), has_leader);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    // A panic under this lock is a broken invariant that `GroupCommit` reports; the state itself is
+    // consistent, so poisoning adds nothing.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,9 +228,9 @@ impl<T: Weighed> Queue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_MIN, Bounds, Brought, Queue, QueueError, Weighed};
+    use super::{Bounds, Enqueued, MemSize, Queue, QueueError, SOLO_STREAK_MIN};
 
-    impl Weighed for usize {
+    impl MemSize for usize {
         fn bytes(&self) -> usize {
             *self
         }
@@ -211,62 +241,62 @@ mod tests {
     }
 
     fn taken(queue: &Queue<usize>) -> Option<Vec<usize>> {
-        queue.take_turn().map(|(_turn, group)| group)
+        queue.lead().map(|(_leadership, group)| group)
     }
 
     fn leads(queue: &Queue<usize>) -> bool {
-        matches!(queue.push_or_lead(1), Ok(Brought::Leads(..)))
+        matches!(queue.enqueue_or_lead(1), Ok(Enqueued::Leading(..)))
     }
 
     #[test]
-    fn who_comes_alone_leads() {
+    fn a_caller_of_an_idle_queue_leads() {
         let queue = queue();
         assert!(leads(&queue));
-        assert!(leads(&queue), "the turn has ended");
-        let Ok(Brought::Leads(turn, 7)) = queue.push_or_lead(7) else {
-            panic!("nobody else is there")
+        assert!(leads(&queue), "leadership was given up");
+        let Ok(Enqueued::Leading(leadership, 7)) = queue.enqueue_or_lead(7) else {
+            panic!("the queue is idle")
         };
-        assert!(!leads(&queue), "somebody has the turn");
-        drop(turn);
-        assert!(!leads(&queue), "somebody waits");
+        assert!(!leads(&queue), "there is a leader");
+        drop(leadership);
+        assert!(!leads(&queue), "an item waits");
         assert_eq!(taken(&queue), Some(vec![1, 1]));
-        for _ in 0..ALONE_MIN {
-            assert!(!leads(&queue), "there were two not long ago");
+        for _ in 0..SOLO_STREAK_MIN {
+            assert!(!leads(&queue), "a group of two broke the solo streak");
             assert_eq!(taken(&queue), Some(vec![1]));
         }
-        assert!(leads(&queue), "since then all came alone");
+        assert!(leads(&queue), "the streak is long enough again");
         queue.close();
-        assert!(matches!(queue.push_or_lead(1), Err(QueueError::Closed)));
+        assert!(matches!(queue.enqueue_or_lead(1), Err(QueueError::Closed)));
     }
 
-    /// Nobody is woken for what comes while somebody has the turn, so the end of the turn must wake
-    /// somebody.
+    /// No thread is woken for an item that comes while there is a leader, so the end of leadership
+    /// must wake one.
     #[test]
-    fn the_end_of_a_turn_wakes_who_takes_the_rest() {
+    fn the_end_of_leadership_wakes_the_next_leader() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
-            panic!("nobody else is there")
+        let Ok(Enqueued::Leading(leadership, _)) = queue.enqueue_or_lead(1) else {
+            panic!("the queue is idle")
         };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| taken(&queue));
-            queue.push(2).unwrap();
-            queue.push(3).unwrap();
-            drop(turn);
+            queue.enqueue(2).unwrap();
+            queue.enqueue(3).unwrap();
+            drop(leadership);
             assert_eq!(waiting.join().unwrap(), Some(vec![2, 3]));
         });
     }
 
     #[test]
-    fn all_who_wait_hear_of_the_closing() {
+    fn closing_wakes_all_threads() {
         let queue = queue();
-        let Ok(Brought::Leads(turn, _)) = queue.push_or_lead(1) else {
-            panic!("nobody else is there")
+        let Ok(Enqueued::Leading(leadership, _)) = queue.enqueue_or_lead(1) else {
+            panic!("the queue is idle")
         };
         std::thread::scope(|scope| {
             let waiting = [0; 3].map(|_| scope.spawn(|| taken(&queue)));
-            queue.push(2).unwrap();
+            queue.enqueue(2).unwrap();
             queue.close();
-            drop(turn);
+            drop(leadership);
             let mut groups = waiting.map(|waiting| waiting.join().unwrap());
             groups.sort();
             assert_eq!(groups, [None, None, Some(vec![2])]);
@@ -277,10 +307,10 @@ mod tests {
     fn bounded_by_count() {
         let queue = queue();
         for item in [1, 1, 1, 1] {
-            assert_eq!(queue.push(item), Ok(()));
+            assert_eq!(queue.enqueue(item), Ok(()));
         }
-        assert_eq!(queue.push(1), Err(QueueError::Full));
-        assert_eq!(queue.push_always(1), Ok(()));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Full));
+        assert_eq!(queue.enqueue_always(1), Ok(()));
         assert_eq!(taken(&queue), Some(vec![1, 1, 1]));
         assert_eq!(taken(&queue), Some(vec![1, 1]));
     }
@@ -288,22 +318,31 @@ mod tests {
     #[test]
     fn bounded_by_bytes_but_nothing_is_too_large_for_ever() {
         let queue = queue();
-        assert_eq!(queue.push(200), Ok(()));
-        assert_eq!(queue.push(1), Err(QueueError::Full));
+        assert_eq!(queue.enqueue(200), Ok(()));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Full));
         assert_eq!(taken(&queue), Some(vec![200]));
-        assert_eq!(queue.push(30), Ok(()));
-        assert_eq!(queue.push(30), Ok(()));
-        assert_eq!(queue.push(41), Err(QueueError::Full));
+        assert_eq!(queue.enqueue(30), Ok(()));
+        assert_eq!(queue.enqueue(30), Ok(()));
+        assert_eq!(queue.enqueue(41), Err(QueueError::Full));
         assert_eq!(taken(&queue), Some(vec![30]), "a group has at most 50 bytes");
         assert_eq!(taken(&queue), Some(vec![30]));
     }
 
     #[test]
+    fn an_abandoned_queue_is_closed_and_empty() {
+        let queue = queue();
+        queue.enqueue(1).unwrap();
+        queue.abandon();
+        assert_eq!(queue.enqueue(1), Err(QueueError::Closed));
+        assert_eq!(taken(&queue), None);
+    }
+
+    #[test]
     fn closing_hands_out_the_rest() {
         let queue = queue();
-        queue.push(1).unwrap();
+        queue.enqueue(1).unwrap();
         queue.close();
-        assert_eq!(queue.push(1), Err(QueueError::Closed));
+        assert_eq!(queue.enqueue(1), Err(QueueError::Closed));
         assert_eq!(taken(&queue), Some(vec![1]));
         assert_eq!(taken(&queue), None);
     }

@@ -1,4 +1,4 @@
-//! Giving back the space of a dropped table, while the store serves.
+//! Reclaiming the space of a dropped table, while the store serves.
 
 use rocksdb::CompactOptions;
 use tavola_core::{Cut, TableId};
@@ -6,14 +6,14 @@ use tavola_store::StoreError;
 use tavola_store::keys::encode_cut;
 
 use crate::engine::Engine;
-use crate::group_commit::{Erasure, GroupCommit};
+use crate::group_commit::{GroupCommit, RangeDelete};
 use crate::options::Walk;
 use crate::scans::Scans;
 
-/// Up to so many rows are deleted one by one: every deleted range is looked at by every later read
-/// of its files, so that many small dropped tables would slow all others down.
+/// Up to this many rows are deleted one by one: every later read of a file looks at its deleted
+/// ranges, so the ranges of many small dropped tables would slow down all others.
 const ROWS_ONE_BY_ONE_MAX: usize = 10_000;
-/// Rows of one batch; others get their turn between.
+/// Rows of one batch; other commits come between two of them.
 const ROWS_PER_BATCH: usize = 1000;
 
 /// Removes all rows of a table. Repeating it is harmless. For blocking threads.
@@ -24,16 +24,19 @@ pub(crate) fn purge(
     table: TableId,
 ) -> Result<(), StoreError> {
     let (start, end) = (encode_cut(table, &Cut::Start), encode_cut(table, &Cut::End));
+    assert!(start < end, "a table has a range of keys");
     let keys = few_keys(engine, &start, &end)?;
     let is_small = keys.is_some();
     match keys {
         Some(keys) => keys
             .chunks(ROWS_PER_BATCH)
-            .try_for_each(|keys| commits.erase(Erasure::Keys(keys.to_vec())))?,
-        None => commits.erase(Erasure::Range { start: start.clone(), end: end.clone() })?,
+            .try_for_each(|keys| commits.delete_range(RangeDelete::Keys(keys.to_vec())))?,
+        None => {
+            commits.delete_range(RangeDelete::Range { start: start.clone(), end: end.clone() })?
+        }
     }
     engine.rows.forget(&start, &end);
-    if is_small { Ok(()) } else { give_files_back(engine, scans, &start, &end) }
+    if is_small { Ok(()) } else { reclaim_files(engine, scans, &start, &end) }
 }
 
 /// The keys of a small table; `None` if there are many.
@@ -43,13 +46,17 @@ fn few_keys(engine: &Engine, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<
         keys.push(key.to_vec());
         Ok(keys.len() <= ROWS_ONE_BY_ONE_MAX)
     })?;
+    debug_assert!(
+        keys.iter().all(|key| (start..end).contains(&key.as_slice())),
+        "a purge deletes rows of its table only"
+    );
     Ok((keys.len() <= ROWS_ONE_BY_ONE_MAX).then_some(keys))
 }
 
-/// The rows are gone already, by a mark that covers their range and is newer than all of them.
-/// Files that hold nothing else are now deleted at once; what remains shares files with other
-/// tables and goes when those are rewritten.
-fn give_files_back(
+/// The rows are gone already, by a range tombstone that is newer than all of them. Files that hold
+/// nothing else are now deleted at once; other rows share files with other tables and go when those
+/// are compacted.
+fn reclaim_files(
     engine: &Engine,
     scans: &Scans,
     start: &[u8],

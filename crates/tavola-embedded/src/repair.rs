@@ -39,17 +39,17 @@ pub struct Salvaged {
     pub rows_before: u64,
 }
 
-/// The room that a repair needs, and what there is.
+/// The space that a repair needs, and what there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct RepairSpace {
     /// Bytes that the new folder takes, about.
     pub needed: u64,
     /// Bytes that are free on its disk, if the file system can say.
     pub free: Option<u64>,
 }
 
-impl Room {
-    /// The room for what this report says can be saved.
+impl RepairSpace {
+    /// The space for what this report says can be saved.
     #[must_use]
     pub fn for_saving(report: &Report, into: &Path) -> Self {
         // Rows are packed as they were, and of the old versions that the damaged folder may hold
@@ -204,7 +204,7 @@ fn complete(
     options: Options,
     amend: impl FnOnce(&EmbeddedStore) -> Result<(), String>,
 ) -> Result<(), OpenError> {
-    // What is added now is not added twice: who comes after an interruption here begins anew.
+    // What is added now is not added twice: a repair that is interrupted here begins anew.
     let source = unfinished.join(SOURCE);
     fs::remove_file(&source).map_err(OpenError::io("remove", &source))?;
     let store = EmbeddedStore::open(unfinished, options)?;
@@ -219,7 +219,7 @@ struct Copy<'a> {
     behind: Option<Vec<u8>>,
     rows_before: u64,
     batch: WriteBatch,
-    /// The first trouble; nothing is written after it.
+    /// The first error; nothing is written after it.
     failed: Option<String>,
 }
 

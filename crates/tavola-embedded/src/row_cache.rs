@@ -1,19 +1,17 @@
-//! Rows that were asked for lately, ready to be handed out: no index, no filter and no block is
-//! looked at for them.
+//! A cache of whole rows, by key. A hit looks at no index, no filter and no block.
 //!
-//! Why nobody is shown an old row:
+//! Why a reader never gets a stale row:
 //!
-//! - Whoever is about to write says so for the row's stripe, and takes the row out. Until it has
-//!   written, nobody puts rows of that stripe in.
-//! - Whoever did not find a row leaves a placeholder before it reads, and the row takes the
-//!   placeholder's place. A writer takes placeholders out too, and a row whose placeholder is gone
-//!   is not put in.
+//! - A writer announces itself on the stripes of its rows and evicts the rows. Until it has
+//!   written, no reader inserts rows of these stripes.
+//! - A reader that misses inserts a placeholder before it reads, and then replaces it with the row.
+//!   A writer evicts placeholders too, and a row whose placeholder is gone is not inserted.
 //!
-//! So a row that is put in was read after the last write of it had been carried out, or before the
-//! next one began to be.
+//! So a cached row was read after the last write of it was carried out, or before the next one
+//! began.
 //!
-//! Once the cache is full, a row is put in when it is asked for the second time within a while: to
-//! put in what nobody asks for again would cost a reader more than it could ever give back.
+//! Once the cache is full, a row is inserted at its second read within a while: inserting rows that
+//! are read once would cost more than it could ever save.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -29,7 +27,7 @@ const STRIPES: usize = 4096;
 /// What a row costs beside its bytes: its place in the table and in the list of rows, and the
 /// rounding of two allocations.
 const ROW_OVERHEAD_BYTES: u64 = 160;
-/// Only decides how many keys are remembered that are not here.
+/// Only decides how many keys `recent` remembers.
 const ROW_BYTES_USUAL: u64 = 512;
 
 /// A bounded cache of rows by their key bytes.
@@ -37,13 +35,13 @@ pub(crate) struct RowCache {
     rows: Cache<Vec<u8>, Row, Weight, DefaultHashBuilder, Fullness>,
     hasher: DefaultHashBuilder,
     is_full: Fullness,
-    /// Part of the hash of a key that was asked for lately, by another part of it.
-    asked: Box<[AtomicU16]>,
-    /// How many writes of each stripe are under way.
+    /// Part of the hash of a key that was read recently, indexed by another part of it.
+    recent: Box<[AtomicU16]>,
+    /// How many writers each stripe has.
     writes: Box<[AtomicU32]>,
 }
 
-/// Rows that are being written, until it is dropped.
+/// The stripes of rows that are being written, until it is dropped.
 #[must_use]
 pub(crate) struct Writing<'a> {
     stripes: Vec<&'a AtomicU32>,
@@ -52,12 +50,13 @@ pub(crate) struct Writing<'a> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         for stripe in &self.stripes {
-            stripe.fetch_sub(1, Ordering::SeqCst);
+            let writers = stripe.fetch_sub(1, Ordering::SeqCst);
+            assert!(writers > 0, "a stripe counts its writers");
         }
     }
 }
 
-/// True once a row had to go for another.
+/// True once a row was evicted for another.
 #[derive(Clone, Default)]
 struct Fullness(Arc<AtomicBool>);
 
@@ -85,22 +84,21 @@ impl RowCache {
         let (rows_usual, is_full) =
             ((bytes / (ROW_BYTES_USUAL + ROW_OVERHEAD_BYTES)) as usize, Fullness::default());
         let rows = Cache::with(rows_usual, bytes, Weight, hasher.clone(), is_full.clone());
-        let asked = (0..rows_usual.next_power_of_two()).map(|_| AtomicU16::new(0)).collect();
+        let recent = (0..rows_usual.next_power_of_two()).map(|_| AtomicU16::new(0)).collect();
         Self {
             rows,
             hasher,
             is_full,
-            asked,
+            recent,
             writes: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
-    /// The row under these key bytes, if it is here.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Row> {
         self.rows.get(key)
     }
 
-    /// What `read` finds, which is kept unless somebody writes it meanwhile.
+    /// Calls `read`, and keeps the row unless a writer changes it meanwhile.
     pub(crate) fn fill<E>(
         &self,
         key: &[u8],
@@ -108,19 +106,19 @@ impl RowCache {
     ) -> Result<Option<Row>, E> {
         const DO_NOT_WAIT: Option<Duration> = Some(Duration::ZERO);
         let hash = self.hasher.hash_one(key);
-        if self.is_full.0.load(Ordering::Relaxed) && !self.was_asked_for(hash) {
+        if self.is_full.0.load(Ordering::Relaxed) && !self.seen_recently(hash) {
             return read();
         }
         match self.rows.get_value_or_guard(key, DO_NOT_WAIT) {
             GuardResult::Value(row) => Ok(Some(row)),
-            // Somebody else reads it already. Threads that serve sockets do not wait for others.
+            // Another reader has the placeholder. Threads that serve sockets do not wait for it.
             GuardResult::Timeout => read(),
             GuardResult::Guard(_placeholder) if self.is_being_written(hash) => read(),
             GuardResult::Guard(placeholder) => {
                 let row = read()?;
                 if let Some(row) = &row {
-                    // A writer has come meanwhile: what was read may be old, and belongs to this
-                    // reader alone.
+                    // Fails if a writer evicted the placeholder: the row may be stale for others,
+                    // and is this reader's alone.
                     let _not_kept = placeholder.insert(row.clone());
                 }
                 Ok(row)
@@ -128,7 +126,7 @@ impl RowCache {
         }
     }
 
-    /// Takes rows out that are about to be written.
+    /// Evicts rows that are about to be written, and keeps them out until the guard is dropped.
     pub(crate) fn writing<'a>(
         &self,
         keys: impl ExactSizeIterator<Item = &'a Vec<u8>>,
@@ -143,14 +141,14 @@ impl RowCache {
         writing
     }
 
-    /// Takes the rows of a range out. For a range that nobody reads any more: a row that is being
+    /// Evicts the rows of a range. For a range that no request reads any more: a row that is being
     /// read stays.
     pub(crate) fn forget(&self, start: &[u8], end: &[u8]) {
+        assert!(start < end, "a range is not empty");
         self.rows.retain(|key, _| !(start..end).contains(&key.as_slice()));
         self.is_full.0.store(false, Ordering::Relaxed);
     }
 
-    /// Bytes of the rows that are here.
     pub(crate) fn bytes(&self) -> u64 {
         self.rows.weight()
     }
@@ -163,10 +161,10 @@ impl RowCache {
         &self.writes[hash as usize % STRIPES]
     }
 
-    /// True if the same was asked lately; from now on it was.
-    fn was_asked_for(&self, hash: u64) -> bool {
-        let (place, sign) = (hash as usize % self.asked.len(), (hash >> 48) as u16);
-        self.asked[place].swap(sign, Ordering::Relaxed) == sign
+    /// True if this key was read recently; notes that it is read now.
+    fn seen_recently(&self, hash: u64) -> bool {
+        let (slot, tag) = (hash as usize % self.recent.len(), (hash >> 48) as u16);
+        self.recent[slot].swap(tag, Ordering::Relaxed) == tag
     }
 }
 
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_takes_a_row_out_and_keeps_it_out() {
+    fn a_writer_evicts_a_row_and_keeps_it_out() {
         let cache = RowCache::new(1 << 20);
         cache.fill(KEY, || found(Some(row(1)))).unwrap();
         let writing = cache.writing(keys().iter());
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_read_before_a_write_is_not_put_in_after_it() {
+    fn a_row_that_was_read_before_a_write_is_not_inserted_after_it() {
         let cache = RowCache::new(1 << 20);
         let read = || {
             let old = row(1);
@@ -261,14 +259,14 @@ mod tests {
         assert!(cache.bytes() > 32 << 10);
         let is_here = |number: u32| cache.get(&number.to_be_bytes()).is_some();
         ask(10_001);
-        assert!(!is_here(10_001), "there is no room for what is asked for once");
+        assert!(!is_here(10_001), "a full cache inserts nothing at the first read");
         ask(10_001);
         assert!(is_here(10_001));
     }
 
     /// Readers beside a writer never see an older row than one that was written before they began.
     #[test]
-    fn nobody_sees_an_old_row() {
+    fn no_reader_gets_a_stale_row() {
         const VERSIONS: u64 = 20_000;
         let cache = RowCache::new(1 << 20);
         let (stored, acknowledged) = (AtomicU64::new(1), AtomicU64::new(1));

@@ -1,5 +1,4 @@
-//! Which scans are running: how many may, and whether those that began before some moment have
-//! ended.
+//! The scans that run: at most so many at a time, and a way to wait for those that run now.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,12 +30,12 @@ pub(crate) struct RunningScan {
 
 impl Scans {
     pub(crate) fn new(scans_max: usize) -> Self {
-        // A semaphore without permits would never let anyone in.
+        // A semaphore without permits would admit no scan.
         let permits = Arc::new(Semaphore::new(scans_max.max(1)));
         Self { permits, running: Mutex::default(), ended: Condvar::new() }
     }
 
-    /// Waits for its turn. The order of waiting is the order of coming.
+    /// Waits for a permit, first come, first served.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<RunningScan, StoreError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit =
@@ -44,7 +43,7 @@ impl Scans {
         let mut running = self.lock();
         let number = running.next;
         running.next += 1;
-        running.numbers.insert(number);
+        assert!(running.numbers.insert(number), "the number of a scan is new");
         Ok(RunningScan { scans: Arc::clone(self), number, _permit: permit })
     }
 
@@ -58,6 +57,7 @@ impl Scans {
         drop(self.ended.wait_while(running, older).unwrap_or_else(PoisonError::into_inner));
     }
 
+    // A panic under this lock leaves the set as it was.
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +65,8 @@ impl Scans {
 
 impl Drop for RunningScan {
     fn drop(&mut self) {
-        self.scans.lock().numbers.remove(&self.number);
+        let was_running = self.scans.lock().numbers.remove(&self.number);
+        assert!(was_running, "a scan ends once");
         self.scans.ended.notify_all();
     }
 }

@@ -1,4 +1,4 @@
-//! What the store has done since it was opened, counted for whoever exports it.
+//! What the store has done since it was opened. `backend` exports it as metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,15 +23,13 @@ pub struct Stats {
     pub group_sizes: [u64; GROUP_SIZE_BUCKETS],
     /// Point reads that the memory answered.
     pub gets_cached: u64,
-    /// Point reads that had to ask the disk, or the system's memory of it, on a thread that may
-    /// wait.
+    /// Point reads on a blocking thread, from the disk or the page cache.
     pub gets_from_disk: u64,
-    /// Point reads that were done in place, because the system answered fast from its memory or the
-    /// thread may wait.
+    /// Point reads that ran inline, because the page cache answered fast or the thread may block.
     pub gets_in_place: u64,
-    /// Scans of a few rows that were done in place.
+    /// Scans of a few rows that ran inline.
     pub scans_in_place: u64,
-    /// Rows that scans looked at, whether or not somebody still wanted them.
+    /// Rows that scans looked at, also for clients that had gone.
     pub rows_scanned: u64,
     /// Bytes in the cache of rows.
     pub row_cache_bytes: u64,
@@ -67,6 +65,7 @@ impl Counters {
     pub(crate) fn group_written(&self, transactions: u64, bytes: usize) {
         count(&self.syncs, 1);
         count(&self.bytes_written, bytes as u64);
+        assert!(bytes > 0, "a group that was written has bytes");
         let bucket = transactions.max(1).ilog2() as usize;
         count(&self.group_sizes[bucket.min(GROUP_SIZE_BUCKETS - 1)], 1);
     }

@@ -1,9 +1,9 @@
 //! The four methods on the engine, and where each of them runs.
 //!
-//! A point read tries the engine's memory on the caller's thread. If that does not have it, it goes
-//! on there as long as files are in the system's memory (`manner`), and moves to a thread that may
-//! wait otherwise. A scan of a few rows does the same; others move unless they are on such a thread
-//! already. Commits wait for the group commit's threads.
+//! A point read tries the caches on the caller's thread. On a miss it goes on there as long as the
+//! page cache has the files (`inline_reads`), and moves to a blocking thread otherwise. A scan of a
+//! few rows does the same; other scans move unless they are on a blocking thread already. Commits
+//! go through the group commit.
 
 use std::fmt;
 use std::path::Path;
@@ -88,14 +88,14 @@ impl EmbeddedStore {
         }
     }
 
-    /// Brings the rows of a transaction into memory, each caller for itself: the leader of the
-    /// group commit, for whom all others wait, then need not wait for the disk to read them.
+    /// Reads the rows of a transaction into memory, on a thread of its caller: all other commits
+    /// wait for the leader, which then need not wait for the disk to read these rows.
     async fn warm(
         &self,
         table: TableId,
         transaction: &EntityGroupTransaction,
     ) -> Result<(), StoreError> {
-        if self.engine.manner.is_in_place() {
+        if self.engine.inline_reads.is_inline() {
             return Ok(());
         }
         let key = |operation: &EntityOperation| {
@@ -108,8 +108,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         let engine = Arc::clone(&self.engine);
-        blocking(move || cold.iter().try_for_each(|key| engine.get_patiently(key).map(|_| ())))
-            .await
+        blocking(move || cold.iter().try_for_each(|key| engine.get_blocking(key).map(|_| ()))).await
     }
 
     /// Finishes what waits, refuses further commits, and leaves nothing for the next open to
@@ -132,7 +131,7 @@ impl Store for EmbeddedStore {
             count(&self.counters.gets_cached, 1);
             return Ok(Some(row));
         }
-        if this_thread_may_wait() || self.engine.manner.is_in_place() {
+        if this_thread_may_wait() || self.engine.inline_reads.is_inline() {
             count(&self.counters.gets_in_place, 1);
             let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
             return self.engine.rows.fill(&key, read);
@@ -150,7 +149,7 @@ impl Store for EmbeddedStore {
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
                 blocking(move || {
                     let read = || {
-                        engine.get_patiently(&key)?.map(|value| row(&address, &value)).transpose()
+                        engine.get_blocking(&key)?.map(|value| row(&address, &value)).transpose()
                     };
                     engine.rows.fill(&key, read)
                 })
@@ -164,10 +163,10 @@ impl Store for EmbeddedStore {
         if this_thread_may_wait() {
             return Ok(page(&self.engine, &self.counters, scan, walk(scan))?);
         }
-        if scan.is_short() && self.engine.manner.is_in_place() {
+        if scan.is_short() && self.engine.inline_reads.is_inline() {
             match self
                 .engine
-                .manner
+                .inline_reads
                 .watch(|| page(&self.engine, &self.counters, scan, walk(scan).nearby()))
             {
                 Err(ReadError::TakesLonger) => {}
@@ -181,7 +180,7 @@ impl Store for EmbeddedStore {
         let (engine, counters, scan) =
             (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
         blocking(move || {
-            // Ended when the work is, not when whoever asked has gone.
+            // The scan ends with its work, also if its caller has gone.
             let _running = running;
             Ok(page(&engine, &counters, &scan, walk(&scan))?)
         })
@@ -230,7 +229,8 @@ fn row(address: &EntityAddress, value: &[u8]) -> Result<Row, StoreError> {
     Row::new(address.key.partition_key.as_str(), address.key.row_key.as_str(), value)
 }
 
-/// Reads a page; rows that the residual leaves out are judged where they lie and never copied.
+/// Reads a page. The residual is evaluated on the bytes in place; rows that it leaves out are never
+/// copied.
 fn page(
     engine: &Engine,
     counters: &Counters,
@@ -257,7 +257,7 @@ fn page(
     Ok(page)
 }
 
-/// A row is a few hundred bytes; of a scan that leaves rows out nobody knows how many it will read.
+/// A row is a few hundred bytes. How many rows a scan with a residual reads is unknown.
 fn walk(scan: &Scan) -> Walk {
     const ROW_BYTES_USUAL: usize = 400;
     let rows =
@@ -270,7 +270,7 @@ fn walk(scan: &Scan) -> Walk {
     }
 }
 
-/// Runs work that may wait for the disk on a thread that may wait.
+/// Runs work that may wait for the disk on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,9 +1,11 @@
 //! Killed in the middle of writing, again and again: all that was acknowledged is there.
 //!
-//! This test program starts itself as the victim, with the folder in its environment.
+//! This program starts itself as the victim, with the folder in its environment. So it is a binary
+//! of its own: the victim must not load, and a kill must not hit, anything of other tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::io::{BufRead, BufReader, Write};

@@ -21,6 +21,7 @@ mod identity;
 pub mod keys;
 mod membership;
 mod message;
+mod metrics;
 mod node;
 mod proof;
 mod rendezvous;

@@ -173,11 +173,14 @@ mod tests {
 
     #[test]
     fn the_same_account_is_the_same_tenant() {
-        let tenants = crate::tenants::Tenants::new(&crate::config::tests::limits());
+        let tenants = Arc::new(crate::tenants::Tenants::new(&crate::config::tests::limits()));
         let name = AccountName::parse("shop").unwrap();
         let held = tenants.of(&name, 1).requests.try_take(3).unwrap();
         assert_eq!(tenants.of(&name, 5).requests.stats().used, 3);
-        let text = tenants.exposition();
+        let mut registry = prometheus_client::registry::Registry::default();
+        registry.register_collector(Box::new(Arc::clone(&tenants)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         assert!(
             text.contains("tavola_account_used{account=\"shop\",resource=\"requests\"} 3\n"),
             "{text}"

@@ -6,12 +6,16 @@
 //! beyond the bounds nobody waits.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use tavola_protocol::DenyReason;
+use tavola_store::backend::encode_counter;
 use tokio::sync::Semaphore;
 
 use crate::config::AuthFailureLimits;
@@ -52,14 +56,6 @@ impl AuthFailures {
     pub(crate) fn new(limits: AuthFailureLimits) -> Self {
         let (window, places) = (Mutex::default(), Semaphore::new(DELAYED_MAX));
         Self { limits, window, places, delayed: AtomicU64::new(0) }
-    }
-
-    /// Its counter, as lines of OpenMetrics text.
-    pub(crate) fn exposition(&self) -> String {
-        let (name, delayed) =
-            ("tavola_authentication_delayed", self.delayed.load(Ordering::Relaxed));
-        let help = "Answers to failed authentication that had to wait";
-        format!("# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {delayed}\n")
     }
 
     /// Counts a failure, and returns when its answer may be sent.
@@ -113,6 +109,14 @@ impl AuthFailures {
 
     fn window(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collector for AuthFailures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Answers to failed authentication that had to wait.";
+        let delayed = self.delayed.load(Ordering::Relaxed);
+        encode_counter(&mut encoder, "tavola_authentication_delayed", help, delayed)
     }
 }
 

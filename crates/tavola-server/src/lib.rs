@@ -31,6 +31,6 @@ pub mod tls;
 pub mod tokens;
 
 pub use config::{Config, ConfigError};
-pub use node::{Health, Node};
+pub use node::Node;
 pub use serve::{ReservedPorts, Server, ServerError};
 pub use tokens::{TokenAuthority, TokenRefusal};

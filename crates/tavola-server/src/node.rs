@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tavola_fair::Pool;
 use tavola_protocol::Precedence;
+use tavola_store::Backend;
 
 use crate::auth_failures::AuthFailures;
 use crate::config::{AccountFolder, Accounts, Config, ConfigError, Layers, Limits, TokenConfig};
@@ -16,40 +17,6 @@ use crate::query_pool::QueryPool;
 use crate::telemetry::Telemetry;
 use crate::tenants::Tenants;
 use crate::tokens::{FreshKeys, TokenAuthority};
-
-/// What the store says about itself.
-pub trait Health: fmt::Debug + Send + Sync + 'static {
-    /// `Err` with the reason if the store cannot take reads and writes.
-    ///
-    /// # Errors
-    /// A sentence for an operator.
-    fn ready(&self) -> Result<(), String>;
-
-    /// What is wrong although the store serves, and what to do about it.
-    fn warning(&self) -> Option<String> {
-        None
-    }
-
-    /// Counters for the metrics: name, help and current value.
-    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        Vec::new()
-    }
-
-    /// Further metrics, as lines of OpenMetrics text.
-    fn exposition(&self) -> String {
-        String::new()
-    }
-}
-
-/// Always ready: a store in memory.
-#[derive(Debug, Clone, Copy)]
-pub struct AlwaysReady;
-
-impl Health for AlwaysReady {
-    fn ready(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
 
 /// Where the configuration comes from, so that it can be read again.
 pub trait Configuration: fmt::Debug + Send + Sync + 'static {
@@ -107,8 +74,8 @@ pub struct Node {
     pub limits: Limits,
     /// Who hears of every request.
     pub telemetry: Telemetry,
-    /// What the store says about itself.
-    pub health: Arc<dyn Health>,
+    /// The store as the process holds it.
+    pub backend: Arc<dyn Backend>,
     /// Where accounts are kept that can be changed while serving.
     account_folder: ArcSwap<AccountFolder>,
     /// What the server was started with.
@@ -126,7 +93,7 @@ pub struct Node {
     pub(crate) http2_connections: AtomicUsize,
     pub(crate) connections: ConnectionLimits,
     /// What each account has of what is bounded.
-    pub(crate) tenants: Tenants,
+    pub(crate) tenants: Arc<Tenants>,
     /// Memory for the heads of requests, shared out between connections.
     pub(crate) heads: Arc<Pool>,
     pub(crate) query_pool: QueryPool,
@@ -140,9 +107,12 @@ impl Node {
     /// If a file that the configuration names cannot be used.
     pub fn new(
         config: &Config,
-        health: Arc<dyn Health>,
-        telemetry: Telemetry,
+        backend: Arc<dyn Backend>,
+        mut telemetry: Telemetry,
     ) -> Result<Self, ConfigError> {
+        let tenants = Arc::new(Tenants::new(&config.limits));
+        let auth_failures = Arc::new(AuthFailures::new(config.auth_failures));
+        telemetry.collect_from(&backend, &tenants, &auth_failures);
         Ok(Self {
             accounts: ArcSwap::from_pointee(config.accounts.clone()),
             tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
@@ -152,7 +122,7 @@ impl Node {
             trusted_proxies: config.trusted_proxies.clone(),
             limits: config.limits,
             telemetry,
-            health,
+            backend,
             account_folder: ArcSwap::from_pointee(config.account_folder.clone()),
             started_with: config.layers.clone(),
             admin_names: config.admin_names.clone(),
@@ -161,9 +131,9 @@ impl Node {
             open_requests: AtomicUsize::new(0),
             http2_connections: AtomicUsize::new(0),
             connections: ConnectionLimits::new(&config.limits, &config.trusted_proxies),
-            tenants: Tenants::new(&config.limits),
+            tenants,
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
-            auth_failures: Arc::new(AuthFailures::new(config.auth_failures)),
+            auth_failures,
             query_pool: QueryPool::start()
                 .map_err(|error| ConfigError::new(format!("cannot start threads: {error}")))?,
             request_ids: RequestIds::new(),

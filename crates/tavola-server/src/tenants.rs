@@ -1,9 +1,14 @@
 //! What each account has of the server's bounded resources: see `tavola-fair` for the rule.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use tavola_core::AccountName;
 use tavola_fair::{Line, Member, Pool, Stats, Turns};
 
@@ -63,61 +68,46 @@ impl Tenants {
         tenant.set_weight(weight);
         Arc::clone(tenant)
     }
+}
 
-    /// What each account used, waited for and was refused, as lines of OpenMetrics text.
-    pub(crate) fn exposition(&self) -> String {
+/// What each account used, waited for and was refused.
+impl Collector for Tenants {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let by_account = self.by_account.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all: Vec<_> = by_account.iter().map(|(name, tenant)| (name, tenant.stats())).collect();
-        let mut text = String::new();
-        for metric in METRICS {
-            let Metric { name, kind, help, .. } = metric;
-            let _infallible = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-            let suffix = if kind == "counter" { "_total" } else { "" };
-            for (account, resources) in &all {
-                for (resource, stats) in resources {
-                    let value = (metric.value)(stats);
-                    let labels = format!("account=\"{account}\",resource=\"{resource}\"");
-                    let _infallible = writeln!(text, "{name}{suffix}{{{labels}}} {value}");
-                }
-            }
-        }
-        text
+        let help = "What an account holds of a shared resource: requests, body bytes, queries, \
+                    units of writes.";
+        let used = |stats: &Stats| ConstGauge::new(stats.used);
+        encode_family(&mut encoder, "tavola_account_used", help, &all, used)?;
+        let help = "Times that an account waited for its share of a resource.";
+        let waits = |stats: &Stats| ConstCounter::new(stats.waits);
+        encode_family(&mut encoder, "tavola_account_waits", help, &all, waits)?;
+        let help = "Seconds that an account waited for its share of a resource.";
+        let seconds = |stats: &Stats| ConstCounter::new(stats.wait_time.as_secs_f64());
+        encode_family(&mut encoder, "tavola_account_wait_seconds", help, &all, seconds)?;
+        let help = "Times that an account was refused because it had its share of a resource.";
+        let refused = |stats: &Stats| ConstCounter::new(stats.refused);
+        encode_family(&mut encoder, "tavola_account_refused", help, &all, refused)
     }
 }
 
-struct Metric {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: fn(&Stats) -> f64,
+/// One metric of every account and resource.
+fn encode_family<M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    all: &[(&AccountName, [(&'static str, Stats); 4])],
+    metric: impl Fn(&Stats) -> M,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+    for (account, resources) in all {
+        for (resource, stats) in resources {
+            let labels = [("account", account.as_str()), ("resource", *resource)];
+            metric(stats).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
-
-const METRICS: [Metric; 4] = [
-    Metric {
-        name: "tavola_account_used",
-        kind: "gauge",
-        help: "What an account holds of a shared resource: requests, body bytes, queries, units of writes",
-        value: |stats| stats.used as f64,
-    },
-    Metric {
-        name: "tavola_account_waits",
-        kind: "counter",
-        help: "Times that an account waited for its share of a resource",
-        value: |stats| stats.waits as f64,
-    },
-    Metric {
-        name: "tavola_account_wait_seconds",
-        kind: "counter",
-        help: "Seconds that an account waited for its share of a resource",
-        value: |stats| stats.wait_time.as_secs_f64(),
-    },
-    Metric {
-        name: "tavola_account_refused",
-        kind: "counter",
-        help: "Times that an account was refused because it had its share of a resource",
-        value: |stats| stats.refused as f64,
-    },
-];
 
 impl Tenant {
     fn set_weight(&self, weight: u32) {

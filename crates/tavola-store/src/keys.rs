@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Byte order is the order of the service: UTF-8 bytes order as UTF-16 code units once the lead
-//! bytes EE and EF stand above F4 ([`tavola_core::key::lead_rank`]), and no legal key has a byte
+//! bytes EE and EF rank above F4 ([`tavola_core::key::lead_rank`]), and no legal key has a byte
 //! below 0x20, so that 0x00 ends a PartitionKey before any longer one begins. Encoded bytes never
 //! exceed F6; FF is above all of them.
 
@@ -41,6 +41,11 @@ pub fn encode_address(address: &EntityAddress) -> Vec<u8> {
 pub fn encode_key(table: TableId, partition_key: &PartitionKey, row_key: &RowKey) -> Vec<u8> {
     let mut out = encode_partition(table, partition_key);
     put_text(&mut out, row_key.as_str());
+    debug_assert_eq!(
+        try_decode(&out).map(|key| (key.table, key.partition_key, key.row_key)),
+        Some((table, partition_key.as_str().into(), row_key.as_str().into())),
+        "key bytes decode to the key that they encode"
+    );
     out
 }
 
@@ -52,7 +57,7 @@ pub fn encode_partition(table: TableId, partition_key: &PartitionKey) -> Vec<u8>
     out
 }
 
-/// A bound for byte keys: a key stands behind the cut exactly if its bytes are equal to the bound
+/// A bound for byte keys: a key is behind the cut exactly if its bytes are equal to the bound
 /// or above it.
 #[must_use]
 pub fn encode_cut(table: TableId, cut: &Cut) -> Vec<u8> {
@@ -70,7 +75,7 @@ pub fn encode_cut(table: TableId, cut: &Cut) -> Vec<u8> {
 }
 
 fn encode_unterminated(table: TableId, partition_key: &PartitionKey) -> Vec<u8> {
-    // Most often a RowKey follows; this room is enough for two keys of common length.
+    // Most often a RowKey follows; this capacity is enough for two keys of common length.
     let mut out = Vec::with_capacity(TABLE_BYTES + 2 * partition_key.as_str().len() + 32);
     out.extend_from_slice(&table.number().to_be_bytes());
     put_text(&mut out, partition_key.as_str());

@@ -4,6 +4,7 @@
 //! Deliberately absent: any engine, any wire format, and any meaning. What an operation does is
 //! decided by [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
 
+pub mod backend;
 pub mod decision;
 pub mod encoding;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod stop;
 pub mod store;
 pub mod waiting;
 
+pub use backend::{Backend, Sharing};
 pub use encoding::{Row, RowFilter, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};

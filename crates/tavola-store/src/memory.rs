@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use tavola_core::{
     Change, Cut, EntityAddress, EntityGroupTransaction, EntityOperation, EntityView, TableId,
     Timestamp,
 };
 
+use crate::backend::Backend;
 use crate::decision::{decide_all, next_version};
 use crate::encoding::{Row, encode_value};
 use crate::error::StoreError;
@@ -176,6 +179,23 @@ impl Store for MemoryStore {
         while self.write().purge_some(table) {
             tokio::task::yield_now().await;
         }
+        Ok(())
+    }
+}
+
+impl Backend for MemoryStore {
+    fn store(self: Arc<Self>) -> Arc<dyn Store> {
+        self
+    }
+
+    fn import(self: Arc<Self>) -> Option<Arc<dyn Import>> {
+        Some(self)
+    }
+}
+
+/// It counts nothing.
+impl Collector for MemoryStore {
+    fn encode(&self, _encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         Ok(())
     }
 }

@@ -85,6 +85,10 @@ impl<'a> PageBuilder<'a> {
             self.bytes += row.size_bytes();
             self.page.rows.push(row);
         }
+        debug_assert!(
+            self.page.rows.len() as u64 <= self.page.rows_read,
+            "a page has read its rows"
+        );
         self.worked(self.row_work + value.len() / BYTES_PER_WORK);
         Ok(())
     }
@@ -99,7 +103,7 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    /// True if the scan has to end although the page has room. A store that waits for something
+    /// True if the scan has to end although the page is not full. A store that waits for something
     /// else than rows asks this in between.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -128,7 +132,7 @@ impl<'a> PageBuilder<'a> {
         self.page
     }
 
-    /// The page; the row with these key bytes stands next in the range.
+    /// The page; the row with these key bytes is next in the range.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the bytes are not a key.

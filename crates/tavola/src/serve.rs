@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
-use tavola_server::config::{ListenerConfig, StoreConfig, Warning};
+use tavola_server::config::{ListenerConfig, Warning};
 use tavola_server::node::{Apply, Configuration, Reloaded};
 use tavola_server::serve::Servable;
 use tavola_server::telemetry::{AdminEvent, Telemetry};
 use tavola_server::tls::TlsReloader;
 use tavola_server::{Config, ConfigError, Node, ReservedPorts, Server};
 use tavola_service::{SystemClock, TableService};
+use tavola_store::{Backend, Sharing};
 use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 
@@ -19,7 +20,7 @@ use crate::announce::Announcer;
 use crate::descriptors::within_descriptors;
 use crate::exit::Failure;
 use crate::logging::{self, Logs};
-use crate::open_store::OpenStore;
+use crate::open_store;
 use crate::signals::Signals;
 
 /// A command line and how to resolve it, so that a reload can resolve it again.
@@ -89,28 +90,28 @@ async fn serve(
         return Ok(());
     };
     let served = serve_store(config, ports.listen(tls)?, &store, signals, reloading).await;
-    store.close().await;
+    open_store::close(&*store).await;
     served
 }
 
-async fn open(config: &Config) -> Result<OpenStore, Failure> {
-    let store = OpenStore::open(&config.store).await?;
-    store.refuse_unfinished_copy().await?;
-    Ok(store)
+async fn open(config: &Config) -> Result<Arc<dyn Backend>, Failure> {
+    let backend = open_store::open(&config.store).await?;
+    open_store::refuse_unfinished_copy(&*Arc::clone(&backend).store()).await?;
+    Ok(backend)
 }
 
 async fn serve_store(
     config: &Config,
     server: Server,
-    store: &OpenStore,
+    backend: &Arc<dyn Backend>,
     mut signals: Signals,
     reloading: Reloading,
 ) -> Result<(), Failure> {
     let (logs, announcer) = (Arc::clone(&reloading.logs), reloading.command_line.announcer);
     let telemetry =
         Telemetry::new(logs.access_log(&config.log)?).with_audit_log(logging::audit_log(config)?);
-    let services = services(config, store);
-    let node = Node::new(config, store.health(), telemetry)?.with_configuration(reloading);
+    let services = services(config, backend);
+    let node = Node::new(config, Arc::clone(backend), telemetry)?.with_configuration(reloading);
     let node = Arc::new(node);
     let (stop, stopped) = watch::channel(false);
     reload_on_signal(signals.take_hangup(), Arc::clone(&node));
@@ -126,14 +127,11 @@ async fn serve_store(
 }
 
 /// Every service that the server knows, on the store that it was given.
-fn services(config: &Config, store: &OpenStore) -> Vec<Arc<dyn Servable>> {
-    let tables = match &config.store {
-        StoreConfig::Cassandra(cluster) => {
-            TableService::shared(store.entities(), Arc::new(SystemClock), cluster.lease)
-        }
-        StoreConfig::Memory | StoreConfig::Embedded { .. } => {
-            TableService::new(store.entities(), Arc::new(SystemClock))
-        }
+fn services(config: &Config, backend: &Arc<dyn Backend>) -> Vec<Arc<dyn Servable>> {
+    let (store, clock) = (Arc::clone(backend).store(), Arc::new(SystemClock));
+    let tables = match backend.sharing() {
+        Sharing::Shared { lease } => TableService::shared(store, clock, lease),
+        Sharing::Exclusive => TableService::new(store, clock),
     };
     vec![Arc::new(tables.with_request_time_max(config.limits.request_time))]
 }

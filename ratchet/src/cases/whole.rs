@@ -16,10 +16,10 @@ use http_body_util::Full;
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::connection::{Connection, Scheme};
-use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
 use tavola_server::{Config, Node, pipeline};
 use tavola_service::{SystemClock, TableService};
+use tavola_store::MemoryStore;
 use tokio::runtime::Runtime;
 
 use super::input;
@@ -56,7 +56,7 @@ impl Server {
         }
         let config = Config::resolve(&layers, Personality::Server)?;
         let tables = TableService::new(Arc::clone(&store) as _, Arc::new(SystemClock));
-        let node = Node::new(&config, Arc::new(AlwaysReady), Telemetry::new(None))?;
+        let node = Node::new(&config, Arc::new(MemoryStore::new()), Telemetry::new(None))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         Ok(Self { runtime, store, node: Arc::new(node), tables: Arc::new(tables) })
     }

@@ -11,7 +11,7 @@ use crate::files::manifest::{LiveFile, Manifest, ManifestFlaw, current};
 use crate::files::{name_of, numbered};
 use crate::folder::DataFolder;
 use crate::log_check::{self, Checked, LogError};
-use crate::mark::{self, MarkError};
+use crate::watermark::{self, WatermarkError};
 
 /// The engine's files that hold data.
 #[derive(Debug)]
@@ -63,11 +63,12 @@ impl Inventory {
             numbered(&engine_path, kind).map_err(OpenError::io("read the folder", &engine_path))
         };
         let (all_tables, all_logs) = (list("sst")?, list("log")?);
-        let synced = read_mark(folder, report)?;
+        let synced = read_watermark(folder, report)?;
         let record = read_manifest(&engine_path, report)?;
         let checked =
             if record.is_some() { check_logs(&engine_path, synced, report)? } else { None };
-        let (manifest, trust) = judge(record, checked.is_some(), (&all_tables, &all_logs), report);
+        let (manifest, trust) =
+            evaluate(record, checked.is_some(), (&all_tables, &all_logs), report);
         let log_number = if trust == Trust::None { 0 } else { manifest.log_number };
         let tables = select(&manifest, trust, all_tables, report);
         let logs = all_logs.into_iter().filter(|(number, _)| *number >= log_number).collect();
@@ -142,7 +143,7 @@ type Numbered = [(u64, PathBuf)];
 /// it names must be there, and the writes that were acknowledged must be in them or in the logs. An
 /// edit that a crash tore was relied on by nothing, so that all of this holds without it; if it
 /// does not, the edit was damaged later.
-fn judge(
+fn evaluate(
     record: Option<Recorded>,
     logs_fit: bool,
     (tables, logs): (&Numbered, &Numbered),
@@ -220,23 +221,23 @@ fn select(
 }
 
 /// How far writes were acknowledged; `None` if nothing says.
-fn read_mark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
-    match mark::read(folder.path()) {
+fn read_watermark(folder: &DataFolder, report: &mut Report) -> Result<Option<u64>, OpenError> {
+    match watermark::read(folder.path()) {
         Ok(synced) => {
-            if mark::has_bad_line(folder.path()) {
+            if watermark::has_bad_line(folder.path()) {
                 let what = "one of its two lines is not whole; the other one counts, and the next start writes it anew";
-                report.damage(Place::File { name: mark::NAME.to_owned(), offset: None }, what);
+                report.damage(Place::File { name: watermark::NAME.to_owned(), offset: None }, what);
                 // If it was the newer one, the last group of writes is not covered.
                 report.log_end_unknown = true;
             }
             Ok(synced)
         }
-        Err(MarkError::Damaged(what)) => {
-            report.damage(Place::File { name: mark::NAME.to_owned(), offset: Some(0) }, what);
+        Err(WatermarkError::Damaged(what)) => {
+            report.damage(Place::File { name: watermark::NAME.to_owned(), offset: Some(0) }, what);
             report.log_end_unknown = true;
             Ok(None)
         }
-        Err(MarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),
+        Err(WatermarkError::Io(path, error)) => Err(OpenError::io("read", &path)(error)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::check::report::{Loss, Report};
 use crate::files::batch::{Batch, Entry, RangeDeletion};
 use crate::files::log::{Record, records};
 use crate::files::name_of;
-use crate::mark;
+use crate::watermark;
 
 /// A change in a log has its kind, a length and at least eight bytes of key and one more.
 const CHANGE_BYTES_MIN: u64 = 11;
@@ -70,7 +70,7 @@ pub(super) fn read_logs(
     Written { writes, sequence_next }
 }
 
-/// A log that was cut between two records is whole in itself; only the mark tells how much is
+/// A log that was cut between two records is whole in itself; only the watermark shows how much is
 /// missing. `in_tables` is the highest sequence number in a table file.
 pub(super) fn report_lost_end(
     inventory: &Inventory,
@@ -91,7 +91,8 @@ pub(super) fn report_lost_end(
             }
             None => engine_file("000000.log", None),
         };
-        let what = format!("{} says that more writes were acknowledged than are here", mark::NAME);
+        let what =
+            format!("{} says that more writes were acknowledged than are here", watermark::NAME);
         // The other line, which is damaged, may have counted more.
         let rows = Some(missing).filter(|_| !report.log_end_unknown);
         report.lost(place, what, Loss { rows, ..Loss::default() });
@@ -115,8 +116,7 @@ struct LogFlaw {
     what: &'static str,
     /// How many changes are missing here, known once a later write was read.
     changes: Option<u64>,
-    /// The number of the write before is known, so that one that follows tells how many are
-    /// missing.
+    /// The number of the write before is known, so the next one shows how many are missing.
     is_numbered: bool,
 }
 
@@ -130,7 +130,7 @@ impl Log {
         });
     }
 
-    /// Sequence numbers have no gaps, so that a gap tells how much is missing.
+    /// Sequence numbers have no gaps, so a gap shows how much is missing.
     fn goes_on(&mut self, sequence: u64, after: u64, offset: u64) {
         if let Some(next) = self.sequence_next {
             let mut missing = sequence.saturating_sub(next);
@@ -171,17 +171,16 @@ impl Log {
                     flaw.what,
                     Loss { rows: Some(changes), bytes: 0, keys: String::new() },
                 ),
-                // Judged as a whole before: a flaw behind which nothing is missing, in logs that
+                // Evaluated as a whole before: a flaw behind which nothing is missing, in logs that
                 // open, is a torn tail.
                 _ if opens => {
                     report.note(
                         place,
-                        "the last write was torn by a crash; nobody was told that it was done",
+                        "the last write was torn by a crash; it was never acknowledged",
                     );
                 }
-                // No later write tells how many are missing; there is no room for more than these,
-                // and what was cut off is told by the number of the last write that was
-                // acknowledged.
+                // No later write shows how many are missing; there is no space for more than these,
+                // and the watermark shows what was cut off.
                 None if is_last || !flaw.is_numbered => report.lost(
                     place,
                     flaw.what,

@@ -26,7 +26,7 @@ use rows::RowCheck;
 
 pub use report::{Counts, Finding, Loss, Losses, Place, Report, Severity};
 
-/// Who is told how far the work has come.
+/// Hears how far the work has come.
 pub trait Progress {
     /// A part of the work begins; `total` says how many of `unit` it has.
     fn begin(&mut self, what: &str, total: u64, unit: Unit);

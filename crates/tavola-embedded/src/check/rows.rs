@@ -10,7 +10,7 @@ use crate::engine::{is_last_version_key, last_version_from};
 /// What is remembered from row to row.
 #[derive(Debug, Default)]
 pub(crate) struct RowCheck {
-    /// The highest version ever given out, as the store has it. It stands before all other rows.
+    /// The highest version ever assigned, as the store has it. Its row comes before all others.
     last_version: Option<Timestamp>,
     /// The highest version of a row.
     highest: Option<Timestamp>,
@@ -97,7 +97,7 @@ impl RowCheck {
         Ok(())
     }
 
-    /// What only the end tells.
+    /// What is known only at the end.
     pub(crate) fn finish(&self, report: &mut Report) {
         if self.last_version.is_none() && self.highest.is_some() {
             let what = "the record of the highest version that was ever given out is missing";

@@ -15,7 +15,7 @@ use crate::files::structure::{DataBlock, Structure};
 /// Table files in which keys only ascend, one after another.
 pub(super) type FilesInOrder = Vec<Bounded>;
 
-/// A table file and the keys between which its own lie.
+/// A table file and the range of its keys.
 #[derive(Debug)]
 pub(super) struct Bounded {
     first: Vec<u8>,

@@ -132,7 +132,7 @@ impl Merge {
 
 /// The engine forgets the sequence number of what is the oldest version of its key. As long as the
 /// record of files says which files count, that is right; without it, files that no longer count
-/// may hold an older version with a number, and our own version in the row tells.
+/// may hold an older version with a number, and our own version in the row decides.
 fn is_newer(one: &Entry, other: &Entry) -> bool {
     let version = |entry: &Entry| match &entry.kind {
         Kind::Put(value) => RowRef::new("", "", value).ok().map(|row| row.timestamp()),

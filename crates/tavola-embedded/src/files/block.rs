@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! per entry: shared (varint), unshared (varint), length of the value (varint), end of the key, value
-//! restarts   4 bytes each: where keys stand whole
+//! restarts   4 bytes each: where keys are whole
 //! count      4 bytes: of the restarts
 //! ```
 //!
@@ -15,7 +15,7 @@ use super::batch::{DELETE, Entry, Kind, PUT, SINGLE_DELETE};
 use super::bytes::Bytes;
 use super::manifest::split_key;
 
-/// Where a block lies, without its trailer.
+/// The place of a block, without its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     pub(crate) offset: u64,

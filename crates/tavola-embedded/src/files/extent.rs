@@ -1,4 +1,4 @@
-//! How many bytes a block has whose place is known and whose size is not, told by its own form.
+//! How many bytes a block has whose place is known and whose size is not, from its own structure.
 //!
 //! A packed block begins with its unpacked length, so that reading on until so much has come out
 //! finds its end; zstd says it in its frames. A block that is not packed ends with a list of places

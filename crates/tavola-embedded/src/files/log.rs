@@ -25,7 +25,7 @@ pub(crate) const LAST: u8 = 4;
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
-/// What lies next in a log.
+/// What comes next in a log.
 #[derive(Debug)]
 pub(crate) enum Piece<'a> {
     /// A fragment that matches its checksum.

@@ -208,7 +208,7 @@ mod tag {
     pub(super) const COLUMN_FAMILY_ADD: u32 = 201;
     pub(super) const COLUMN_FAMILY_MAX: u32 = 203;
     pub(super) const GROUP: u32 = 300;
-    /// Fields with this bit have a length, so that who does not know them can pass over them.
+    /// Fields with this bit have a length, so that a reader that does not know them can skip them.
     pub(super) const MAY_BE_IGNORED: u32 = 1 << 13;
     pub(super) const WAL_ADDED_OLD: u32 = MAY_BE_IGNORED + 4;
     pub(super) const WAL_REMOVED_OLD: u32 = MAY_BE_IGNORED + 5;

@@ -1,7 +1,7 @@
 //! Reads the engine's files without the engine, for when it refuses them, or to find out whether it
 //! should.
 //!
-//! The engine verifies a block when it reads it, and reads nothing that nobody asks for. What is
+//! The engine verifies a block when it reads it, and reads only what a request needs. What is
 //! here reads all of it: the logs and their writes, the record of files, and the table files with
 //! every block that has a checksum. It knows the formats that our options make the engine write,
 //! and says so where it meets another.

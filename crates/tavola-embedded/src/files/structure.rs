@@ -271,7 +271,7 @@ impl Structure {
         self.flaws.push(Flaw { offset: list.offset, bytes: 0, part, what });
     }
 
-    /// There is nothing between blocks, so what nobody names was named by a block that cannot be
+    /// There is nothing between blocks, so what no block names was named by a block that cannot be
     /// read. Blocks among it are found by their checksums; what is left is accounted for.
     fn fill_gaps(&mut self) -> io::Result<()> {
         let mut unreadable = Vec::new();
@@ -293,7 +293,7 @@ impl Structure {
             })?;
             found.into_iter().for_each(|(handle, content)| self.found(handle, content));
         }
-        // Data lies in the order of its keys.
+        // Data blocks are in the order of their keys.
         self.data.sort_by_key(|block| block.handle.offset);
         self.bound_found_blocks();
         let rows_end = self.rows_end();

@@ -21,7 +21,7 @@ use super::name_of;
 pub(super) const FOOTER_BYTES: u64 = 53;
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0, 0x7a, 0];
-/// Where its own checksum stands in the footer.
+/// Where the footer has its own checksum.
 const CHECKSUM_AT: usize = 5;
 /// Versions with a checksum in the footer.
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=7;
@@ -126,7 +126,7 @@ impl TableFile {
         self.raw(handle.offset.saturating_add(handle.bytes), 1).is_ok_and(|packed| packed == [ZSTD])
     }
 
-    /// Bytes as they lie there.
+    /// Bytes as they are stored.
     pub(super) fn raw(&self, offset: u64, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count as usize];
         File::open(&self.path)?.read_exact_at(&mut bytes, offset)?;
@@ -160,7 +160,7 @@ fn read_footer(
     Ok((Checksums { kind, base }, last_block_bytes))
 }
 
-/// What stands in a damaged footer as the base of all checksums; a block must prove it.
+/// What a damaged footer has as the base of all checksums; a block must prove it.
 pub(super) fn base_in_footer(file: &TableFile) -> io::Result<Option<u32>> {
     const BASE_AT: usize = CHECKSUM_AT + 4;
     let Some(offset) = file.bytes.checked_sub(FOOTER_BYTES) else { return Ok(None) };

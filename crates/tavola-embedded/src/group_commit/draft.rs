@@ -6,18 +6,20 @@ use tavola_store::decision::{decide_all, next_version};
 use tavola_store::encoding::encode_value_into;
 use tavola_store::{CommitResult, Row, StoreError};
 
-use super::{Changed, Commit, Decided, Erasure, Job, Journal, Reply, WriteError};
+use super::decided::{Decided, Reply};
+use super::job::{Commit, Job};
+use super::journal::{Changed, Journal, RangeDelete, WriteError};
 use crate::engine::last_version_entry;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 
-/// Keys that are looked for at once: as many as the engine does in one go. What it finds is copied,
-/// so that more would also take more memory when large rows are inserted again.
-const LOOKED_FOR_AT_ONCE: usize = 32;
+/// Keys of one lookup: as many as the engine reads as one batch. It copies the values that it
+/// finds, so a larger number would take more memory when large rows are inserted again.
+const PROBED_AT_ONCE: usize = 32;
 
-/// Looks for the rows of all inserts of a group. They are almost never there, and to find that out
-/// together costs a fraction of doing it one by one.
-pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
+/// Looks up the rows of all inserts of a group. They almost never exist, and one lookup for all of
+/// them costs a fraction of one for each.
+pub(super) fn probe_insert_keys<J: Journal>(journal: &J, group: &mut [Job]) {
     let mut commits: Vec<&mut Commit> = group.iter_mut().filter_map(Job::as_commit).collect();
     let mut places = Vec::new();
     for (number, commit) in commits.iter().enumerate() {
@@ -30,14 +32,15 @@ pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
                 .map(|(index, _)| (number, index)),
         );
     }
-    // One alone is found as fast when its turn comes.
+    // A single key is looked up as fast when its transaction is decided.
     if places.len() < 2 {
         return;
     }
-    for places in places.chunks(LOOKED_FOR_AT_ONCE) {
+    for places in places.chunks(PROBED_AT_ONCE) {
         let keys: Vec<&[u8]> =
             places.iter().map(|(number, index)| &commits[*number].keys[*index][..]).collect();
         let absent = journal.absent(&keys);
+        assert_eq!(absent.len(), keys.len(), "the engine answers for every key");
         for ((number, index), is_absent) in places.iter().zip(absent) {
             let known = &mut commits[*number].is_absent;
             known.resize(index + 1, false);
@@ -46,13 +49,13 @@ pub(super) fn look_for_inserts<J: Journal>(journal: &J, group: &mut [Job]) {
     }
 }
 
-/// A batch that grows by one transaction after another.
+/// A batch that grows by one job after another.
 pub(super) struct Draft<'a, J> {
     journal: &'a J,
     pub(super) batch: WriteBatch,
     pub(super) last_version: Timestamp,
-    /// What earlier transactions of the group have changed. Later ones must see it, and the engine
-    /// does not show it yet.
+    /// What earlier transactions of the group have changed. Later ones must see it, although the
+    /// engine does not show it yet.
     pub(super) changed: Changed,
     /// Write even if nothing has changed.
     pub(super) is_probe: bool,
@@ -72,13 +75,13 @@ impl<'a, J: Journal> Draft<'a, J> {
     pub(super) fn add(&mut self, job: Job) -> Decided {
         match job {
             Job::Commit(mut commit) => {
-                let verdict = self.transact(&mut commit);
-                let writes = matches!(verdict, Ok(Ok(_)));
-                Decided { reply: Reply::Commit(commit.answer, verdict), writes }
+                let result = self.transact(&mut commit);
+                let writes = matches!(result, Ok(Ok(_)));
+                Decided { reply: Reply::Commit(commit.answer, result), writes }
             }
-            Job::Erase { erasure, answer } => {
-                self.erase(erasure);
-                Decided { reply: Reply::Erase(answer, Ok(())), writes: true }
+            Job::Delete { deletion, answer } => {
+                self.delete_range(deletion);
+                Decided { reply: Reply::Delete(answer, Ok(())), writes: true }
             }
             Job::Import { table, rows, answer } => {
                 let done = self.import(table, &rows);
@@ -94,6 +97,9 @@ impl<'a, J: Journal> Draft<'a, J> {
 
     fn transact(&mut self, commit: &mut Commit) -> Result<CommitResult, StoreError> {
         let version = next_version(commit.now, self.last_version)?;
+        assert!(version > self.last_version, "a version is never assigned twice");
+        let operations = commit.transaction.operations().len();
+        assert_eq!(commit.keys.len(), operations, "every operation has a key");
         let changes = decide_all(&commit.transaction, version, |index, operation| {
             self.row(&commit.keys[index], commit.is_absent.get(index) == Some(&true), |value| {
                 Row::new(
@@ -107,6 +113,7 @@ impl<'a, J: Journal> Draft<'a, J> {
             Ok(changes) => changes,
             Err(failed) => return Ok(Err(failed)),
         };
+        assert_eq!(changes.len(), operations, "a commit answers every operation");
         #[cfg(feature = "mutants")]
         if changes.len() > 1 && mutants::is(Mutant::SplitBatch) {
             self.write_first_half(&commit.keys, &changes)?;
@@ -135,7 +142,7 @@ impl<'a, J: Journal> Draft<'a, J> {
         Ok(())
     }
 
-    /// A row as those who came before in the group left it. `is_absent` if it did not exist before
+    /// A row as earlier transactions of the group left it. `is_absent` if it did not exist before
     /// the group.
     fn row(
         &self,
@@ -176,11 +183,14 @@ impl<'a, J: Journal> Draft<'a, J> {
         self.changed.insert(key, value);
     }
 
-    /// Nobody reads or writes these rows any more, so `changed` need not know.
-    fn erase(&mut self, erasure: Erasure) {
-        match erasure {
-            Erasure::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
-            Erasure::Range { start, end } => self.batch.delete_range(start, end),
+    /// No request reads or writes these rows any more, so `changed` need not know them.
+    fn delete_range(&mut self, deletion: RangeDelete) {
+        match deletion {
+            RangeDelete::Keys(keys) => keys.iter().for_each(|key| self.batch.delete(key)),
+            RangeDelete::Range { start, end } => {
+                assert!(start < end, "a range that is deleted is not empty");
+                self.batch.delete_range(start, end);
+            }
         }
     }
 

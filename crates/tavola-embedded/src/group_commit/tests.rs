@@ -10,8 +10,8 @@ use tavola_testkit::store_conformance::fixture::{
     delete, group, insert, number, replace, version, written_at,
 };
 
-use super::{Changed, Erasure, GroupCommit, Journal, WriteError};
-use crate::disk_space::Room;
+use super::{Changed, GroupCommit, Journal, RangeDelete, WriteError};
+use crate::disk_space::FreeSpace;
 use crate::options::Options;
 use crate::stats::Counters;
 
@@ -24,11 +24,11 @@ struct TestDisk {
     panics: AtomicBool,
     /// Writes fail because this disk is full.
     is_full: AtomicBool,
-    room: Mutex<Room>,
+    free_space: Mutex<FreeSpace>,
     background_errors: AtomicU64,
     /// The threads that have written.
     writers: Mutex<Vec<ThreadId>>,
-    /// Somebody has begun to write.
+    /// A write has begun.
     is_reached: AtomicBool,
     is_held: Mutex<bool>,
     released: Condvar,
@@ -78,16 +78,16 @@ impl Journal for TestDisk {
         Ok(())
     }
 
-    fn room(&self) -> Room {
-        *self.room.lock().unwrap()
+    fn free_space(&self) -> FreeSpace {
+        *self.free_space.lock().unwrap()
     }
 
-    fn describe_room(&self) -> String {
+    fn describe_free_space(&self) -> String {
         "too little room".to_owned()
     }
 
-    fn has_room_to_recover(&self) -> bool {
-        self.room() == Room::Enough
+    fn has_space_to_recover(&self) -> bool {
+        self.free_space() == FreeSpace::Enough
     }
 
     fn background_errors(&self) -> u64 {
@@ -116,7 +116,7 @@ fn start(options: &Options) -> (Arc<TestDisk>, Commits) {
         writes_before_failure: AtomicUsize::new(usize::MAX),
         panics: AtomicBool::new(false),
         is_full: AtomicBool::new(false),
-        room: Mutex::new(Room::Enough),
+        free_space: Mutex::new(FreeSpace::Enough),
         background_errors: AtomicU64::new(0),
         writers: Mutex::default(),
         is_reached: AtomicBool::new(false),
@@ -167,7 +167,7 @@ async fn queued(commits: &Commits, count: usize) {
 }
 
 #[tokio::test]
-async fn alone_a_commit_is_one_write() {
+async fn a_solo_commit_is_one_write() {
     let (disk, commits) = start(&Options::default());
     for round in 0..5 {
         put(Arc::clone(&commits), "r".to_owned(), round).await.unwrap().unwrap();
@@ -179,7 +179,7 @@ async fn alone_a_commit_is_one_write() {
 /// The task that waits in `block_on` may step aside too, so that all of them write on the thread of
 /// the test.
 #[tokio::test(flavor = "multi_thread")]
-async fn alone_a_commit_is_written_by_who_brings_it() {
+async fn a_solo_commit_is_written_by_its_caller() {
     let (disk, commits) = start(&Options::default());
     for round in 0..5 {
         put(Arc::clone(&commits), "r".to_owned(), round).await.unwrap().unwrap();
@@ -188,9 +188,9 @@ async fn alone_a_commit_is_written_by_who_brings_it() {
     assert_eq!(counters(&commits).read().group_sizes[0], 5);
 }
 
-/// Whoever writes on its own thread has got all that comes meanwhile behind it.
+/// Transactions that come during a solo commit wait for the threads of the group commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_while_somebody_writes_in_place_is_written_by_others() {
+async fn commits_during_a_solo_commit_are_written_by_others() {
     let (disk, commits) = start(&Options::default());
     check_sharing(&disk, &commits).await;
     let writers = disk.writers.lock().unwrap().clone();
@@ -200,7 +200,7 @@ async fn who_comes_while_somebody_writes_in_place_is_written_by_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_in_place_is_like_any_other() {
+async fn a_failed_solo_commit_is_like_any_other() {
     let (disk, commits) = start(&Options::default());
     disk.panics.store(true, Ordering::SeqCst);
     assert!(matches!(put_new(Arc::clone(&commits), "r").await, Err(StoreError::UnknownOutcome)));
@@ -217,7 +217,7 @@ async fn a_failure_in_place_is_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_waits_for_who_writes_in_place() {
+async fn closing_waits_for_a_solo_commit() {
     let (disk, commits) = start(&Options::default());
     let first = occupy(&disk, &commits).await;
     let closing = thread::spawn({
@@ -236,7 +236,7 @@ async fn closing_waits_for_who_writes_in_place() {
 }
 
 #[tokio::test]
-async fn those_who_wait_share_a_write() {
+async fn waiting_commits_share_a_write() {
     let (disk, commits) = start(&Options::default());
     check_sharing(&disk, &commits).await;
 }
@@ -284,7 +284,7 @@ async fn a_group_sees_its_own_earlier_changes() {
 /// Rows of inserts are looked for before the group is decided; what the group itself does to them
 /// comes after that.
 #[tokio::test]
-async fn what_was_looked_for_early_is_not_believed_over_the_group() {
+async fn a_probed_key_does_not_override_the_group() {
     let (disk, commits) = start(&Options::default());
     put_new(Arc::clone(&commits), "there").await.unwrap().unwrap();
     let occupied = occupy(&disk, &commits).await;
@@ -346,13 +346,13 @@ async fn after_a_failed_write_nothing_is_acknowledged() {
     let error = put_new(Arc::clone(&commits), "r").await.unwrap_err();
     assert!(error.to_string().contains("it is lame"), "{error}");
     assert!(commits.health().is_err());
-    let erased = commits.erase(Erasure::Keys(vec![b"x".to_vec()]));
+    let erased = commits.delete_range(RangeDelete::Keys(vec![b"x".to_vec()]));
     assert!(matches!(erased, Err(StoreError::Unavailable { .. })));
     assert_eq!(disk.writes.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn who_read_from_a_failed_group_is_not_answered_from_it() {
+async fn a_read_of_a_failed_group_is_not_answered() {
     let (disk, commits) = start(&Options::default());
     let first = occupy(&disk, &commits).await;
     disk.writes_before_failure.store(1, Ordering::SeqCst);
@@ -368,7 +368,7 @@ async fn who_read_from_a_failed_group_is_not_answered_from_it() {
 }
 
 #[tokio::test]
-async fn a_panic_hangs_nobody() {
+async fn a_panic_leaves_no_caller_waiting() {
     let (disk, commits) = start(&Options::default());
     disk.panics.store(true, Ordering::SeqCst);
     assert!(matches!(put_new(Arc::clone(&commits), "a").await, Err(StoreError::UnknownOutcome)));
@@ -489,7 +489,7 @@ async fn a_full_disk_that_then_fails_is_broken() {
 }
 
 #[tokio::test]
-async fn little_room_is_left_to_what_makes_room() {
+async fn little_space_is_left_to_what_frees_space() {
     let (disk, commits) = start(&Options::default());
     put_new(Arc::clone(&commits), "r").await.unwrap().unwrap();
     let user_table = TableId::new(TableId::FIRST_USER);
@@ -501,9 +501,9 @@ async fn little_room_is_left_to_what_makes_room() {
         .await
         .unwrap()
         .unwrap();
-    *disk.room.lock().unwrap() = Room::OnlyToShrink;
+    *disk.free_space.lock().unwrap() = FreeSpace::OnlyToShrink;
     // Not every group asks the disk.
-    tokio::time::sleep(super::ROOM_INTERVAL).await;
+    tokio::time::sleep(super::leader::FREE_SPACE_INTERVAL).await;
     let full = write(vec![delete("a", any()), insert("c", number(1))]).await;
     assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
     assert_eq!(commits.health(), Err("too little room".to_owned()));
@@ -515,10 +515,10 @@ async fn little_room_is_left_to_what_makes_room() {
     let created = system(vec![insert("t:new", number(1))]).await;
     assert!(matches!(created, Err(StoreError::Full { .. })), "{created:?}");
     system(vec![delete("t:old", any()), insert("d:1", number(1))]).await.unwrap().unwrap();
-    *disk.room.lock().unwrap() = Room::Nothing;
+    *disk.free_space.lock().unwrap() = FreeSpace::Exhausted;
     assert!(matches!(write(vec![delete("b", any())]).await, Err(StoreError::Full { .. })));
     assert!(matches!(put_new(Arc::clone(&commits), "s").await, Err(StoreError::Full { .. })));
-    *disk.room.lock().unwrap() = Room::Enough;
+    *disk.free_space.lock().unwrap() = FreeSpace::Enough;
     write(vec![insert("c", number(1))]).await.unwrap().unwrap();
     assert_eq!(commits.health(), Ok(()));
 }
@@ -538,6 +538,6 @@ async fn an_engine_that_failed_by_itself_is_tried() {
     let refused = put_new(Arc::clone(&commits), "r").await;
     assert!(
         matches!(refused, Err(StoreError::Unavailable { .. })),
-        "nobody's write was spent on finding out"
+        "no client's write was spent on finding out"
     );
 }

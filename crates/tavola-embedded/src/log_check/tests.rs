@@ -59,7 +59,7 @@ fn checked(folder: &Path) -> Result<Checked, String> {
 }
 
 /// What is said about a folder with these logs and a sound record of files.
-fn judge(logs: &[&[u8]]) -> Result<LogState, String> {
+fn evaluate(logs: &[&[u8]]) -> Result<LogState, String> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("CURRENT"), "MANIFEST-000001\n").unwrap();
@@ -71,7 +71,7 @@ fn judge(logs: &[&[u8]]) -> Result<LogState, String> {
 }
 
 fn is_damaged(logs: &[&[u8]]) -> bool {
-    judge(logs).is_err()
+    evaluate(logs).is_err()
 }
 
 /// Small records, all in one block, which is also the last: here the engine's own reader is most
@@ -92,9 +92,9 @@ fn large() -> (Vec<Vec<u8>>, Vec<u8>) {
 
 #[test]
 fn whole_logs() {
-    assert_eq!(judge(&[]), Ok(LogState::Whole));
-    assert_eq!(judge(&[&[]]), Ok(LogState::Whole));
-    assert_eq!(judge(&[&small().1, &large().1]), Ok(LogState::Whole));
+    assert_eq!(evaluate(&[]), Ok(LogState::Whole));
+    assert_eq!(evaluate(&[&[]]), Ok(LogState::Whole));
+    assert_eq!(evaluate(&[&small().1, &large().1]), Ok(LogState::Whole));
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn a_log_cut_anywhere_is_torn() {
     let ends: Vec<usize> = (0..=records.len()).map(|count| log(&records[..count]).len()).collect();
     for end in 0..bytes.len() {
         let expected = if ends.contains(&end) { LogState::Whole } else { LogState::TornTail };
-        assert_eq!(judge(&[&bytes[..end]]), Ok(expected), "cut at {end}");
+        assert_eq!(evaluate(&[&bytes[..end]]), Ok(expected), "cut at {end}");
     }
     let (_, bytes) = large();
     for end in (0..bytes.len()).step_by(997).chain([BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
     {
-        assert!(judge(&[&bytes[..end]]).is_ok(), "cut at {end}");
+        assert!(evaluate(&[&bytes[..end]]).is_ok(), "cut at {end}");
     }
 }
 
@@ -164,13 +164,13 @@ fn sectors_that_were_never_written() {
     for from in (first_sector..bytes.len()).step_by(512 * 7) {
         for sectors in [1, 8, 64, 1000] {
             assert_eq!(
-                judge(&[&zeroed(from, from + 512 * sectors)]),
+                evaluate(&[&zeroed(from, from + 512 * sectors)]),
                 Ok(LogState::TornTail),
                 "{from} {sectors}"
             );
         }
     }
-    assert_eq!(judge(&[&zeroed(last, bytes.len())]), Ok(LogState::TornTail), "not a byte of it");
+    assert_eq!(evaluate(&[&zeroed(last, bytes.len())]), Ok(LogState::TornTail), "not a byte of it");
     // The same in an older record is damage.
     for from in (0..first_sector - 512).step_by(512 * 7) {
         assert!(is_damaged(&[&zeroed(from, from + 512)]), "{from}");
@@ -181,14 +181,14 @@ fn sectors_that_were_never_written() {
 fn a_torn_log_that_was_recovered_before_may_still_lie_there() {
     let (_, bytes) = small();
     let torn = &bytes[..bytes.len() - 10];
-    assert_eq!(judge(&[torn]), Ok(LogState::TornTail));
-    assert_eq!(judge(&[torn, &[]]), Ok(LogState::TornTail), "a crash during that recovery");
+    assert_eq!(evaluate(&[torn]), Ok(LogState::TornTail));
+    assert_eq!(evaluate(&[torn, &[]]), Ok(LogState::TornTail), "a crash during that recovery");
     // Five writes were whole, 100 to 104: the engine went on with 105.
-    assert_eq!(judge(&[torn, &log(&[write(105, 5)])]), Ok(LogState::TornTail));
+    assert_eq!(evaluate(&[torn, &log(&[write(105, 5)])]), Ok(LogState::TornTail));
     assert!(is_damaged(&[torn, &log(&[write(106, 5)])]), "105 is missing");
     assert!(
         is_damaged(&[&bytes[..3], &log(&[write(1, 5)])]),
-        "nothing tells that nothing is missing"
+        "nothing proves that nothing is missing"
     );
 }
 
@@ -344,7 +344,7 @@ fn edits_that_shared_a_sync_may_be_torn_in_the_first_of_them() {
 fn the_message_says_where() {
     let (_, mut bytes) = small();
     bytes[70] ^= 1;
-    let message = judge(&[&bytes]).unwrap_err();
+    let message = evaluate(&[&bytes]).unwrap_err();
     assert!(message.contains("000005.log at byte 59"), "{message}");
     assert!(message.contains("checksum") && message.contains("follow"), "{message}");
 }
@@ -363,7 +363,7 @@ fn a_kind_that_is_never_written_is_no_torn_tail() {
     for kind in WHOLE..=LAST {
         let mut bytes = sound.clone();
         bytes.extend_from_slice(&[1, 2, 3, 4, 0xff, 0x7f, kind, 7, 7, 7]);
-        assert_eq!(judge(&[&bytes]), Ok(LogState::TornTail), "kind {kind}");
+        assert_eq!(evaluate(&[&bytes]), Ok(LogState::TornTail), "kind {kind}");
     }
 }
 
@@ -372,14 +372,14 @@ proptest! {
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..2000), zeros in 0..600_usize) {
         let mut bytes = bytes;
         bytes.extend(std::iter::repeat_n(0, zeros));
-        let _ = judge(&[&bytes]);
+        let _ = evaluate(&[&bytes]);
     }
 
     #[test]
     fn a_cut_is_never_taken_for_damage(sizes in vec(0..40_000_usize, 1..6), cut in any::<prop::sample::Index>()) {
         let records: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, size)| write(n as u64, *size)).collect();
         let bytes = log(&records);
-        prop_assert!(judge(&[&bytes[..cut.index(bytes.len())]]).is_ok());
+        prop_assert!(evaluate(&[&bytes[..cut.index(bytes.len())]]).is_ok());
     }
 
     #[test]

@@ -116,9 +116,9 @@ fn page(node: &Node, path: &str) -> Response<Bytes> {
 
 /// 200 if the store serves, 503 with the reason if not. What is wrong meanwhile stands below.
 pub(crate) fn ready(node: &Node) -> Response<Bytes> {
-    match node.health.ready() {
+    match node.backend.ready() {
         Ok(()) => {
-            let warning = node.health.warning().map(|warning| format!("warning: {warning}\n"));
+            let warning = node.backend.warning().map(|warning| format!("warning: {warning}\n"));
             text(StatusCode::OK, format!("ready\n{}", warning.unwrap_or_default()))
         }
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
@@ -126,7 +126,7 @@ pub(crate) fn ready(node: &Node) -> Response<Bytes> {
 }
 
 fn status(node: &Node) -> Response<Bytes> {
-    let (ready, reason) = match node.health.ready() {
+    let (ready, reason) = match node.backend.ready() {
         Ok(()) => (true, String::new()),
         Err(reason) => (false, reason.replace(['"', '\\', '\n'], " ")),
     };
@@ -142,8 +142,7 @@ fn status(node: &Node) -> Response<Bytes> {
 }
 
 fn metrics(node: &Node) -> Response<Bytes> {
-    let more = node.tenants.exposition() + &node.auth_failures.exposition();
-    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition(&*node.health, &more))
+    with_type(StatusCode::OK, METRICS_TYPE, node.telemetry.exposition())
 }
 
 fn text(status: StatusCode, body: String) -> Response<Bytes> {

@@ -1,9 +1,9 @@
 //! Counters and histograms for Prometheus. Labels are words of ours and names of accounts: never a
 //! key, a table or an address.
 
-use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -197,24 +197,15 @@ impl Metrics {
             .inc();
     }
 
-    /// `counters` are name, help and value of further ones, `more` is further text.
-    pub(super) fn exposition(
-        &self,
-        counters: &[(&'static str, &'static str, u64)],
-        more: &str,
-    ) -> String {
+    /// Metrics that `collector` reads at each request for metrics.
+    pub(super) fn collect_from(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
+    }
+
+    /// All metrics as OpenMetrics text.
+    pub(super) fn exposition(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes any text");
-        let end = text.rfind("# EOF").unwrap_or(text.len());
-        text.truncate(end);
-        for (name, help, value) in counters {
-            let _infallible = write!(
-                text,
-                "# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n"
-            );
-        }
-        text.push_str(more);
-        text.push_str("# EOF\n");
         text
     }
 }

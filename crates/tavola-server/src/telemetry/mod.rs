@@ -2,6 +2,7 @@
 
 mod access_log;
 mod audit;
+mod collectors;
 mod log_file;
 mod metrics;
 
@@ -12,20 +13,24 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
 use http::{Method, StatusCode, Uri, Version};
+use prometheus_client::collector::Collector;
 use tavola_core::reply::Cost;
 use tavola_core::{AccountName, ServiceKind};
 use tavola_protocol::api_error::Budget;
 use tavola_protocol::auth::{Presented, PresentedSas};
 use tavola_protocol::{ApiError, DenyReason};
+use tavola_store::Backend;
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use audit::{AdminEvent, AuditLog, Principal, Target};
+use collectors::{BackendMetrics, LogLosses};
 pub use log_file::LogFile;
 use metrics::Metrics;
 
-use crate::node::Health;
+use crate::auth_failures::AuthFailures;
 use crate::proxy::Client;
 use crate::service::Description;
+use crate::tenants::Tenants;
 use crate::tls::ClientCertificate;
 
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an
@@ -172,7 +177,7 @@ pub trait EventReader: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Telemetry {
     started: Instant,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     access_log: Option<Arc<AccessLog>>,
     audit_log: Option<Arc<AuditLog>>,
     readers: Vec<Arc<dyn EventReader>>,
@@ -182,12 +187,11 @@ impl Telemetry {
     /// Counts requests, and writes them to the access log if there is one.
     #[must_use]
     pub fn new(access_log: Option<AccessLog>) -> Self {
-        let metrics = Arc::new(Metrics::new());
         let access_log = access_log.map(Arc::new);
         let telemetry = Self {
             started: Instant::now(),
-            readers: vec![Arc::clone(&metrics) as _],
-            metrics,
+            metrics: Metrics::new(),
+            readers: Vec::new(),
             access_log: access_log.clone(),
             audit_log: None,
         };
@@ -216,6 +220,7 @@ impl Telemetry {
 
     /// Tells all readers.
     pub fn record(&self, event: &RequestEvent) {
+        self.metrics.record(event);
         for reader in &self.readers {
             reader.record(event);
         }
@@ -288,21 +293,29 @@ impl Telemetry {
         self.started.elapsed()
     }
 
-    /// The metrics as OpenMetrics text, with the store's own and further lines behind them.
+    /// Registers the metrics that are read when they are asked for.
+    pub(crate) fn collect_from(
+        &mut self,
+        backend: &Arc<dyn Backend>,
+        tenants: &Arc<Tenants>,
+        auth_failures: &Arc<AuthFailures>,
+    ) {
+        let (access, audit) = (self.access_log.clone(), self.audit_log.clone());
+        let collectors: [Box<dyn Collector>; 4] = [
+            Box::new(BackendMetrics(Arc::clone(backend))),
+            Box::new(LogLosses { access, audit }),
+            Box::new(Arc::clone(tenants)),
+            Box::new(Arc::clone(auth_failures)),
+        ];
+        for collector in collectors {
+            self.metrics.collect_from(collector);
+        }
+    }
+
+    /// All metrics as OpenMetrics text.
     #[must_use]
-    pub fn exposition(&self, store: &dyn Health, more: &str) -> String {
-        let mut counters = store.counters();
-        counters.push((
-            "tavola_access_log_dropped",
-            "Lines that the access log could not keep up with",
-            self.access_log.as_ref().map_or(0, |log| log.dropped()),
-        ));
-        counters.push((
-            "tavola_audit_log_lost",
-            "Lines that are missing in the audit log",
-            self.audit_log.as_ref().map_or(0, |log| log.lost()),
-        ));
-        self.metrics.exposition(&counters, &(store.exposition() + more))
+    pub fn exposition(&self) -> String {
+        self.metrics.exposition()
     }
 }
 

@@ -13,10 +13,10 @@ use http::{Request, Response, StatusCode};
 use tavola_core::limits::PAGE_SECONDS_MAX;
 use tavola_protocol::table::continuation;
 use tavola_server::config::{Layers, Origin, Personality};
-use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
 use tavola_server::{Config, Node, listener};
 use tavola_service::{SystemClock, TableService};
+use tavola_store::MemoryStore;
 use tavola_testkit::client::Client;
 use tavola_testkit::endless_store::EndlessStore;
 use tavola_testkit::server_process::{ACCOUNT, KEY};
@@ -53,8 +53,8 @@ impl Server {
         }
         let config = Config::resolve(&layers, Personality::Server).unwrap();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
-        let node =
-            Arc::new(Node::new(&config, Arc::new(AlwaysReady), Telemetry::new(None)).unwrap());
+        let backend = Arc::new(MemoryStore::new());
+        let node = Arc::new(Node::new(&config, backend, Telemetry::new(None)).unwrap());
         let runtime = Runtime::new().unwrap();
         let socket = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let authority = socket.local_addr().unwrap().to_string();

@@ -19,7 +19,7 @@ use value::ValueRef;
 pub use select::RowFilter;
 pub use value::{FORMAT_VERSION, encode_value, encode_value_into};
 
-/// An entity whose bytes lie elsewhere: in an engine's block, or in a [`Row`].
+/// An entity whose bytes are elsewhere: in an engine's block, or in a [`Row`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RowRef<'a> {
     partition_key: Text<'a>,

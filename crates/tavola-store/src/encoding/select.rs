@@ -1,4 +1,4 @@
-//! Rows held against a filter where their bytes lie.
+//! Evaluates a filter on the bytes of rows in place.
 //!
 //! One walk over a row's value checks it and notes where the properties that the filter names have
 //! their values. The rows of a table tend to have the same properties in the same order, so the
@@ -65,7 +65,7 @@ impl RowFilter {
             let slot = self.layout.read_name(index, reader, &self.filter)?;
             index += 1;
             if let Some(place) = slot.and_then(|slot| self.places.get_mut(slot as usize)) {
-                // The first of a name counts, as for whoever looks for it by name.
+                // The first of a name counts, as for a lookup by name.
                 *place = place.or_else(|| Place::of(value, reader, tag));
             }
             Some(())

@@ -127,7 +127,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where `reader` stands within the encoded value that it reads.
+    /// The position of `reader` within the encoded value that it reads.
     #[inline]
     pub(super) fn of(bytes: &[u8], reader: &Reader<'_>, tag: u8) -> Option<Self> {
         NonZeroU32::new((bytes.len() - reader.rest.len()) as u32).map(|at| Self { at, tag })
@@ -145,7 +145,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The same for a caller that looks at the properties on the way: `check_name` takes each name
-    /// from the reader, which then stands before a value with this tag, and says `None` if the name
+    /// from the reader, which is then before a value with this tag, and gives `None` if the name
     /// is no text.
     #[inline]
     pub(super) fn checked(
@@ -260,7 +260,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Walks over a value that nobody has looked at before: beside its place, its text or its time
+    /// Walks over a value that was not checked before: beside its place, its text or its time
     /// must be right.
     #[inline]
     fn check_value(&mut self, tag: u8) -> Option<()> {

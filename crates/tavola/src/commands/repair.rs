@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use tavola_embedded::check::{Finding, Severity};
-use tavola_embedded::repair::{self, Room};
+use tavola_embedded::repair::{self, RepairSpace};
 use tavola_embedded::{Compression, EmbeddedStore};
 use tavola_service::{Clock, SystemClock};
 
@@ -134,11 +134,11 @@ impl Plan {
 
     /// Before anything is written or asked.
     fn check_room(&self, into: &Path) -> Result<(), Failure> {
-        let room = Room::for_saving(&self.checked.report, into);
-        if room.is_enough() {
+        let space = RepairSpace::for_saving(&self.checked.report, into);
+        if space.is_enough() {
             return Ok(());
         }
-        let (needed, free) = (room.needed.div_ceil(MIB), room.free.unwrap_or(0) / MIB);
+        let (needed, free) = (space.needed.div_ceil(MIB), space.free.unwrap_or(0) / MIB);
         Err(Failure::System(format!(
             "there is not enough space for {}: about {needed} MiB are needed, and {free} MiB are \
              free on its disk. Name a folder on another disk, or make room; nothing was written",

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use tavola_core::{ServiceKind, TableId};
 use tavola_server::config::{Layers, Origin, Personality};
-use tavola_server::node::AlwaysReady;
 use tavola_server::telemetry::Telemetry;
 use tavola_server::{Config, Node, Server};
 use tavola_service::{SystemClock, TableService};
-use tavola_store::Store;
+use tavola_store::{MemoryStore, Store};
 use tavola_testkit::watched_store::{Watch, WatchedStore};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -54,7 +53,7 @@ impl World {
         let server = runtime.block_on(Server::bind(&open, None)).expect("loopback has free ports");
         let authority = server.address(ServiceKind::Table).expect("the port is known").to_string();
         let tables = TableService::new(Arc::new(store), Arc::new(SystemClock));
-        let node = Node::new(&open, Arc::new(AlwaysReady), Telemetry::new(None));
+        let node = Node::new(&open, Arc::new(MemoryStore::new()), Telemetry::new(None));
         let node = node.expect("the configuration names no files").with_configuration(shut);
         let node = Arc::new(node);
         let (stop, stopped) = watch::channel(false);

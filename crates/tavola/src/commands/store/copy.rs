@@ -1,13 +1,15 @@
 //! `tavola store copy`: everything from one store into another, with versions as they are.
 
+use std::sync::Arc;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use tavola_core::Timestamp;
 use tavola_service::migration::{self, Digest, MoveError, Moved, MovedTable, Resumption};
 use tavola_service::{Clock, SystemClock};
-use tavola_store::StoreError;
+use tavola_store::{Backend, StoreError};
 
-use super::place::{OpenPlace, Place};
+use super::place::Place;
 use super::runtime;
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
@@ -67,9 +69,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         let from_store = from.open_source(&layers).await?;
         let to_store = to.open_target(&layers).await?;
         let versions_max = matches.get_flag("rewrite-versions").then(|| SystemClock.now());
-        let moved = copy(&from_store, &to_store, from, versions_max).await;
-        to_store.close()?;
-        from_store.close()?;
+        let moved = copy(from_store.clone(), to_store.clone(), from, versions_max).await;
+        close(&*to_store).await?;
+        close(&*from_store).await?;
         moved
     })?;
     if matches.get_one::<String>("output").is_some_and(|format| format == "json") {
@@ -81,17 +83,24 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 async fn copy(
-    from: &OpenPlace,
-    to: &OpenPlace,
+    from: Arc<dyn Backend>,
+    to: Arc<dyn Backend>,
     source: &Place,
     versions_max: Option<Timestamp>,
 ) -> Result<Moved, Failure> {
     let mut progress = Shown::new();
-    let (from, to, source) = (from.entities(), to.entities(), source.to_string());
+    let cannot_import = || Failure::Usage("nothing can be copied into this store".to_owned());
+    let (from, to) = (from.store(), to.import().ok_or_else(cannot_import)?);
+    let source = source.to_string();
     let moved =
         migration::copy(&*from, &*to, &source, versions_max, &SystemClock, &mut progress).await;
     progress.end();
     moved.map_err(cannot_copy)
+}
+
+/// What was copied is on disk already; this saves the next start from replaying the log.
+async fn close(store: &dyn Backend) -> Result<(), Failure> {
+    store.close().await.map_err(|error| Failure::System(error.to_string()))
 }
 
 /// A store that failed may be well again; everything else is for people to look at.

@@ -4,12 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tavola_cassandra::CassandraStore;
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
 use tavola_server::config::{ClusterConfig, Layers, Origin};
-use tavola_store::Import;
+use tavola_store::Backend;
 
-use crate::cluster;
+use crate::cluster::ClusterStore;
 use crate::exit::Failure;
 use crate::open_store::cannot_open;
 
@@ -54,7 +53,7 @@ impl Place {
     }
 
     /// Opens a store that must be there.
-    pub(super) async fn open_source(&self, layers: &Layers) -> Result<OpenPlace, Failure> {
+    pub(super) async fn open_source(&self, layers: &Layers) -> Result<Arc<dyn Backend>, Failure> {
         if let Self::Embedded(folder) = self
             && matches!(folder.join("store").try_exists(), Ok(false))
         {
@@ -64,11 +63,11 @@ impl Place {
     }
 
     /// Opens a store; a data folder that is not there is made.
-    pub(super) async fn open_target(&self, layers: &Layers) -> Result<OpenPlace, Failure> {
+    pub(super) async fn open_target(&self, layers: &Layers) -> Result<Arc<dyn Backend>, Failure> {
         match self {
             Self::Embedded(folder) => {
                 let store = EmbeddedStore::open(folder, Options::default()).map_err(cannot_open)?;
-                Ok(OpenPlace::Embedded(Arc::new(store)))
+                Ok(Arc::new(store))
             }
             Self::Cassandra { contact_points, keyspace } => {
                 let named = |path, value: &str, layers: &mut Layers| {
@@ -77,9 +76,8 @@ impl Place {
                 let mut layers = layers.clone();
                 named("store.contact_points", contact_points, &mut layers);
                 named("store.keyspace", keyspace, &mut layers);
-                let options = cluster::options(&ClusterConfig::resolve(&layers)?)?;
-                let store = CassandraStore::open(options).await.map_err(cluster::cannot_open)?;
-                Ok(OpenPlace::Cassandra(Arc::new(store)))
+                let config = ClusterConfig::resolve(&layers)?;
+                Ok(Arc::new(ClusterStore::open_alone(&config).await?))
             }
         }
     }
@@ -92,31 +90,6 @@ impl fmt::Display for Place {
             Self::Cassandra { contact_points, keyspace } => {
                 write!(f, "cassandra:{contact_points}/{keyspace}")
             }
-        }
-    }
-}
-
-/// An open store, kept as what it is so that it can be closed.
-pub(super) enum OpenPlace {
-    Embedded(Arc<EmbeddedStore>),
-    Cassandra(Arc<CassandraStore>),
-}
-
-impl OpenPlace {
-    pub(super) fn entities(&self) -> Arc<dyn Import> {
-        match self {
-            Self::Embedded(store) => Arc::clone(store) as _,
-            Self::Cassandra(store) => Arc::clone(store) as _,
-        }
-    }
-
-    /// What was copied is on disk already; this saves the next start from replaying the log.
-    pub(super) fn close(&self) -> Result<(), Failure> {
-        match self {
-            Self::Embedded(store) => {
-                store.close().map_err(|error| Failure::System(error.to_string()))
-            }
-            Self::Cassandra(_) => Ok(()),
         }
     }
 }

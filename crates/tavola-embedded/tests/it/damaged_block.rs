@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::{data_files, runtime, try_read_numbers};
+use crate::common::{data_files, runtime, try_read_numbers};
 use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Store, StoreError};
@@ -62,7 +60,7 @@ fn damaged_folder() -> (TempDir, PathBuf) {
     let files = data_files(folder.path(), ".sst");
     let largest = files.into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
     let at = fs::metadata(&largest).unwrap().len() as usize / 3;
-    common::flip(&largest, at);
+    crate::common::flip(&largest, at);
     (folder, largest)
 }
 
@@ -130,7 +128,7 @@ fn a_read_that_meets_it_keeps_compactions_away() {
     }
 }
 
-/// Whoever puts the sound file back has a sound store.
+/// With the sound file back in place the store is sound.
 #[test]
 fn a_file_that_is_sound_again_is_compacted_again() {
     let (folder, file) = damaged_folder();
@@ -139,7 +137,7 @@ fn a_file_that_is_sound_again_is_compacted_again() {
     assert!(store.warning().is_some());
     drop(store);
     let at = fs::metadata(&file).unwrap().len() as usize / 3;
-    common::flip(&file, at);
+    crate::common::flip(&file, at);
     let store = open(folder.path());
     assert_eq!(store.warning(), None);
     assert!(!folder.path().join("DAMAGED").exists());

@@ -1,18 +1,18 @@
-//! How far writes were acknowledged, in a file beside the engine's.
+//! The durable watermark: how far writes were acknowledged, in a file beside the engine's.
 //!
-//! A log that was cut at the end of a record looks like one that never was longer, and the writes
-//! that are missing were acknowledged. Only something outside the log can tell. So after each sync
-//! of the log the sequence number of its last write is put into `SYNCED`, in place and without a
-//! sync of its own, and only then are the writes answered.
+//! A log that was cut at the end of a record looks like one that never was longer, although the
+//! missing writes were acknowledged. Only a record outside the log reveals that. So after each sync
+//! of the log the sequence number of its last write goes into `SYNCED`, in place and without a sync
+//! of its own, and only then do the answers leave.
 //!
 //! It is never ahead of the log, because it is written after the sync, whatever the disk does with
-//! it later. So a log that ends before it has lost something; that is never a false alarm. It may
-//! lag behind by what the system had not yet written when the power failed; a lost tail of that
-//! size stays unseen.
+//! it later. So a log that ends before it has lost writes; that is never a false alarm. It may lag
+//! behind by what the system had not yet written when the power failed; a lost tail of that size
+//! stays unnoticed.
 //!
 //! There are two lines, written in turn: a disk that fails in the middle of one, or a bit that
-//! changes in it, leaves the other. Which of the two was the newer one is then not known; the whole
-//! one is true, and is what counts.
+//! changes in it, leaves the other. Which of the two was newer is then unknown; the whole line is
+//! true, and counts.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,28 +29,28 @@ pub(crate) const NAME: &str = "SYNCED";
 const UNFINISHED: &str = "SYNCED.new";
 const PREFIX: &str = "tavola-synced: ";
 
-/// Why there is no telling how far writes were acknowledged.
+/// Why it is unknown how far writes were acknowledged.
 #[derive(Debug)]
-pub(crate) enum MarkError {
+pub(crate) enum WatermarkError {
     Damaged(String),
     Io(PathBuf, io::Error),
 }
 
 /// The open file.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct DurableWatermark {
     file: File,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What the file says.
+    /// The highest number that was written since the file was opened.
     sequence: u64,
-    /// The line that is written next. One that could not be written stays next, so that the other
-    /// one stays whole.
+    /// The index of the line that is written next. After a failed write it stays, so that the other
+    /// line stays whole.
     next: usize,
-    /// It could not be written once; that is said once.
+    /// A write has failed. Only the first failure is logged.
     failed: bool,
 }
 
@@ -58,8 +58,8 @@ const NUMBER_DIGITS: usize = 20;
 const CHECKSUM_DIGITS: usize = 8;
 const LINE_BYTES: usize = PREFIX.len() + NUMBER_DIGITS + 1 + CHECKSUM_DIGITS + 1;
 
-/// A line is always as long, so that it is changed in place. Put together by hand: one is written
-/// for every group.
+/// A line has a fixed length, so that it is overwritten in place. Formatted by hand: every group
+/// writes one.
 fn line(sequence: u64) -> [u8; LINE_BYTES] {
     let mut line = [b' '; LINE_BYTES];
     line[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
@@ -75,6 +75,7 @@ fn put_digits(place: &mut [u8], mut number: u64, base: u64) {
         *digit = b"0123456789abcdef"[(number % base) as usize];
         number /= base;
     }
+    assert_eq!(number, 0, "the line has a place for every digit");
 }
 
 fn parse(text: &[u8]) -> Option<u64> {
@@ -102,17 +103,17 @@ fn acknowledged(numbers: [Option<u64>; 2]) -> u64 {
 
 /// The sequence number up to which writes are known to have been acknowledged; `None` in a folder
 /// of a version that did not write it.
-pub(crate) fn read(folder: &Path) -> Result<Option<u64>, MarkError> {
+pub(crate) fn read(folder: &Path) -> Result<Option<u64>, WatermarkError> {
     let path = folder.join(NAME);
     match fs::read(&path) {
         Ok(text) => lines(&text).map(|numbers| Some(acknowledged(numbers))).ok_or_else(|| {
-            MarkError::Damaged(format!(
+            WatermarkError::Damaged(format!(
                 "its file {NAME}, which says how far writes were acknowledged, is not one that this software writes; \
                  without the file the folder opens, and a log that lost its end is not noticed"
             ))
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(MarkError::Io(path, error)),
+        Err(error) => Err(WatermarkError::Io(path, error)),
     }
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn has_bad_line(folder: &Path) -> bool {
         .is_ok_and(|text| lines(&text).is_some_and(|numbers| numbers.contains(&None)))
 }
 
-impl Mark {
+impl DurableWatermark {
     /// Opens the file of a folder whose last write has this sequence number; it is made if it is
     /// missing.
     pub(crate) fn open(folder: &Path, sequence: u64) -> Result<Self, OpenError> {
@@ -134,16 +135,17 @@ impl Mark {
         let file = open_for_writing(&path).map_err(OpenError::io("open", &path))?;
         // The line that is not whole, or the older one: `None` is less than every number.
         let next = usize::from(lines(&text).is_some_and(|[first, second]| second < first));
-        let mark = Self { file, state: Mutex::new(State { sequence: 0, next, failed: false }) };
+        let watermark =
+            Self { file, state: Mutex::new(State { sequence: 0, next, failed: false }) };
         if has_bad_line(folder) {
             tracing::warn!("one of the two lines of {NAME} was damaged; the other one counts");
-            mark.advance(sequence);
+            watermark.advance(sequence);
         }
-        Ok(mark)
+        Ok(watermark)
     }
 
-    /// Writes up to this sequence number are on disk, and are answered next. An older number is
-    /// true as well.
+    /// Writes up to this sequence number are on disk, and are answered next. A lower number than
+    /// before changes nothing.
     pub(crate) fn advance(&self, sequence: u64) {
         let mut state = self.lock();
         if sequence > state.sequence {
@@ -151,7 +153,7 @@ impl Mark {
         }
     }
 
-    /// The last that is said, so that it survives a loss of power too.
+    /// Advances for the last time, and syncs the file, so that it survives a loss of power too.
     pub(crate) fn close(&self, sequence: u64) {
         self.advance(sequence);
         if let Err(error) = self.file.sync_data() {
@@ -160,6 +162,8 @@ impl Mark {
     }
 
     fn write(&self, state: &mut State, sequence: u64) {
+        assert!(sequence > state.sequence, "the watermark never falls");
+        assert!(state.next < 2, "there are two lines");
         match self.file.write_all_at(&line(sequence), (state.next * LINE_BYTES) as u64) {
             Ok(()) => {
                 state.sequence = sequence;
@@ -172,7 +176,7 @@ impl Mark {
         }
     }
 
-    // Nothing under this lock can panic half-way: poisoning would say nothing.
+    // A panic under this lock leaves the state as it was, so poisoning means nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -215,34 +219,34 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_once_and_changed_in_place() {
+    fn it_is_created_once_and_overwritten_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(NAME);
         assert_eq!(read(folder.path()).unwrap(), None);
-        Mark::open(folder.path(), 5).unwrap();
+        DurableWatermark::open(folder.path(), 5).unwrap();
         assert_eq!(read(folder.path()).unwrap(), Some(5));
         for number in 6..12 {
             // Opened again it goes on with the older line.
-            Mark::open(folder.path(), 99).unwrap().advance(number);
+            DurableWatermark::open(folder.path(), 99).unwrap().advance(number);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
             assert_eq!(fs::read(&file).unwrap().len(), 2 * LINE_BYTES);
         }
         for damage in [b"x".to_vec(), Vec::new(), line(1).to_vec(), line(1).repeat(3)] {
             fs::write(&file, &damage).unwrap();
-            assert!(matches!(read(folder.path()), Err(MarkError::Damaged(_))), "{damage:?}");
+            assert!(matches!(read(folder.path()), Err(WatermarkError::Damaged(_))), "{damage:?}");
         }
     }
 
     #[test]
-    fn every_number_is_said_and_none_goes_back() {
+    fn every_number_is_written_and_none_falls() {
         let folder = tempfile::tempdir().unwrap();
-        let mark = Mark::open(folder.path(), 1).unwrap();
+        let watermark = DurableWatermark::open(folder.path(), 1).unwrap();
         for number in 2..200 {
-            mark.advance(number);
+            watermark.advance(number);
             assert_eq!(read(folder.path()).unwrap(), Some(number));
         }
-        mark.advance(4);
-        mark.close(199);
+        watermark.advance(4);
+        watermark.close(199);
         assert_eq!(read(folder.path()).unwrap(), Some(199));
     }
 
@@ -261,7 +265,7 @@ mod tests {
                 let whole = [8, 7][bad_line];
                 assert_eq!(read(folder.path()).unwrap(), Some(whole));
                 assert!(has_bad_line(folder.path()));
-                Mark::open(folder.path(), whole + 5).unwrap();
+                DurableWatermark::open(folder.path(), whole + 5).unwrap();
                 assert_eq!(
                     read(folder.path()).unwrap(),
                     Some(whole + 5),

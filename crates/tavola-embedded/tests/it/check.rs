@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{
+use crate::common::{
     copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
 };
 use tavola_core::{EdmValue, Precondition, TableId};
@@ -250,7 +248,7 @@ fn missing_and_foreign_files() {
     assert!(swapped.contains("were recorded"), "{swapped}");
 }
 
-/// Options are for people; the engine gets ours, whatever stands there.
+/// Options are for people; the engine gets ours, whatever is there.
 #[test]
 fn garbage_in_the_file_of_options_is_a_note() {
     let folder = TempDir::new().unwrap();
@@ -287,7 +285,7 @@ fn a_torn_tail_is_a_note() {
     assert_eq!(found.rows_by_table.get(&TABLE), Some(&549));
 }
 
-/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: nobody can say
+/// With a damaged line in `SYNCED`, the other one may be older by a group of writes: it is unknown
 /// how many are lost.
 #[test]
 fn a_lost_end_is_not_counted_by_half_of_synced() {
@@ -329,8 +327,8 @@ fn who_cannot_be_checked() {
 #[test]
 fn a_torn_edit_of_the_record_of_files_is_harmless() {
     let folder = tempfile::tempdir().unwrap();
-    common::put_numbers(&common::open(folder.path()), 0..10);
-    common::tear_an_edit(folder.path());
+    crate::common::put_numbers(&crate::common::open(folder.path()), 0..10);
+    crate::common::tear_an_edit(folder.path());
     let report = check(folder.path(), &mut Quiet, &mut |_, _| {}).unwrap();
     assert!(!report.is_damaged(), "{report:?}");
     assert!(

@@ -1,11 +1,11 @@
 //! What survives, what is refused, and that a refused folder is left as it was.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log};
+use crate::common::{
+    data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
+};
 use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
 use tavola_store::{Import, Row, Store, StoreError};
@@ -62,13 +62,13 @@ fn versions_go_on_after_a_restart_whatever_the_clock_says() {
 #[test]
 fn rows_of_another_store_are_durable_with_their_versions() {
     let folder = TempDir::new().unwrap();
-    let brought = Row::encode(&partition("p"), &key("", "r").row_key, &number(1), at(5_000_000));
+    let imported = Row::encode(&partition("p"), &key("", "r").row_key, &number(1), at(5_000_000));
     let store = open(folder.path());
-    runtime().block_on(store.import(TABLE, std::slice::from_ref(&brought))).unwrap();
+    runtime().block_on(store.import(TABLE, std::slice::from_ref(&imported))).unwrap();
     drop(store);
     let store = open(folder.path());
     let rows = runtime().block_on(store.scan(&scan_all())).unwrap().rows;
-    assert_eq!(rows, [brought]);
+    assert_eq!(rows, [imported]);
     let next = runtime()
         .block_on(store.commit(TABLE, &group("q", vec![insert("r", number(1))]), at(5)))
         .unwrap();
@@ -86,7 +86,7 @@ fn a_log_torn_anywhere_opens_with_all_but_the_last_write() {
     let whole = fs::read(the_log(folder.path())).unwrap();
     for lost in [1, 7, 20, 60] {
         let copy = TempDir::new().unwrap();
-        common::copy_folder(folder.path(), copy.path());
+        crate::common::copy_folder(folder.path(), copy.path());
         fs::write(the_log(copy.path()), &whole[..whole.len() - lost]).unwrap();
         assert!(
             refusal(copy.path()).to_string().contains("SYNCED"),
@@ -185,7 +185,7 @@ fn a_flipped_byte_in_a_table_file_is_never_a_wrong_answer() {
                 );
                 refused += 1;
             }
-            Ok(store) => match common::try_read_numbers(&store) {
+            Ok(store) => match crate::common::try_read_numbers(&store) {
                 Ok(numbers) => assert_eq!(numbers, (0..3000).collect::<Vec<i32>>(), "byte {at}"),
                 Err(error) => {
                     assert!(matches!(error, StoreError::Corrupt(_)), "byte {at}: {error}");
@@ -275,7 +275,7 @@ fn a_log_cut_between_records_is_noticed() {
     put_numbers(&open(folder.path()), 0..10);
     let ten = fs::read(the_log(folder.path())).unwrap().len();
     let copy = TempDir::new().unwrap();
-    common::copy_folder(folder.path(), copy.path());
+    crate::common::copy_folder(folder.path(), copy.path());
     put_numbers(&open(copy.path()), 10..20);
     for bytes in [0, ten] {
         let log = the_log(copy.path());
@@ -313,7 +313,7 @@ fn a_record_of_files_cut_between_records_is_noticed() {
     let (mut refused, mut at) = (0, 0);
     while at < whole.len() {
         let copy = TempDir::new().unwrap();
-        common::copy_folder(folder.path(), copy.path());
+        crate::common::copy_folder(folder.path(), copy.path());
         fs::write(copy.path().join("store").join(manifest.file_name().unwrap()), &whole[..at])
             .unwrap();
         match EmbeddedStore::open(copy.path(), Options::default()) {
@@ -402,7 +402,7 @@ fn a_write_may_begin_at_the_end_of_a_block() {
 fn an_edit_of_the_record_of_files_torn_in_its_middle_opens() {
     let folder = TempDir::new().unwrap();
     put_numbers(&open(folder.path()), 0..10);
-    common::tear_an_edit(folder.path());
+    crate::common::tear_an_edit(folder.path());
     assert_eq!(read_numbers(&open(folder.path())), (0..10).collect::<Vec<i32>>());
 }
 

@@ -1,8 +1,6 @@
 //! Where point reads are answered from, and what commits cost.
 
-mod common;
-
-use common::{open, put_numbers, read_numbers, runtime};
+use crate::common::{open, put_numbers, read_numbers, runtime};
 use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Scan, Store};
@@ -65,7 +63,7 @@ fn cold_rows_are_read_and_replaced() {
     }
 }
 
-/// Those who wait behind a scan of a few rows must not wait until it has stepped over thousands
+/// Requests behind a scan of a few rows must not wait until it has stepped over thousands
 /// that are gone.
 #[test]
 fn a_short_scan_is_done_in_place_unless_deleted_rows_are_in_its_way() {

@@ -14,7 +14,7 @@ use rocksdb::{DB, WriteBatch, WriteOptions};
 use crate::group_commit::GROUP;
 use crate::log_check::LogState;
 use crate::options::{Options, Walk, write_synced};
-use crate::queue::{Bounds, Queue, Weighed};
+use crate::queue::{Bounds, MemSize, Queue};
 
 /// As many as the store's own group commit has.
 const LEADERS: usize = 2;
@@ -24,7 +24,7 @@ pub type RowBytes = (Vec<u8>, Vec<u8>);
 
 /// An engine on a new folder.
 #[derive(Debug)]
-pub struct Yardstick {
+pub struct EngineBaseline {
     shared: Arc<Shared>,
     leaders: Vec<JoinHandle<()>>,
 }
@@ -40,7 +40,7 @@ struct Waiting {
     answer: mpsc::SyncSender<Result<(), String>>,
 }
 
-impl Weighed for Waiting {
+impl MemSize for Waiting {
     fn bytes(&self) -> usize {
         bytes_of(&self.rows)
     }
@@ -50,7 +50,7 @@ fn bytes_of(rows: &[RowBytes]) -> usize {
     rows.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
-impl Yardstick {
+impl EngineBaseline {
     /// # Errors
     /// If the folder is not empty or cannot be used.
     pub fn create(folder: &Path, options: &Options) -> Result<Self, String> {
@@ -76,11 +76,14 @@ impl Yardstick {
     /// If the engine fails.
     pub fn write_in_group(&self, rows: Vec<RowBytes>) -> Result<(), String> {
         let (answer, done) = mpsc::sync_channel(1);
-        self.shared.queue.push(Waiting { rows, answer }).map_err(|error| format!("{error:?}"))?;
+        self.shared
+            .queue
+            .enqueue(Waiting { rows, answer })
+            .map_err(|error| format!("{error:?}"))?;
         done.recv().map_err(|error| error.to_string())?
     }
 
-    /// The same alone, with no other thread between: the least that a single writer can cost.
+    /// The same without a group and on the caller's thread: the least that a writer can cost.
     ///
     /// # Errors
     /// If the engine fails.
@@ -113,21 +116,20 @@ impl Yardstick {
 impl Shared {
     fn run(&self) {
         loop {
-            let Some((turn, group)) = self.queue.take_turn() else { return };
+            let Some((leadership, group)) = self.queue.lead() else { return };
             let mut batch = WriteBatch::default();
             group
                 .iter()
                 .flat_map(|waiting| &waiting.rows)
                 .for_each(|(key, value)| batch.put(key, value));
             let written = self.db.write_opt(batch, &self.synced).map_err(String::from);
-            drop(turn);
-            // Whoever asked waits for it.
+            drop(leadership);
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(written.clone())));
         }
     }
 }
 
-impl Drop for Yardstick {
+impl Drop for EngineBaseline {
     fn drop(&mut self) {
         self.shared.queue.close();
         for leader in self.leaders.drain(..) {
@@ -144,13 +146,13 @@ impl std::fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::Yardstick;
+    use super::EngineBaseline;
     use crate::options::Options;
 
     #[test]
     fn what_is_written_is_met() {
         let folder = tempfile::tempdir().unwrap();
-        let engine = Yardstick::create(folder.path(), &Options::default()).unwrap();
+        let engine = EngineBaseline::create(folder.path(), &Options::default()).unwrap();
         let row = |number: u8| (vec![number], vec![number; 3]);
         std::thread::scope(|scope| {
             for number in 0..20 {

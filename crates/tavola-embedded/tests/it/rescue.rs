@@ -3,16 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{data_files, put_numbers, runtime};
+use crate::common::{data_files, put_numbers, runtime};
 use tavola_core::{EdmRef, EntityView, Precondition};
 use tavola_embedded::check::{Progress, Report, Unit, check};
-use tavola_embedded::repair::Room;
+use tavola_embedded::repair::RepairSpace;
 use tavola_embedded::{Compression, EmbeddedStore, Options};
 use tavola_store::Store;
 use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, now, number, replace};
@@ -239,7 +237,7 @@ fn older_states_and_deleted_rows_are_counted() {
 fn a_file_in_the_place_of_another_is_a_loss() {
     let folder = TempDir::new().unwrap();
     for round in 0..2 {
-        let store = common::open(folder.path());
+        let store = crate::common::open(folder.path());
         put_numbers(&store, round * 50..round * 50 + 50);
         store.close().unwrap();
     }
@@ -252,17 +250,17 @@ fn a_file_in_the_place_of_another_is_a_loss() {
 #[test]
 fn room_is_asked_for_before() {
     let folder = TempDir::new().unwrap();
-    let store = common::open(folder.path());
+    let store = crate::common::open(folder.path());
     put_rows(&store, 0..300);
     store.close().unwrap();
     drop(store);
     let (_, report) = read(folder.path());
     let into = folder.path().join("not").join("yet").join("there");
-    let room = Room::for_saving(&report, &into);
-    assert!(room.is_enough() && room.free.is_some(), "{room:?}");
-    let short = Room { free: Some(room.needed - 1), ..room };
+    let space = RepairSpace::for_saving(&report, &into);
+    assert!(space.is_enough() && space.free.is_some(), "{space:?}");
+    let short = RepairSpace { free: Some(space.needed - 1), ..space };
     assert!(!short.is_enough());
     let mut huge = report;
     (huge.row_bytes, huge.file_bytes) = (u64::MAX, u64::MAX);
-    assert!(!Room::for_saving(&huge, &into).is_enough());
+    assert!(!RepairSpace::for_saving(&huge, &into).is_enough());
 }

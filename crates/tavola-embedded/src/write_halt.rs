@@ -1,4 +1,4 @@
-//! Why writes are not taken, and whether that ends by itself.
+//! Why writes are halted, and whether that ends by itself.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -6,15 +6,15 @@ use tavola_store::StoreError;
 
 /// Why nothing is acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// A write failed, and nobody knows what is on disk: until the store is opened again.
+pub(crate) enum WriteHalt {
+    /// A write failed, and the content of the disk is unknown: until the store is opened again.
     Broken(String),
-    /// The engine met the end of the disk. It recovers by itself once there is room.
+    /// The engine ran out of space. It recovers by itself once there is some.
     Full(String),
 }
 
-impl Trouble {
-    /// What a writer is told; nothing of his was written.
+impl WriteHalt {
+    /// The error of a writer of which nothing was written.
     pub(crate) fn refusal(&self) -> StoreError {
         match self {
             Self::Broken(reason) => {
@@ -25,12 +25,12 @@ impl Trouble {
     }
 }
 
-/// The trouble of a store, if it is in any.
+/// Whether the writes of a store are halted.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles(RwLock<Option<Trouble>>);
+pub(crate) struct HaltState(RwLock<Option<WriteHalt>>);
 
-impl Troubles {
-    pub(crate) fn get(&self) -> Option<Trouble> {
+impl HaltState {
+    pub(crate) fn get(&self) -> Option<WriteHalt> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -38,18 +38,18 @@ impl Troubles {
     pub(crate) fn broken(&self, what: &str) {
         let reason = format!("{what}; nothing is acknowledged until the server is started again");
         tracing::error!(reason, "the store stops taking writes");
-        self.begin(Trouble::Broken(reason));
+        self.raise(WriteHalt::Broken(reason));
     }
 
-    /// The engine's severity of a damaged block that a compaction meets: it takes no more writes.
-    /// Opened again, it does, and does not compact (`damage`).
+    /// A compaction read a damaged block, after which the engine refuses writes. Opened again it
+    /// takes them, and does not compact (`damage`).
     pub(crate) fn stopped_by_damage(&self, damage: &str) {
         let reason = format!(
             "{damage}. A compaction met it, after which the storage engine takes no more writes until the server is started \
              again; then it does"
         );
         tracing::error!(reason, "the store stops taking writes");
-        self.begin(Trouble::Broken(reason));
+        self.raise(WriteHalt::Broken(reason));
     }
 
     /// Nothing is acknowledged until the engine has recovered.
@@ -60,44 +60,49 @@ impl Troubles {
         if self.get().is_none() {
             tracing::error!(reason, "the store stops taking writes until there is room");
         }
-        self.begin(Trouble::Full(reason));
+        self.raise(WriteHalt::Full(reason));
     }
 
     /// The engine writes again.
     pub(crate) fn recovered(&self) {
         tracing::info!("the engine has recovered; the store takes writes again");
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            !matches!(&*current, Some(WriteHalt::Broken(_))),
+            "only opening the store again ends this halt"
+        );
+        *current = None;
     }
 
-    /// The first reason is the one to tell, unless a worse one comes.
-    fn begin(&self, trouble: Trouble) {
+    /// Keeps the first reason, unless a worse one comes.
+    fn raise(&self, halt: WriteHalt) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let is_worse =
-            matches!((&*current, &trouble), (Some(Trouble::Full(_)), Trouble::Broken(_)));
+            matches!((&*current, &halt), (Some(WriteHalt::Full(_)), WriteHalt::Broken(_)));
         if current.is_none() || is_worse {
-            *current = Some(trouble);
+            *current = Some(halt);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Trouble, Troubles};
+    use super::{HaltState, WriteHalt};
 
     #[test]
     fn the_first_reason_stays_unless_a_worse_one_comes() {
-        let troubles = Troubles::default();
-        assert_eq!(troubles.get(), None);
-        let reason = || match troubles.get() {
-            Some(Trouble::Full(reason) | Trouble::Broken(reason)) => reason,
+        let halt = HaltState::default();
+        assert_eq!(halt.get(), None);
+        let reason = || match halt.get() {
+            Some(WriteHalt::Full(reason) | WriteHalt::Broken(reason)) => reason,
             None => String::new(),
         };
-        troubles.full("one");
-        troubles.full("two");
+        halt.full("one");
+        halt.full("two");
         assert!(reason().contains("one"));
-        troubles.broken("three");
-        troubles.full("four");
-        troubles.broken("five");
+        halt.broken("three");
+        halt.full("four");
+        halt.broken("five");
         assert!(reason().contains("three"));
     }
 }

@@ -1,8 +1,6 @@
 //! A dropped table gives its space back while the store serves.
 
-mod common;
-
-use common::open;
+use crate::common::open;
 use tavola_core::{EdmValue, KeyRange, TableId};
 use tavola_embedded::EmbeddedStore;
 use tavola_store::{Scan, Store};
@@ -96,7 +94,7 @@ async fn a_purge_that_was_cut_short_is_finished_by_the_next() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());
     fill(&store, DROPPED, 2000).await;
-    // Whoever asked has gone; the work goes on or not, and asking again does the rest.
+    // The caller has gone; the work goes on or not, and asking again does the rest.
     drop(tokio::time::timeout(std::time::Duration::from_millis(1), store.purge(DROPPED)).await);
     store.purge(DROPPED).await.unwrap();
     assert_eq!(count(&store, DROPPED).await, 0);
