@@ -1,8 +1,8 @@
 //! Which account a command works on, where it is, and the key that opens it.
 //!
-//! Precedence: command line, `AZURE_STORAGE_CONNECTION_STRING`, the configuration of `tavola serve`,
-//! the development account. The command line may contain a key, for a server under test; other users
-//! of the machine can see it there.
+//! Precedence: command line, `AZURE_STORAGE_CONNECTION_STRING`, the configuration of `tavola
+//! serve`, the development account. The command line may contain a key, for a server under test;
+//! other users of the machine can see it there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -225,27 +225,7 @@ fn report_finding(
                 "create one with `tavola sas account`",
             );
         }
-        Finding::PolicyUnknown => {
-            let ids: Vec<String> = policies
-                .unwrap_or_default()
-                .iter()
-                .map(|policy| format!("{:?}", policy.id))
-                .collect();
-            let there = if ids.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has {}", ids.join(", "))
-            };
-            let words = format!(
-                "the table has no policy {:?}; {there}",
-                fields.policy().unwrap_or_default()
-            );
-            report.fail(
-                "policy",
-                words,
-                "the signature was revoked, or the policy was never set (Set Table ACL)",
-            );
-        }
+        Finding::PolicyUnknown => report_unknown_policy(fields, policies, report),
         Finding::InPolicyToo(names) => {
             let words = format!(
                 "{} are set in the signature and in its policy; only one of them may set them",
@@ -259,6 +239,20 @@ fn report_finding(
         }
         Finding::Malformed(words) => report.fail("fields", words.clone(), advice_on_fields(words)),
     }
+}
+
+fn report_unknown_policy(fields: &Fields, policies: Option<&[AccessPolicy]>, report: &mut Report) {
+    let known = policies.unwrap_or_default().iter();
+    let ids: Vec<String> = known.map(|policy| format!("{:?}", policy.id)).collect();
+    let there = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+    report.fail(
+        "policy",
+        format!(
+            "the table has no policy {:?}; it has {there}",
+            fields.policy().unwrap_or_default()
+        ),
+        "the signature was revoked, or the policy was never set (Set Table ACL)",
+    );
 }
 
 fn report_address(ip: IpAddr, allowed: &str, report: &mut Report) {
