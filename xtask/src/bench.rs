@@ -9,7 +9,8 @@ pub(crate) const HELP: &str = "\
 cargo xtask bench [--] [arguments of tavola-bench]
 cargo xtask bench cluster [--nodes N] [--] [arguments of tavola-bench-cluster]
 
-Builds the server and the benchmark in release mode and runs the benchmark; `-- --help` lists its arguments.
+Builds the server and the benchmark in release mode and runs the benchmark; `-- --help` lists its
+arguments.
 
   cluster    the store on Cassandra against its driver alone, on a cluster that is started for it
     --nodes  of the cluster; default 1";

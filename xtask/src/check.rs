@@ -22,8 +22,8 @@ unit tests of the touched crates. Says what each part took, and stops at the fir
 
   --base REV  compare with this revision: `main` for all that a branch changed";
 
-/// A change of these can change every crate.
-const TOUCH_EVERYTHING: [&str; 4] = ["Cargo.toml", "Cargo.lock", "clippy.toml", ".cargo/"];
+/// A change of these can change every crate, and so can one in the folder `.cargo`.
+const SHARED_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "clippy.toml"];
 
 pub(crate) fn command(mut args: Args) -> Result {
     let base = args.value("--base")?.unwrap_or_else(|| "HEAD".into());
@@ -135,15 +135,13 @@ fn changed_files(base: &str) -> Result<BTreeSet<String>> {
 }
 
 fn touched<'a>(files: &BTreeSet<String>, members: &'a [Member]) -> Vec<&'a Member> {
-    let is_everything = files
-        .iter()
-        .any(|file| TOUCH_EVERYTHING.iter().any(|path| file == path || is_below(file, path)));
-    let is_touched = |member: &Member| files.iter().any(|file| file.starts_with(&member.folder));
-    members.iter().filter(|member| is_everything || is_touched(member)).collect()
-}
-
-fn is_below(file: &str, folder: &str) -> bool {
-    folder.ends_with('/') && file.starts_with(folder)
+    let is_shared =
+        |file: &String| SHARED_FILES.contains(&file.as_str()) || file.starts_with(".cargo/");
+    if files.iter().any(is_shared) {
+        return members.iter().collect();
+    }
+    let is_touched = |member: &&Member| files.iter().any(|file| file.starts_with(&member.folder));
+    members.iter().filter(is_touched).collect()
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use crate::{rocksdb, shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE] [-- arguments of the suite]
 
-Runs the wire suite over a socket and prints statement, tests and result for every statement of statements.txt.
-Fails if a test fails, or if a statement has neither a passing test nor a reasoned line in COMPATIBILITY.md.
+Runs the wire suite over a socket and prints statement, tests and result for every statement of
+statements.txt. Fails if a test fails, or if a statement has neither a passing test nor a reasoned
+line in COMPATIBILITY.md.
 
   --endpoint URL   another server, with its account in the path or host; default: our release build on a free port
   --account NAME   its account; default devstoreaccount1

@@ -14,10 +14,11 @@ use crate::{cache, sdk, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask doc-snippets [FILE.md …]
 
-Runs the fenced blocks `sh` and `python` of *.md and docs/**/*.md, in order, each document with a fresh server on free
-ports and a scratch folder of its own. `127.0.0.1:10002` and `:10003` in a block become that server's addresses;
-TAVOLA_ENDPOINT, TAVOLA_ACCOUNT and TAVOLA_KEY are set; `tavola` is on the PATH; Python has the SDK.
-A block marked `sh no-run`, `python no-run` or `console` is not run, and needs an HTML comment before it that says why.";
+Runs the fenced blocks `sh` and `python` of *.md and docs/**/*.md, in order, each document with a
+fresh server on free ports and a scratch folder of its own. `127.0.0.1:10002` and `:10003` in a
+block become that server's addresses; TAVOLA_ENDPOINT, TAVOLA_ACCOUNT and TAVOLA_KEY are set;
+`tavola` is on the PATH; Python has the SDK. A block marked `sh no-run`, `python no-run` or
+`console` is not run, and needs an HTML comment before it that says why.";
 
 pub(crate) fn command(mut args: Args) -> Result {
     let files = args.positional();

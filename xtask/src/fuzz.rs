@@ -24,9 +24,10 @@ pub(crate) const HELP: &str = "\
 cargo xtask fuzz [TARGET...] [--seconds N]
 cargo xtask fuzz TARGET --input FILE
 
-Builds the targets in fuzz/src/bin with coverage counters and runs each of them (default: all), one per core at a time.
-Inputs start from fuzz/corpus and from those that earlier runs found, kept in the cache folder. An input that makes a
-target panic, hang or grow is saved, and the command that repeats it is printed.
+Builds the targets in fuzz/src/bin with coverage counters and runs each of them (default: all), one
+per core at a time. Inputs start from fuzz/corpus and from those that earlier runs found, kept in
+the cache folder. An input that makes a target panic, hang or grow is saved, and the command that
+repeats it is printed.
 
   --seconds N   how long each target runs (default: 30)
   --input FILE  run the target on this one input";

@@ -10,8 +10,8 @@ use crate::{install, rocksdb, shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask ratchet [CASE...] [--update]
 
-Counts the instructions of pieces of our release build under callgrind, and compares them with ratchet/counts.txt. Fails
-when one grew by more than 5 %. Installs valgrind if it is missing.
+Counts the instructions of pieces of our release build under callgrind, and compares them with
+ratchet/counts.txt. Fails when one grew by more than 5 %. Installs valgrind if it is missing.
 
   CASE      these only; the table names them all
   --update  store what was counted; the commit message then says why it changed";

@@ -23,8 +23,8 @@ use crate::{cache, install, shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask rocksdb
 
-Compiles RocksDB once into the cache folder and writes .cargo/local.toml, which makes every cargo call link it.
-Does nothing when that is done already. An interrupted build goes on where it stopped.
+Compiles RocksDB once into the cache folder and writes .cargo/local.toml, which makes every cargo
+call link it. Does nothing when that is done already. An interrupted build goes on where it stopped.
 
   TAVOLA_CACHE  the cache folder; default $XDG_CACHE_HOME/tavola, else ~/.cache/tavola
   CXX           the compiler; default g++";

@@ -15,9 +15,11 @@ use crate::{cache, progress, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask sdk [python] [js] [go] [java]
 
-Runs the SDK suites under tests/sdk (default: all) against our release build on a free port. Each suite is
-tests/sdk/<language>/run.sh: it reads TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY, TAVOLA_CACHE and the variables of a
-second server with https and tokens (see tests/sdk/README.md), and ends with the line `N passed, M failed`. A language that cannot be installed is skipped with its reason; with CI set that is a failure.";
+Runs the SDK suites under tests/sdk (default: all) against our release build on a free port. Each
+suite is tests/sdk/<language>/run.sh: it reads TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY,
+TAVOLA_CACHE and the variables of a second server with https and tokens (see tests/sdk/README.md),
+and ends with the line `N passed, M failed`. A language that cannot be installed is skipped with its
+reason; with CI set that is a failure.";
 
 pub(crate) fn command(mut args: Args) -> Result {
     let names = args.positional();

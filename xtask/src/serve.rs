@@ -9,8 +9,9 @@ use crate::server;
 pub(crate) const HELP: &str = "\
 cargo xtask serve [--] [arguments of `tavola serve`]
 
-Installs what is missing, builds the server with a profile that links quickly, and runs it. What is measured and
-released is built with `cargo build --release`. Data goes where `tavola serve --help` says.";
+Installs what is missing, builds the server with a profile that links quickly, and runs it. What is
+measured and released is built with `cargo build --release`. Data goes where `tavola serve --help`
+says.";
 
 pub(crate) fn command(mut args: Args) -> Result {
     let binary = server::build_quickly()?;

@@ -12,9 +12,10 @@ use crate::{cache, install, rocksdb, server, shell, workspace};
 pub(crate) const HELP: &str = "\
 cargo xtask torture [kill|disk|power|bits|history|mutants|load|time|all] [--seeds N] [--minutes M] [--seed S] [--json FILE]
 
-Attacks our release build: kills it, lets its disk fail, damages its files, races its clients, and compares what it
-then says with what it had acknowledged. Prints how far it is; on a finding, the seed and the command that repeats it.
-Without --seeds it runs the short form of each campaign, as `cargo xtask test` does.
+Attacks our release build: kills it, lets its disk fail, damages its files, races its clients, and
+compares what it then says with what it had acknowledged. Prints how far it is; on a finding, the
+seed and the command that repeats it. Without --seeds it runs the short form of each campaign, as
+`cargo xtask test` does.
 
   --seeds N       so many seeds of each campaign
   --first-seed N  begin with this one; default 1
@@ -25,8 +26,9 @@ Without --seeds it runs the short form of each campaign, as `cargo xtask test` d
 
 cargo xtask torture [cluster|cluster-mutants] [--faults A,B] [--keep] [the same options]
 
-Starts three nodes of Apache Cassandra, and a spare one, and attacks them and two servers before them (a debug build).
-Takes a minute a seed and two gigabytes; needs root, for the packet filter. Without --seeds each fault comes once.
+Starts three nodes of Apache Cassandra, and a spare one, and attacks them and two servers before
+them (a debug build). Takes a minute a seed and two gigabytes; needs root, for the packet filter.
+Without --seeds each fault comes once.
 
   --faults A,B    only seeds that bring one of these faults
   --keep          leave the cluster running";
