@@ -59,7 +59,7 @@ pub(crate) fn measure(
     let (drop, meanwhile) = thread::scope(|scope| {
         let reading = scope.spawn(|| read(site, SPACE_MAX, Some(until)));
         let drop = drop_and_wait(site, || size(&folder), bytes_before);
-        // The reader ends when nobody can say any more that it should go on.
+        // The reader ends when its channel is closed.
         std::mem::drop(space_is_back);
         (drop, reading.join())
     });

@@ -41,7 +41,7 @@ impl Round {
     }
 }
 
-/// Measures a round; a failure says on whom, and what that one had to say.
+/// Measures a round; a failure names the target, and what the target had to say.
 pub(crate) fn measure(
     shape: Shape,
     target: &mut dyn Target,

@@ -2,7 +2,7 @@
 //! baselines.
 //!
 //! The upper axis is logarithmic, since those ratios lie orders of magnitude apart; the lower one
-//! is not. Lines are named so that nobody is misled, and what we want to reach is marked whether or
+//! is not. Lines are named so as not to mislead, and what we want to reach is marked whether or
 //! not we do.
 
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@ use crate::target::Shape;
 use tavola_load::Spread;
 use tavola_load::text;
 
-/// The kernel's own threads need a few percent of a core; more than this is somebody else at work.
+/// The kernel's own threads need a few percent of a core; more than this is another program.
 const BUSY_SHARE: f64 = 0.25;
 
 pub(crate) fn print_opening(record: &Record) {

@@ -11,14 +11,14 @@ use crate::store::Store;
 ///
 /// # What an import guarantees
 ///
-/// - **Nothing is overwritten.** Where a row stands, it must be the very row that is brought;
+/// - **Nothing is overwritten.** Where a row is stored, it must be the very row that is imported;
 ///   otherwise the import is refused. So it can be repeated after any failure, and only what is
 ///   missing is written.
 /// - **Durable** when it returns.
 /// - **Versions go on.** Later commits to the partitions of the rows get versions above those that
-///   were brought.
+///   were imported.
 ///
-/// It is no transaction: after a failure any part of the rows may be there. Nobody else may write
+/// It is no transaction: after a failure any part of the rows may be there. Nothing else may write
 /// to the table meanwhile.
 #[async_trait]
 pub trait Import: Store {
@@ -30,7 +30,7 @@ pub trait Import: Store {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// Another row stands there.
+    /// Another row is stored there.
     #[error("another entity stands at PartitionKey {:?}, RowKey {:?}", .0.partition_key.as_str(), .0.row_key.as_str())]
     Occupied(EntityKey),
     /// The store failed.
@@ -38,13 +38,13 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What is to be done about a row where `standing` is stored under its key: true if it must be
+/// What is to be done about a row where `current` is stored under its key: true if it must be
 /// written.
 ///
 /// # Errors
 /// [`ImportError::Occupied`] if it is another.
-pub fn is_missing(row: &Row, standing: Option<&[u8]>) -> Result<bool, ImportError> {
-    match standing {
+pub fn is_missing(row: &Row, current: Option<&[u8]>) -> Result<bool, ImportError> {
+    match current {
         None => Ok(true),
         // The value holds the version too.
         Some(value) if value == row.value() => Ok(false),

@@ -32,6 +32,6 @@ pub trait SharedStore: Store {
     /// Takes a node from the list.
     async fn leave(&self, own: &Peer) -> Result<(), StoreError>;
 
-    /// What only those know who can read the store.
+    /// Known only to processes that can read the store.
     async fn shared_secret(&self) -> Result<Vec<u8>, StoreError>;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Says when work has to end: at a moment, or when nobody waits for its result any more. Cheap
+/// Says when work has to end: at a moment, or when no caller waits for its result any more. Cheap
 /// enough to be asked every few microseconds. The default never says so.
 #[derive(Debug, Clone, Default)]
 pub struct StopToken {
@@ -12,7 +12,7 @@ pub struct StopToken {
     abandoned: Option<Arc<AtomicBool>>,
 }
 
-/// Held by the one who waits for the result; dropping it ends the work.
+/// Held by the caller that waits for the result; dropping it ends the work.
 #[derive(Debug)]
 pub struct StopOnDrop(Arc<AtomicBool>);
 

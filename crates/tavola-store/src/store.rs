@@ -48,7 +48,7 @@ pub type CommitFuture<'a> =
 /// [`StoreError::UnknownOutcome`] says that the commit may or may not have been applied, now or
 /// later until the store's own deadline; it is neither success nor failure. A caller may read, and
 /// may tell its client that it does not know. It must not repeat the commit as if it had failed: an
-/// insert could meet itself, an upsert could overwrite somebody else's later write. A store that
+/// insert could meet itself, an upsert could overwrite a later write of another. A store that
 /// can find out must do so itself before it gives this answer.
 ///
 /// # Tables
@@ -98,7 +98,7 @@ pub struct Scan {
     /// Which keys.
     pub range: KeyRange,
     /// Rows that do not satisfy it are left out, where their bytes lie ([`crate::RowFilter`]), so
-    /// that rows nobody wants are never copied.
+    /// that rows that it leaves out are never copied.
     pub residual: Option<Arc<CompiledFilter>>,
     /// Return at most so many rows; at least one.
     pub rows_max: usize,
