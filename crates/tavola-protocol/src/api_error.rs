@@ -192,7 +192,6 @@ pub(crate) fn error(
 
 /// Status, code and text of every error. Texts are the service's own, misspellings included:
 /// people search them.
-#[expect(clippy::too_many_lines, reason = "a flat table")]
 fn status_code_text(api_error: &ApiError) -> ErrorParts {
     match api_error {
         ApiError::HostMissing => {

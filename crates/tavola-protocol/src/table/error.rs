@@ -185,7 +185,6 @@ impl ServiceApiError for TableError {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a flat table")]
 fn domain_error_parts(domain_error: &DomainError) -> ErrorParts {
     match domain_error {
         DomainError::TableAlreadyExists => error(409, "TableAlreadyExists", TABLE_ALREADY_EXISTS),
