@@ -12,7 +12,7 @@ use tavola_core::{
     Timestamp,
 };
 use tavola_store::encoding::encode_value;
-use tavola_store::{Scan, Store};
+use tavola_store::{Blocking, Scan, Store};
 
 use crate::Args;
 use crate::report::{Goal, keep, print};
@@ -387,7 +387,10 @@ async fn get(
     row: &str,
 ) -> Result<u64, String> {
     let key = EntityKey::new(key.clone(), row_key(row));
-    let row = store.get(&EntityAddress { table, key }).await.map_err(|error| error.to_string())?;
+    let row = store
+        .get(&EntityAddress { table, key }, Blocking::Forbidden)
+        .await
+        .map_err(|error| error.to_string())?;
     row.map(|_| 1).ok_or_else(|| "the row is not there".to_owned())
 }
 

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use tavola_store::{CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError};
+use tavola_store::{
+    Blocking, CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
+};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
@@ -177,7 +179,7 @@ macro_rules! patiently {
 
 #[async_trait]
 impl Store for CassandraStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(&self, address: &EntityAddress, _: Blocking) -> Result<Option<Row>, StoreError> {
         let partition = Partition::new(address.table, &address.key.partition_key);
         self.cluster().check_quorum(&partition).map_err(unavailable)?;
         patiently!(self, self.try_get(address, &partition))

@@ -19,6 +19,7 @@ use tavola_core::{
     EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
     Properties, RowKey, TableId, Timestamp,
 };
+use tavola_store::Blocking;
 use tavola_store::Store as _;
 
 const PASSWORD: &str = "a password";
@@ -134,6 +135,6 @@ async fn write_and_read(store: &CassandraStore) {
         .await
         .unwrap()
         .unwrap();
-    assert!(store.get(&EntityAddress { table, key }).await.unwrap().is_some());
+    assert!(store.get(&EntityAddress { table, key }, Blocking::Forbidden).await.unwrap().is_some());
     store.purge(table).await.unwrap();
 }

@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, EntityOperation, TableId, Timestamp};
 use tavola_store::keys::{encode_address, encode_cut, encode_key};
 use tavola_store::page::PageBuilder;
-use tavola_store::waiting::this_thread_may_wait;
-use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{
+    Blocking, CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError,
+};
 
 use crate::engine::{Engine, ReadError};
 use crate::error::OpenError;
@@ -108,7 +109,10 @@ impl EmbeddedStore {
             return Ok(());
         }
         let engine = Arc::clone(&self.engine);
-        blocking(move || cold.iter().try_for_each(|key| engine.get_blocking(key).map(|_| ()))).await
+        on_blocking_thread(move || {
+            cold.iter().try_for_each(|key| engine.get_blocking(key).map(|_| ()))
+        })
+        .await
     }
 
     /// Finishes what waits, refuses further commits, and leaves nothing for the next open to
@@ -125,13 +129,17 @@ impl EmbeddedStore {
 
 #[async_trait]
 impl Store for EmbeddedStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
         let key = encode_address(address);
         if let Some(row) = self.engine.rows.get(&key) {
             count(&self.counters.gets_cached, 1);
             return Ok(Some(row));
         }
-        if this_thread_may_wait() || self.engine.inline_reads.is_inline() {
+        if blocking == Blocking::Allowed || self.engine.inline_reads.is_inline() {
             count(&self.counters.gets_in_place, 1);
             let read = || self.engine.get(&key)?.map(|value| row(address, &value)).transpose();
             return self.engine.rows.fill(&key, read);
@@ -147,7 +155,7 @@ impl Store for EmbeddedStore {
             Err(ReadError::TakesLonger) => {
                 count(&self.counters.gets_from_disk, 1);
                 let (engine, address) = (Arc::clone(&self.engine), address.clone());
-                blocking(move || {
+                on_blocking_thread(move || {
                     let read = || {
                         engine.get_blocking(&key)?.map(|value| row(&address, &value)).transpose()
                     };
@@ -160,7 +168,7 @@ impl Store for EmbeddedStore {
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         let running = self.scans.begin().await?;
-        if this_thread_may_wait() {
+        if scan.blocking == Blocking::Allowed {
             return Ok(page(&self.engine, &self.counters, scan, walk(scan))?);
         }
         if scan.is_short() && self.engine.inline_reads.is_inline() {
@@ -179,7 +187,7 @@ impl Store for EmbeddedStore {
         }
         let (engine, counters, scan) =
             (Arc::clone(&self.engine), Arc::clone(&self.counters), scan.clone());
-        blocking(move || {
+        on_blocking_thread(move || {
             // The scan ends with its work, also if its caller has gone.
             let _running = running;
             Ok(page(&engine, &counters, &scan, walk(&scan))?)
@@ -208,7 +216,7 @@ impl Store for EmbeddedStore {
         let _one_at_a_time = self.purges.lock().await;
         let (engine, commits, scans) =
             (Arc::clone(&self.engine), Arc::clone(&self.commits), Arc::clone(&self.scans));
-        blocking(move || reclaim::purge(&engine, &commits, &scans, table)).await
+        on_blocking_thread(move || reclaim::purge(&engine, &commits, &scans, table)).await
     }
 }
 
@@ -271,7 +279,7 @@ fn walk(scan: &Scan) -> Walk {
 }
 
 /// Runs work that may wait for the disk on a blocking thread.
-async fn blocking<T: Send + 'static>(
+async fn on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use common::{open, runtime};
 use tavola_core::{EntityAddress, EntityView};
-use tavola_store::Store;
+use tavola_store::{Blocking, Store};
 use tavola_testkit::store_conformance::fixture::{
     TABLE, group, insert, key, now, number, number_of,
 };
@@ -96,8 +96,11 @@ fn what_was_acknowledged_survives_a_kill() {
                         table: TABLE,
                         key: key(partition, &format!("{count}{half}")),
                     };
-                    let row =
-                        store.get(&address).await.unwrap().expect("what was acknowledged is there");
+                    let row = store
+                        .get(&address, Blocking::Forbidden)
+                        .await
+                        .unwrap()
+                        .expect("what was acknowledged is there");
                     assert_eq!(number_of(&row), *count);
                     versions.push(row.timestamp());
                 }

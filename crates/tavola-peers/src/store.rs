@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_store::{
-    CommitFuture, CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
+    Blocking, CommitFuture, CommitResult, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
@@ -244,8 +244,12 @@ impl Drop for ForwardingStore {
 
 #[async_trait]
 impl Store for ForwardingStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.store.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.store.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

@@ -19,7 +19,7 @@ use tavola_protocol::{
     Address, AddressRules, ApiError, AuthContext, Caller, Credential, DenyReason, ResponseContext,
     ResponseHead, ServiceApiError, authenticate, cors, locate,
 };
-use tavola_store::{StopToken, StoreError};
+use tavola_store::{Blocking, StopToken, StoreError};
 
 use crate::admission::{Admitted, Place, admit, admit_body, busy};
 use crate::body::{self, BodyError, BodyStream, RequestBody};
@@ -319,7 +319,9 @@ impl<S: Service> RequestContext<'_, S> {
         let (request_id, context, now) =
             (self.request_id.clone(), self.context.clone(), date_time(self.arrived));
         let page = async move {
-            let call = Call { grant: &grant, rates, stop: &stop, body: BodyStream::empty() };
+            // Threads of the pool are there to wait.
+            let (blocking, body) = (Blocking::Allowed, BodyStream::empty());
+            let call = Call { grant: &grant, rates, stop: &stop, blocking, body };
             let executed = service.execute(call, request).await;
             let head = ResponseHead { request_id: &request_id, now, context: &context };
             executed.map(|executed| (executed.cost, service.render(executed.reply, &head)))
@@ -439,7 +441,8 @@ impl<S: Service> RequestContext<'_, S> {
         body: BodyStream<'_>,
     ) -> Result<Executed<S::Reply>, Failure<S::Error>> {
         let never = StopToken::default();
-        let call = Call { grant, rates: self.rates(), stop: &never, body };
+        let (rates, blocking) = (self.rates(), Blocking::Forbidden);
+        let call = Call { grant, rates, stop: &never, blocking, body };
         let executed = self.service.execute(call, request).await;
         executed.map_err(|error| self.failure_of(error))
     }

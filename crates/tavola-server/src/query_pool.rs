@@ -8,7 +8,6 @@ use std::future::Future;
 use std::panic::resume_unwind;
 
 use tavola_fair::{InTurns, Turn};
-use tavola_store::waiting::let_this_thread_wait;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -35,7 +34,8 @@ impl QueryPool {
         let mut builder = Builder::new_multi_thread();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         builder.worker_threads((THREADS_PER_CORE * cores).max(THREADS_MIN));
-        let runtime = builder.thread_name("query").on_thread_start(begin).enable_all().build()?;
+        let runtime =
+            builder.thread_name("query").on_thread_start(step_back).enable_all().build()?;
         Ok(Self { runtime: Some(runtime) })
     }
 
@@ -84,13 +84,6 @@ impl Drop for QueryPool {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Nobody waits behind these threads, so that a store may read where it is asked instead of handing
-/// over once more.
-fn begin() {
-    let_this_thread_wait();
-    step_back();
 }
 
 /// On Linux a priority is that of a thread. Elsewhere it would be that of the whole server.

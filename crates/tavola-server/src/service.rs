@@ -13,7 +13,7 @@ use tavola_core::reply::Cost;
 use tavola_core::{AccessPolicy, AccountName, Grant, ServiceKind, ServiceProperties};
 use tavola_protocol::api_error::Budget;
 use tavola_protocol::{Address, ResponseContext, ResponseHead, ServiceApiError};
-use tavola_store::{StopToken, StoreError};
+use tavola_store::{Blocking, StopToken, StoreError};
 
 use crate::admission::Work;
 use crate::body::BodyStream;
@@ -151,6 +151,8 @@ pub struct Call<'a> {
     pub rates: Rates,
     /// Ends work that nobody waits for any more.
     pub stop: &'a StopToken,
+    /// Whether the thread of this call may wait for a disk.
+    pub blocking: Blocking,
     /// The body, if the plan was to stream it.
     pub body: BodyStream<'a>,
 }

@@ -14,7 +14,7 @@ use tavola_core::{
 use tavola_protocol::api_error::Budget;
 use tavola_protocol::table::{TableContext, TableError, parse_request, render_error, render_reply};
 use tavola_protocol::{Address, ResponseHead};
-use tavola_service::{PlannedRequest, ServiceError, TableService};
+use tavola_service::{PlannedRequest, ReadContext, ServiceError, TableService};
 use tavola_store::StoreError;
 
 use crate::admission::Work;
@@ -86,7 +86,8 @@ impl Service for TableService {
         planned: PlannedRequest,
     ) -> Result<Executed<TableReply>, ExecuteError<TableError>> {
         let entities = call.rates.partition_entities;
-        let answer = self.execute_within(call.grant, entities, planned, call.stop).await?;
+        let context = ReadContext { stop: call.stop, blocking: call.blocking };
+        let answer = self.execute_within(call.grant, entities, planned, context).await?;
         Ok(Executed { reply: answer.reply, cost: answer.cost })
     }
 

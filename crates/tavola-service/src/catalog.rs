@@ -12,7 +12,7 @@ use tavola_core::{
     AccessPolicy, AccountName, DomainError, ETag, EdmValue, EntityAddress, EntityGroupTransaction,
     EntityKey, EntityOperation, EntityView, Precondition, RowKey, TableId, TableName, Timestamp,
 };
-use tavola_store::{LeasedCache, Row, Store, StoreError};
+use tavola_store::{Blocking, LeasedCache, Row, Store, StoreError};
 use tokio::sync::Mutex;
 
 use crate::clock::Clock;
@@ -99,7 +99,8 @@ impl Catalog {
         account: &AccountName,
         name: &TableName,
     ) -> Result<Option<TableEntry>, StoreError> {
-        let row = self.store.get(&address(account, table_row_key(name))).await?;
+        let row =
+            self.store.get(&address(account, table_row_key(name)), Blocking::Forbidden).await?;
         row.as_ref().map(read_table).transpose()
     }
 
@@ -253,7 +254,7 @@ impl Catalog {
         let key = counter_key();
         let address = EntityAddress { table: TableId::SEQUENCES, key: key.clone() };
         for _ in 0..ATTEMPTS_MAX {
-            let (start, unchanged) = match self.store.get(&address).await? {
+            let (start, unchanged) = match self.store.get(&address, Blocking::Forbidden).await? {
                 Some(row) => (read_counter(&row)?, Some(ETag::of(row.timestamp()))),
                 None => (TableId::FIRST_USER, None),
             };

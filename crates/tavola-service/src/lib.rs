@@ -24,5 +24,6 @@ pub use budget::{Bucket, Rate};
 pub use clock::{Clock, JUMP_MAX, SystemClock};
 pub use error::ServiceError;
 pub use planned::PlannedRequest;
+pub use query::ReadContext;
 pub use reclaim::Reclaimer;
 pub use table::{Answer, TableService};

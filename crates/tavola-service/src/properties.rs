@@ -10,7 +10,7 @@ use tavola_core::{
     AccountName, ETag, EdmRef, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
     EntityOperation, EntityView, Precondition, ServiceKind, ServiceProperties, TableId, Timestamp,
 };
-use tavola_store::{CommitResult, LeasedCache, Row, Store, StoreError};
+use tavola_store::{Blocking, CommitResult, LeasedCache, Row, Store, StoreError};
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
@@ -92,7 +92,7 @@ impl PropertiesStore {
         account: &AccountName,
     ) -> Result<(ServiceProperties, Option<Timestamp>), StoreError> {
         let address = EntityAddress { table: TableId::SERVICE_PROPERTIES, key: key(account) };
-        match self.store.get(&address).await? {
+        match self.store.get(&address, Blocking::Forbidden).await? {
             Some(row) => Ok((read_properties(&row)?, Some(row.timestamp()))),
             None => Ok((ServiceProperties::default(), None)),
         }
@@ -233,8 +233,12 @@ mod tests {
 
     #[async_trait]
     impl Store for HeldStore {
-        async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-            let row = self.store.get(address).await;
+        async fn get(
+            &self,
+            address: &EntityAddress,
+            blocking: Blocking,
+        ) -> Result<Option<Row>, StoreError> {
+            let row = self.store.get(address, blocking).await;
             Self::pass(&self.reads).await;
             row
         }

@@ -9,7 +9,7 @@ use tavola_core::limits::{PAGE_BYTES_MAX, PAGE_ENTITIES_MAX, PAGE_SECONDS_MAX};
 use tavola_core::reply::Cost;
 use tavola_core::request::Continuation;
 use tavola_core::{CompiledFilter, Cut, EntityAddress, EntityKey, KeyRange, TableId};
-use tavola_store::{Row, RowFilter, Scan, ScanPage, StopToken, Store, StoreError};
+use tavola_store::{Blocking, Row, RowFilter, Scan, ScanPage, StopToken, Store, StoreError};
 use tokio::time::Instant;
 
 use crate::error::ServiceError;
@@ -27,6 +27,22 @@ pub(crate) struct Page {
     pub(crate) cost: Cost,
 }
 
+/// How a query reads: when it has to end, and whether its thread may wait for a disk.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadContext<'a> {
+    /// When the request ends without an answer.
+    pub stop: &'a StopToken,
+    /// Whether the thread may wait.
+    pub blocking: Blocking,
+}
+
+/// On a thread that serves sockets.
+impl<'a> From<&'a StopToken> for ReadContext<'a> {
+    fn from(stop: &'a StopToken) -> Self {
+        Self { stop, blocking: Blocking::Forbidden }
+    }
+}
+
 /// Reads one page of `plan`, at most `top` rows, from the continuation on. A page whose own time is
 /// over ends where it is; one whose request has to stop is given up.
 pub(crate) async fn read_page(
@@ -35,7 +51,7 @@ pub(crate) async fn read_page(
     plan: Plan,
     top: Option<usize>,
     from: Option<&Continuation>,
-    stop: &StopToken,
+    context: ReadContext<'_>,
 ) -> Result<Page, ServiceError> {
     let rows_max = top.unwrap_or(PAGE_ENTITIES_MAX).min(PAGE_ENTITIES_MAX);
     let deadline = Instant::now() + Duration::from_secs(PAGE_SECONDS_MAX);
@@ -48,8 +64,8 @@ pub(crate) async fn read_page(
         rows_max,
         bytes_left: PAGE_BYTES_MAX,
         deadline,
-        stop,
-        stop_scan: stop.or_at(deadline.into_std()),
+        context,
+        stop_scan: context.stop.or_at(deadline.into_std()),
         page: Page { rows: Vec::new(), next: None, cost: cost_of(plan.class) },
     };
     // A page of none has no continuation either: a client that follows it would never arrive.
@@ -83,9 +99,8 @@ struct PageReader<'a> {
     bytes_left: usize,
     /// When the page ends with what it has.
     deadline: Instant,
-    /// When the request ends without an answer.
-    stop: &'a StopToken,
-    /// The earlier of both.
+    context: ReadContext<'a>,
+    /// The earlier of the page's end and the request's.
     stop_scan: StopToken,
     page: Page,
 }
@@ -138,7 +153,7 @@ impl PageReader<'_> {
     }
 
     fn check_stop(&self) -> Result<(), ServiceError> {
-        match self.stop.is_due() {
+        match self.context.stop.is_due() {
             true => Err(ServiceError::Stopped { rows_read: self.page.cost.rows_read }),
             false => Ok(()),
         }
@@ -147,7 +162,7 @@ impl PageReader<'_> {
     /// A point needs no iterator: the engine's filters answer for keys that do not exist.
     async fn read_point(&mut self, key: &EntityKey) -> Result<ScanPage, StoreError> {
         let address = EntityAddress { table: self.table, key: key.clone() };
-        let row = self.store.get(&address).await?;
+        let row = self.store.get(&address, self.context.blocking).await?;
         let rows_read = u64::from(row.is_some());
         let wanted =
             |row: &Row| self.point_filter.as_mut().is_none_or(|filter| filter.accepts(row));
@@ -164,6 +179,7 @@ impl PageReader<'_> {
             read_max: ROWS_PER_SCAN,
             stop: self.stop_scan.clone(),
             yield_at: Some(std::time::Instant::now() + SCAN_TIME),
+            blocking: self.context.blocking,
         }
     }
 
@@ -176,8 +192,13 @@ impl PageReader<'_> {
         for mut range in ranges {
             loop {
                 self.check_stop()?;
-                let probe =
-                    Scan { rows_max: 1, read_max: 1, ..Scan::all(self.table, range.clone()) };
+                let blocking = self.context.blocking;
+                let probe = Scan {
+                    rows_max: 1,
+                    read_max: 1,
+                    blocking,
+                    ..Scan::all(self.table, range.clone())
+                };
                 let found = self.store.scan(&probe).await?;
                 if let Some(row) = found.rows.first() {
                     return Ok(Some(row.key()?));

@@ -12,7 +12,7 @@ use tavola_core::{
     EntityKey, EntityOperation, Grant, Outcome, ServiceProperties, TableId, TableName, TableReply,
     TableRequest, Timestamp,
 };
-use tavola_store::{StopToken, Store, StoreError};
+use tavola_store::{Blocking, StopToken, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::budget::Rate;
@@ -22,7 +22,7 @@ use crate::error::ServiceError;
 use crate::partition_budgets::PartitionBudgets;
 use crate::planned::PlannedRequest;
 use crate::properties::PropertiesStore;
-use crate::query::{Page, read_page};
+use crate::query::{Page, ReadContext, read_page};
 use crate::reclaim::{REQUEST_TIME_MAX, Reclaimer};
 use crate::tables_query;
 
@@ -162,7 +162,7 @@ impl TableService {
     /// several partitions is not held up, because where it will read is not known before; what it
     /// returned counts in each of them that is not over its budget already.
     ///
-    /// A query ends soon after `stop` is due, also within the store. Other requests are bounded by
+    /// A query ends soon after `context.stop` is due, also within the store. Other requests are bounded by
     /// what they name.
     ///
     /// # Errors
@@ -173,13 +173,13 @@ impl TableService {
         grant: &Grant,
         entities: Rate,
         request: impl Into<PlannedRequest>,
-        stop: &StopToken,
+        context: impl Into<ReadContext<'_>>,
     ) -> Result<Answer, ServiceError> {
-        let account = grant.account();
+        let (account, context) = (grant.account(), context.into());
         let (request, plan) = request.into().into_parts();
         match request {
             TableRequest::CreateTable(name) => self.create_table(account, name).await,
-            TableRequest::QueryTables(query) => self.query_tables(account, &query, stop).await,
+            TableRequest::QueryTables(query) => self.query_tables(account, &query, context).await,
             TableRequest::GetTable(name) => self.get_table(account, &name).await,
             TableRequest::DeleteTable(name) => self.delete_table(account, &name).await,
             TableRequest::GetPolicies(name) => self.get_policies(account, &name).await,
@@ -191,7 +191,7 @@ impl TableService {
             }
             TableRequest::QueryEntities(table, query) => {
                 let plan = plan.expect("every query of entities is planned");
-                self.query_entities(grant, entities, &table, &query, plan, stop).await
+                self.query_entities(grant, entities, &table, &query, plan, context).await
             }
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
@@ -207,7 +207,7 @@ impl TableService {
             TableRequest::GetServiceStats => {
                 Ok(Answer::free(TableReply::ServiceStats(self.clock.now().date_time())))
             }
-            TableRequest::GetMetadata => self.get_metadata(account, stop).await,
+            TableRequest::GetMetadata => self.get_metadata(account, context).await,
             TableRequest::Misaddressed(table, what) => {
                 self.open(account, &table).await.and_then(|_| Err(what.domain_error().into()))
             }
@@ -227,10 +227,10 @@ impl TableService {
         &self,
         account: &AccountName,
         query: &TablesQuery,
-        stop: &StopToken,
+        context: ReadContext<'_>,
     ) -> Result<Answer, ServiceError> {
         let (filter, from) = tables_query::over_catalog(account, query);
-        let page = self.read_catalog(&filter, query.top, from.as_ref(), stop).await?;
+        let page = self.read_catalog(&filter, query.top, from.as_ref(), context).await?;
         let names = page
             .rows
             .iter()
@@ -245,9 +245,9 @@ impl TableService {
         filter: &tavola_core::Filter,
         top: Option<usize>,
         from: Option<&Continuation>,
-        stop: &StopToken,
+        context: ReadContext<'_>,
     ) -> Result<Page, ServiceError> {
-        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from, stop).await
+        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from, context).await
     }
 
     async fn get_table(
@@ -311,7 +311,7 @@ impl TableService {
         self.partition_budgets.take(entities, table.id, &key.partition_key, 1)?;
         let row = self
             .store
-            .get(&EntityAddress { table: table.id, key })
+            .get(&EntityAddress { table: table.id, key }, Blocking::Forbidden)
             .await?
             .ok_or(DomainError::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
@@ -325,7 +325,7 @@ impl TableService {
         name: &TableName,
         query: &EntityQuery,
         plan: Plan,
-        stop: &StopToken,
+        context: ReadContext<'_>,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(grant.account(), name).await?;
         let plan = plan.within(grant.key_range());
@@ -334,8 +334,8 @@ impl TableService {
         if let Some(partition_key) = &sole_partition {
             self.partition_budgets.take(entities, table.id, partition_key, 1)?;
         }
-        let page =
-            read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), stop).await?;
+        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), context)
+            .await?;
         self.partition_budgets.charge(
             entities,
             table.id,
@@ -437,10 +437,10 @@ impl TableService {
     async fn get_metadata(
         &self,
         account: &AccountName,
-        stop: &StopToken,
+        context: ReadContext<'_>,
     ) -> Result<Answer, ServiceError> {
         let Answer { reply, cost } =
-            self.query_tables(account, &TablesQuery::default(), stop).await?;
+            self.query_tables(account, &TablesQuery::default(), context).await?;
         let TableReply::Tables { names, .. } = reply else {
             unreachable!("query_tables answers with tables")
         };

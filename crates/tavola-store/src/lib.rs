@@ -5,6 +5,7 @@
 //! decided by [`tavola_core::decide`]; a store reads rows, calls it, and writes what it says.
 
 pub mod backend;
+pub mod blocking;
 pub mod decision;
 pub mod encoding;
 pub mod error;
@@ -16,9 +17,9 @@ pub mod page;
 pub mod shared;
 pub mod stop;
 pub mod store;
-pub mod waiting;
 
 pub use backend::{Backend, Sharing};
+pub use blocking::Blocking;
 pub use encoding::{Row, RowFilter, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};

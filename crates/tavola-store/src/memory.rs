@@ -13,6 +13,7 @@ use tavola_core::{
 };
 
 use crate::backend::Backend;
+use crate::blocking::Blocking;
 use crate::decision::{decide_all, next_version};
 use crate::encoding::{Row, encode_value};
 use crate::error::StoreError;
@@ -150,7 +151,7 @@ impl State {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(&self, address: &EntityAddress, _: Blocking) -> Result<Option<Row>, StoreError> {
         self.read().get(address)
     }
 

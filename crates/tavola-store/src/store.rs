@@ -11,6 +11,7 @@ use tavola_core::{
     TableId, Timestamp,
 };
 
+use crate::blocking::Blocking;
 use crate::encoding::Row;
 use crate::error::StoreError;
 use crate::stop::StopToken;
@@ -58,8 +59,12 @@ pub type CommitFuture<'a> =
 /// write.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
-    /// One entity, or `None`.
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError>;
+    /// One entity, or `None`. `blocking` says whether the calling thread may wait for a disk.
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError>;
 
     /// Entities of one key range in order, as far as the scan's bounds allow. The cost depends on
     /// the rows that are read, never on the size of the table.
@@ -113,6 +118,8 @@ pub struct Scan {
     /// The same, so that others get the thread: the caller goes on at once. A store that waits for
     /// answers from elsewhere holds no thread and need not heed it.
     pub yield_at: Option<Instant>,
+    /// Whether the calling thread may wait for a disk.
+    pub blocking: Blocking,
 }
 
 /// To look at so many rows takes hardly longer than to look at one.
@@ -132,6 +139,7 @@ impl Scan {
             read_max,
             stop: StopToken::default(),
             yield_at: None,
+            blocking: Blocking::Forbidden,
         }
     }
 

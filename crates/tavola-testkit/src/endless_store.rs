@@ -10,7 +10,7 @@ use tavola_core::{
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::page::PageBuilder;
-use tavola_store::{CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{Blocking, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
 
 use crate::wide;
 
@@ -71,8 +71,12 @@ fn first_row(cut: &Cut) -> u64 {
 
 #[async_trait]
 impl Store for EndlessStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.written.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.written.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

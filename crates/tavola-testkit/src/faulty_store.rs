@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{CommitResult, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{Blocking, CommitResult, Row, Scan, ScanPage, Store, StoreError};
 
 /// How often what happens, in percent of the calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,9 +109,13 @@ fn unavailable() -> StoreError {
 
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
         self.before_read().await?;
-        self.store.get(address).await
+        self.store.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, EntityKey, TableId, Timestamp};
-use tavola_store::{CommitResult, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{Blocking, CommitResult, Row, Scan, ScanPage, Store, StoreError};
 use tokio::task;
 
 /// A decorator that counts.
@@ -106,9 +106,13 @@ impl Watch {
 
 #[async_trait]
 impl<S: Store> Store for WatchedStore<S> {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
         self.watch.note(address.table, |activity| activity.reads += 1);
-        let row = self.store.get(address).await?;
+        let row = self.store.get(address, blocking).await?;
         if row.is_some() {
             self.watch.note(address.table, |activity| {
                 activity.rows_read += 1;
@@ -153,7 +157,7 @@ mod tests {
     use std::sync::Arc;
 
     use tavola_core::{EntityAddress, KeyRange, Precondition, TableId};
-    use tavola_store::{MemoryStore, Scan, Store};
+    use tavola_store::{Blocking, MemoryStore, Scan, Store};
 
     use super::{Activity, Watch, WatchedStore};
     use crate::store_conformance::fixture::{TABLE, group, key, now, number, replace};
@@ -175,8 +179,8 @@ mod tests {
     #[tokio::test]
     async fn what_was_read() {
         let (store, watch) = with_two_rows().await;
-        store.get(&address("1")).await.unwrap();
-        store.get(&address("3")).await.unwrap();
+        store.get(&address("1"), Blocking::Forbidden).await.unwrap();
+        store.get(&address("3"), Blocking::Forbidden).await.unwrap();
         let scan = Scan { rows_max: 1, ..Scan::all(TABLE, KeyRange::ALL) };
         store.scan(&scan).await.unwrap();
         let seen = watch.take().remove(&TABLE).unwrap();
@@ -201,13 +205,15 @@ mod tests {
     async fn who_called_before_can_be_set_aside() {
         let (store, watch) = with_two_rows().await;
         watch.set_callers_aside();
-        store.get(&address("1")).await.unwrap();
+        store.get(&address("1"), Blocking::Forbidden).await.unwrap();
         assert!(watch.take().is_empty(), "this task has written before");
         let in_another_task = Arc::clone(&store);
-        tokio::spawn(async move { in_another_task.get(&address("1")).await.map(drop) })
-            .await
-            .unwrap()
-            .unwrap();
+        tokio::spawn(async move {
+            in_another_task.get(&address("1"), Blocking::Forbidden).await.map(drop)
+        })
+        .await
+        .unwrap()
+        .unwrap();
         assert_eq!(watch.take()[&TABLE].reads, 1);
     }
 }

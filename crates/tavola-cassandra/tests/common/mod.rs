@@ -5,7 +5,9 @@
 use async_trait::async_trait;
 use tavola_cassandra::{CassandraStore, Options, Risk};
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{
+    Blocking, CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError,
+};
 
 /// The contact points of the cluster, in a variable.
 pub(crate) const VARIABLE: &str = "TAVOLA_CASSANDRA";
@@ -45,9 +47,16 @@ impl Isolated {
 
 #[async_trait]
 impl Store for Isolated {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
         self.store
-            .get(&EntityAddress { table: self.table(address.table), key: address.key.clone() })
+            .get(
+                &EntityAddress { table: self.table(address.table), key: address.key.clone() },
+                blocking,
+            )
             .await
     }
 

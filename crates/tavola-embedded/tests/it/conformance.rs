@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::{CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{
+    Blocking, CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError,
+};
 use tempfile::TempDir;
 
 /// A store whose folder goes with it.
@@ -22,8 +24,12 @@ fn fresh() -> Temporary {
 
 #[async_trait]
 impl Store for Temporary {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.store.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.store.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

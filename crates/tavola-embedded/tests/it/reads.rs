@@ -3,7 +3,7 @@
 use crate::common::{open, put_numbers, read_numbers, runtime};
 use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::{Scan, Store};
+use tavola_store::{Blocking, Scan, Store};
 use tavola_testkit::store_conformance::fixture::{
     TABLE, delete, group, key, now, number_of, scan_all,
 };
@@ -11,7 +11,11 @@ use tempfile::TempDir;
 
 fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {
     let address = EntityAddress { table: TABLE, key: key("p", &format!("{value:05}")) };
-    runtime().block_on(store.get(&address)).expect("the store reads").as_ref().map(number_of)
+    runtime()
+        .block_on(store.get(&address, Blocking::Forbidden))
+        .expect("the store reads")
+        .as_ref()
+        .map(number_of)
 }
 
 #[test]

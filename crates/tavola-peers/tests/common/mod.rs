@@ -18,7 +18,7 @@ use tavola_core::{
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
 use tavola_store::{
-    CommitResult, MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
+    Blocking, CommitResult, MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
 };
 use tokio::sync::Semaphore;
 
@@ -139,8 +139,12 @@ pub(crate) async fn write(store: &dyn Store, partition: usize) -> Result<CommitR
 
 #[async_trait]
 impl Store for Shared {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.rows.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.rows.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

@@ -6,7 +6,7 @@ use tavola_core::{
     TableId, Timestamp,
 };
 use tavola_store::keys::entity_key;
-use tavola_store::{Row, Store, StoreError};
+use tavola_store::{Blocking, Row, Store, StoreError};
 
 use super::Digest;
 use crate::catalog::put;
@@ -33,7 +33,7 @@ impl CopyCheckpoint {
     }
 
     pub(super) async fn read(store: &dyn Store) -> Result<Option<Self>, StoreError> {
-        let row = store.get(&address()).await?;
+        let row = store.get(&address(), Blocking::Forbidden).await?;
         row.as_ref().map(read).transpose()
     }
 

@@ -9,7 +9,7 @@ use tavola_core::{
     RowKey, TableId, TableName, TableRequest,
 };
 use tavola_service::{Audit, Audited, SystemClock, TableService};
-use tavola_store::{MemoryStore, Scan, Store};
+use tavola_store::{Blocking, MemoryStore, Scan, Store};
 
 const SYSTEM: [TableId; 3] = [TableId::CATALOG, TableId::SERVICE_PROPERTIES, TableId::SEQUENCES];
 
@@ -158,6 +158,6 @@ async fn rows_without_a_table_get_one() {
         RowKey::new("t:next").unwrap(),
     );
     let address = tavola_core::EntityAddress { table: TableId::CATALOG, key };
-    let row = store.get(&address).await.unwrap().unwrap();
+    let row = store.get(&address, Blocking::Forbidden).await.unwrap().unwrap();
     assert_eq!(row.property("Id"), Some(tavola_core::EdmRef::Int64(5001)));
 }

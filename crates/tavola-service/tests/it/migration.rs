@@ -15,7 +15,8 @@ use tavola_service::migration::{
 };
 use tavola_service::{Clock, SystemClock, TableService};
 use tavola_store::{
-    CommitResult, Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
+    Blocking, CommitResult, Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store,
+    StoreError,
 };
 
 /// Of the table that has more than one page.
@@ -214,8 +215,12 @@ impl CutShort {
 
 #[async_trait]
 impl Store for CutShort {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.store.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.store.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

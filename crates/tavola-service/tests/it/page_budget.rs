@@ -10,7 +10,7 @@ use tavola_core::{
     EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
     PartitionKey, Properties, PropertyName, RowKey, TableId, TableRequest, Timestamp,
 };
-use tavola_store::{CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{Blocking, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
 
 /// A store whose scans take their time.
 #[derive(Debug)]
@@ -21,8 +21,12 @@ struct SlowStore {
 
 #[async_trait]
 impl Store for SlowStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.inner.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.inner.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

@@ -7,7 +7,7 @@ use crate::common::Fixture;
 use async_trait::async_trait;
 use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
 use tavola_store::{
-    CommitFuture, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
+    Blocking, CommitFuture, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
 };
 
 /// A store that keeps the names of the tenants that it wrote for.
@@ -19,8 +19,12 @@ struct NamedStore {
 
 #[async_trait]
 impl Store for NamedStore {
-    async fn get(&self, address: &EntityAddress) -> Result<Option<Row>, StoreError> {
-        self.inner.get(address).await
+    async fn get(
+        &self,
+        address: &EntityAddress,
+        blocking: Blocking,
+    ) -> Result<Option<Row>, StoreError> {
+        self.inner.get(address, blocking).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

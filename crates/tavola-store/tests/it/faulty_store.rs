@@ -1,7 +1,7 @@
 //! The decorator that fails tells the truth in the ways that the contract allows.
 
 use tavola_core::{EntityAddress, Precondition};
-use tavola_store::{MemoryStore, Store, StoreError};
+use tavola_store::{Blocking, MemoryStore, Store, StoreError};
 use tavola_testkit::faulty_store::{Faults, FaultyStore};
 use tavola_testkit::store_conformance::fixture::{TABLE, group, key, now, number, replace};
 
@@ -12,7 +12,7 @@ async fn write(store: &impl Store) -> Result<(), StoreError> {
 
 async fn is_written(store: &impl Store) -> bool {
     let address = EntityAddress { table: TABLE, key: key("p", "r") };
-    store.get(&address).await.expect("reads do not fail here").is_some()
+    store.get(&address, Blocking::Forbidden).await.expect("reads do not fail here").is_some()
 }
 
 #[tokio::test]

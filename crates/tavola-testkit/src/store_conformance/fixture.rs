@@ -7,7 +7,7 @@ use tavola_core::{
     EntityOperation, EntityView, KeyRange, NewEntity, Outcome, PartitionKey, Precondition,
     Properties, PropertyName, RowKey, TableId, Timestamp,
 };
-use tavola_store::{CommitResult, Row, Scan, ScanPage, Store};
+use tavola_store::{Blocking, CommitResult, Row, Scan, ScanPage, Store};
 
 /// The table that most cases use.
 pub const TABLE: TableId = TableId::new(1000);
@@ -159,7 +159,7 @@ impl Subject {
     /// A row.
     pub async fn row_in(&self, table: TableId, partition_key: &str, row_key: &str) -> Option<Row> {
         self.0
-            .get(&EntityAddress { table, key: key(partition_key, row_key) })
+            .get(&EntityAddress { table, key: key(partition_key, row_key) }, Blocking::Forbidden)
             .await
             .expect("the store reads")
     }
