@@ -4,12 +4,10 @@
 //! land after the read. The fence makes sure that it cannot: it is the guard alone, at the versions
 //! of the write, so only one of the two can ever be applied. After that a read tells which it was.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use scylla::value::CqlValue;
 use tavola_core::EntityView;
-use tavola_store::Row;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, Partition};
@@ -128,7 +126,8 @@ impl Writer {
     ) -> Result<Resolution, String> {
         let keys: Vec<Vec<u8>> =
             attempt.planned().map(|(_, planned)| planned.row.clone()).collect();
-        let rows: HashMap<Vec<u8>, Row> = self.cluster.rows("", partition, &keys).await?;
+        // A row whose bytes cannot be read is not the one that was written.
+        let rows = self.cluster.rows("", partition, &keys).await?.rows;
         let found = attempt.planned().any(|(version, planned)| {
             match (&planned.document, rows.get(&planned.row)) {
                 (Some(document), Some(row)) => {

@@ -5,7 +5,6 @@
 //! is fenced: whatever became of an attempt, the next one finds the rows there, and they are the
 //! same, or writes them.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -139,13 +138,16 @@ impl Writer {
     ) -> Result<Result<(), Failure>, ImportError> {
         let keys: Vec<Vec<u8>> =
             missing.iter().map(|brought| brought.planned.row.clone()).collect();
-        let standing: HashMap<Vec<u8>, Row> = match self.cluster.rows("", partition, &keys).await {
-            Ok(rows) => rows,
+        let current = match self.cluster.rows("", partition, &keys).await {
+            Ok(read) => read,
             Err(reason) => return Ok(Err(Failure::NotDone(reason))),
         };
+        if let Some(damage) = current.damage() {
+            return Err(StoreError::Corrupt(damage.to_owned()).into());
+        }
         let mut left = Vec::new();
         for brought in missing.drain(..) {
-            if is_missing(brought.row, standing.get(&brought.planned.row).map(Row::value))? {
+            if is_missing(brought.row, current.rows.get(&brought.planned.row).map(Row::value))? {
                 left.push(brought);
             }
         }

@@ -161,15 +161,21 @@ impl Writer {
             answer_all(group, || unavailable(reason.clone()));
             return Step::GoOn(Vec::new());
         }
-        let rows = match self.read_rows(partition_key, partition, &group).await {
-            Ok(rows) => rows,
-            Err(reason) => return Step::Later(group, reason),
-        };
+        let PartitionRows { rows, damaged } =
+            match self.read_rows(partition_key, partition, &group).await {
+                Ok(read) => read,
+                Err(reason) => return Step::Later(group, reason),
+            };
+        let group = answer_damaged(group, &damaged);
         let hint = self.hints.get(partition);
         let now = group.iter().map(|waiting| waiting.now).max().unwrap_or(Timestamp::MIN);
         let seen = rows.values().map(|row| row.timestamp().ticks()).max().unwrap_or_default();
         let first = match self.versions.propose(now, seen.max(hint.version), group.len()) {
             Ok(version) => version,
+            Err(StoreError::Corrupt(damage)) => {
+                answer_all(group, || StoreError::Corrupt(damage.clone()));
+                return Step::GoOn(Vec::new());
+            }
             Err(error) => {
                 answer_all(group, || unavailable(error.to_string()));
                 return Step::GoOn(Vec::new());
@@ -244,14 +250,10 @@ impl Writer {
         partition_key: &PartitionKey,
         partition: &Partition,
         group: &[Waiting],
-    ) -> Result<HashMap<Vec<u8>, Row>, String> {
-        let who_needs =
-            group.iter().filter(|waiting| needs_rows(&waiting.transaction, waiting.now));
-        let operations = who_needs.flat_map(|waiting| waiting.transaction.operations());
-        let keys: Vec<Vec<u8>> =
-            operations.map(|operation| encode_text(operation.row_key().as_str())).collect();
+    ) -> Result<PartitionRows, String> {
+        let keys: Vec<Vec<u8>> = group.iter().flat_map(keys_to_read).collect();
         if keys.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(PartitionRows::default());
         }
         self.cluster.rows(partition_key.as_str(), partition, &keys).await
     }
@@ -465,21 +467,63 @@ impl Cluster {
         partition_key: &str,
         partition: &Partition,
         keys: &[Vec<u8>],
-    ) -> Result<HashMap<Vec<u8>, Row>, String> {
+    ) -> Result<PartitionRows, String> {
         let values = (partition.table, &partition.key[..], keys);
         let result = self.execute(Kind::Rows, &self.statements.get_some, values).await;
         let result = result.map_err(|error| error.to_string())?;
         let result = result.into_rows_result().map_err(|error| error.to_string())?;
-        let mut rows = HashMap::new();
+        let mut read = PartitionRows::default();
         for row in result.rows::<(&[u8], &[u8])>().map_err(|error| error.to_string())? {
             let (key, document) = row.map_err(|error| error.to_string())?;
-            let row_key = decode_text(key).map_err(|error| error.to_string())?;
             let row =
-                Row::new(partition_key, &row_key, document).map_err(|error| error.to_string())?;
-            rows.insert(key.to_vec(), row);
+                decode_text(key).and_then(|row_key| Row::new(partition_key, &row_key, document));
+            match row {
+                Ok(row) => drop(read.rows.insert(key.to_vec(), row)),
+                Err(damage) => drop(read.damaged.insert(key.to_vec(), damage.to_string())),
+            }
         }
-        Ok(rows)
+        Ok(read)
     }
+}
+
+/// Some rows of a partition, by the bytes of their RowKeys.
+#[derive(Debug, Default)]
+pub(crate) struct PartitionRows {
+    pub(crate) rows: HashMap<Vec<u8>, Row>,
+    /// Rows whose stored bytes are not what was written, and what is wrong with them. To ask again
+    /// would give the same.
+    pub(crate) damaged: HashMap<Vec<u8>, String>,
+}
+
+impl PartitionRows {
+    /// The first damage among them, if there is any.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        self.damaged.values().next().map(String::as_str)
+    }
+}
+
+/// The keys of the rows that a write must see before it can be planned.
+fn keys_to_read(waiting: &Waiting) -> Vec<Vec<u8>> {
+    if !needs_rows(&waiting.transaction, waiting.now) {
+        return Vec::new();
+    }
+    let operations = waiting.transaction.operations().iter();
+    operations.map(|operation| encode_text(operation.row_key().as_str())).collect()
+}
+
+/// Answers the writes that meet a damaged row, and leaves the others.
+fn answer_damaged(group: Vec<Waiting>, damaged: &HashMap<Vec<u8>, String>) -> Vec<Waiting> {
+    if damaged.is_empty() {
+        return group;
+    }
+    let mut left = Vec::with_capacity(group.len());
+    for waiting in group {
+        match keys_to_read(&waiting).iter().find_map(|key| damaged.get(key)) {
+            Some(damage) => waiting.answer(Err(StoreError::Corrupt(damage.clone()))),
+            None => left.push(waiting),
+        }
+    }
+    left
 }
 
 /// A value for a statement of a batch, borrowed where it is large.

@@ -10,7 +10,11 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tavola_cassandra::{CassandraStore, Made, OpenError, Options, init, inspect};
-use tavola_store::{Peer, SharedStore};
+use tavola_core::{
+    EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
+    Properties, RowKey, TableId, Timestamp,
+};
+use tavola_store::{Peer, SharedStore, Store, StoreError};
 
 /// A keyspace with a name of its own, dropped by [`Keyspace::end`].
 struct Keyspace {
@@ -123,7 +127,7 @@ async fn nodes_are_listed() {
     let peer = |id: u8| Peer { id: [id; 16], address: format!("127.0.0.{id}:1") };
     let (one, other) = (peer(1), peer(2));
     let long = Duration::from_secs(600);
-    assert_eq!(store.heartbeat(&one, long).await.unwrap(), [one.clone()]);
+    assert_eq!(store.heartbeat(&one, long).await.unwrap(), std::slice::from_ref(&one));
     assert_eq!(
         store.heartbeat(&other, Duration::from_secs(1)).await.unwrap(),
         [one.clone(), other.clone()]
@@ -158,5 +162,37 @@ async fn a_keyspace_without_a_list_gets_one() {
     assert_eq!(init(&keyspace.options).await.unwrap().tables, ["front_end"]);
     assert_eq!(store.heartbeat(&own, long).await.unwrap(), [own]);
     assert!(store.shared_secret().await.is_ok());
+    keyspace.end().await;
+}
+
+/// A write that met a damaged row was tried again and again and then told that the store is
+/// unavailable. Damage is told as damage, at once; writes to other rows of the partition go on.
+#[tokio::test]
+async fn a_write_that_meets_a_damaged_row_is_told_so() {
+    let keyspace = Keyspace::new().await;
+    init(&keyspace.options).await.unwrap();
+    let store = CassandraStore::open(keyspace.options.clone()).await.unwrap();
+    let table = TableId::new(7000);
+    let commit = async |operation: EntityOperation| {
+        let partition_key = PartitionKey::new("p").unwrap();
+        let transaction = EntityGroupTransaction::single(partition_key, operation);
+        store.commit(table, &transaction, Timestamp::MIN).await
+    };
+    let new = |row: &str| {
+        let key = EntityKey::new(PartitionKey::new("p").unwrap(), RowKey::new(row).unwrap());
+        NewEntity::new(key, Properties::default()).unwrap().1
+    };
+    for row in ["bad", "good"] {
+        commit(EntityOperation::Insert(new(row))).await.unwrap().unwrap();
+    }
+    let damage = "UPDATE {k}.entity SET doc = 0xff WHERE tid = 7000 AND pk = 0x70 AND rk = 0x626164 \
+                  IF EXISTS";
+    keyspace.run(damage).await;
+    let merge = |row: &str| EntityOperation::Merge(new(row), Precondition::Exists);
+    let retries = store.stats().retries;
+    let met = commit(merge("bad")).await;
+    assert!(matches!(met, Err(StoreError::Corrupt(_))), "{met:?}");
+    assert_eq!(store.stats().retries, retries, "to ask again would give the same");
+    commit(merge("good")).await.unwrap().unwrap();
     keyspace.end().await;
 }
