@@ -1,6 +1,6 @@
 //! The two servers before the cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use crate::torture::time::{date, distance};
 use crate::torture::{Arena, Violation};
 
 pub(super) const COUNT: usize = 2;
+/// Below those that the system gives to clients.
+const PEER_PORTS_FROM: u64 = 20_000;
+const PEER_PORTS: u64 = 10_000;
 const READY_TIME_MAX: Duration = Duration::from_secs(120);
 /// Until a server that nothing happens to has told its time, or its figures.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
@@ -70,7 +73,7 @@ pub(super) struct FrontEnds {
 #[derive(Debug)]
 struct Settings {
     contact_points: String,
-    affinity: Option<&'static str>,
+    peers: Option<Peers>,
     patience: Patience,
     defect: Defect,
 }
@@ -87,9 +90,10 @@ impl FrontEnds {
         patience: Patience,
         defect: Defect,
     ) -> Result<Self, Violation> {
-        let affinity = affinity(arena.seed);
-        let settings =
-            Settings { contact_points: nodes.contact_points(), affinity, patience, defect };
+        let peers = affinity(arena.seed);
+        let peers = peers.map(|affinity| Peers::with_keys(arena, server, affinity)).transpose()?;
+        let has_peers = peers.is_some();
+        let settings = Settings { contact_points: nodes.contact_points(), peers, patience, defect };
         let clocks =
             (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("front-end-{index}")));
         let clocks = clocks.collect::<Result<_, _>>()?;
@@ -102,7 +106,7 @@ impl FrontEnds {
         for index in 0..COUNT {
             front_ends.start(arena, server, index)?;
         }
-        if affinity.is_some() {
+        if has_peers {
             front_ends.wait_until_they_met()?;
         }
         Ok(front_ends)
@@ -132,7 +136,7 @@ impl FrontEnds {
     ) -> Result<String, Violation> {
         let mut command = serve_command(server, &arena.folder.join("unused"));
         command.env("TAVOLA_LOG__LEVEL", "warn");
-        self.settings.apply(&mut command);
+        self.settings.apply(&mut command, index);
         self.clocks[index].attach(&mut command);
         let process =
             arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
@@ -258,8 +262,43 @@ fn get(authority: &str, path: &str) -> Result<Response<Bytes>, NoAnswer> {
     Client::connect(authority)?.send(request.as_bytes())
 }
 
+/// How servers reach each other: over mutual TLS, with keys of their own.
+#[derive(Debug)]
+struct Peers {
+    affinity: &'static str,
+    addresses: [String; COUNT],
+    /// A folder for each of them.
+    keys: PathBuf,
+}
+
+impl Peers {
+    /// Makes keys as an operator does.
+    fn with_keys(arena: &Arena, server: &Path, affinity: &'static str) -> Result<Self, Violation> {
+        // Keys are bound to addresses. No ports that the system gives to clients meanwhile.
+        let port = |index: usize| PEER_PORTS_FROM + arena.seed % PEER_PORTS + index as u64;
+        let addresses = std::array::from_fn(|index| format!("127.0.0.1:{}", port(index)));
+        let keys = arena.folder.join("peer-keys");
+        let mut init = Command::new(server);
+        init.args(["store", "peer-keys", "init", "--folder"]).arg(&keys).args(&addresses);
+        let made = init.output().map_err(|error| Violation::new(format!("peer-keys: {error}")))?;
+        if !made.status.success() {
+            let told = String::from_utf8_lossy(&made.stderr).into_owned();
+            return Err(Violation::new(format!("peer-keys init failed: {told}")));
+        }
+        Ok(Self { affinity, addresses, keys })
+    }
+
+    fn apply(&self, command: &mut Command, index: usize) {
+        let address = &self.addresses[index];
+        command
+            .env("TAVOLA_STORE__PEERS", address)
+            .env("TAVOLA_STORE__PEER_KEYS", self.keys.join(address.replace(':', "_")))
+            .env("TAVOLA_STORE__AFFINITY", self.affinity);
+    }
+}
+
 impl Settings {
-    fn apply(&self, command: &mut Command) {
+    fn apply(&self, command: &mut Command, index: usize) {
         // What a mutant leaves behind must not meet others.
         let keyspace = match self.defect {
             Defect::None => "torture",
@@ -278,10 +317,8 @@ impl Settings {
             .env("TAVOLA_STORE__ANSWER_MS", self.patience.answer_ms.to_string())
             // As low as it goes, so that partitions leave the directory and come back all the time.
             .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
-        if let Some(affinity) = self.affinity {
-            command
-                .env("TAVOLA_STORE__PEERS", "127.0.0.1:0")
-                .env("TAVOLA_STORE__AFFINITY", affinity);
+        if let Some(peers) = &self.peers {
+            peers.apply(command, index);
         }
     }
 }
