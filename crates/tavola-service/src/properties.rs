@@ -206,7 +206,7 @@ fn boolean(value: EdmRef<'_>) -> Option<bool> {
 mod tests {
     use async_trait::async_trait;
     use tavola_core::Timestamp;
-    use tavola_store::{MemoryStore, Scan, ScanPage};
+    use tavola_store::{MemoryStore, StoreLayer};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -232,8 +232,12 @@ mod tests {
     }
 
     #[async_trait]
-    impl Store for HeldStore {
-        async fn get(
+    impl StoreLayer for HeldStore {
+        fn below(&self) -> &dyn Store {
+            &self.store
+        }
+
+        async fn on_get(
             &self,
             address: &EntityAddress,
             blocking: Blocking,
@@ -243,11 +247,7 @@ mod tests {
             row
         }
 
-        async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-            self.store.scan(scan).await
-        }
-
-        async fn commit(
+        async fn on_commit(
             &self,
             table: TableId,
             transaction: &EntityGroupTransaction,
@@ -256,10 +256,6 @@ mod tests {
             let committed = self.store.commit(table, transaction, now).await;
             Self::pass(&self.commits).await;
             committed
-        }
-
-        async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-            self.store.purge(table).await
         }
     }
 

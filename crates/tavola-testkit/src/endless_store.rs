@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tavola_core::{
-    Cut, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, PartitionKey, Properties,
-    PropertyName, RowKey, TableId, Timestamp,
+    Cut, EdmValue, EntityKey, PartitionKey, Properties, PropertyName, RowKey, Timestamp,
 };
 use tavola_store::encoding::encode_value;
 use tavola_store::page::PageBuilder;
-use tavola_store::{Blocking, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{MemoryStore, Scan, ScanPage, Store, StoreError, StoreLayer};
 
 use crate::wide;
 
@@ -70,16 +69,12 @@ fn first_row(cut: &Cut) -> u64 {
 }
 
 #[async_trait]
-impl Store for EndlessStore {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.written.get(address, blocking).await
+impl StoreLayer for EndlessStore {
+    fn below(&self) -> &dyn Store {
+        &self.written
     }
 
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+    async fn on_scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         if scan.table.number() < FIRST_USER_TABLE {
             return self.written.scan(scan).await;
         }
@@ -95,19 +90,6 @@ impl Store for EndlessStore {
             self.rows_read.fetch_add(1, Ordering::Relaxed);
         }
         Ok(page.exhausted())
-    }
-
-    async fn commit(
-        &self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<CommitResult, StoreError> {
-        self.written.commit(table, transaction, now).await
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.written.purge(table).await
     }
 }
 

@@ -1,11 +1,9 @@
 //! The contract of a store, on the embedded engine.
 
 use async_trait::async_trait;
-use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
+use tavola_core::TableId;
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_store::{
-    Blocking, CommitResult, Import, ImportError, Row, Scan, ScanPage, Store, StoreError,
-};
+use tavola_store::{Import, ImportError, Row, Store, StoreLayer};
 use tempfile::TempDir;
 
 /// A store whose folder goes with it.
@@ -22,31 +20,9 @@ fn fresh() -> Temporary {
     Temporary { store, _folder: folder }
 }
 
-#[async_trait]
-impl Store for Temporary {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.store.get(address, blocking).await
-    }
-
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.store.scan(scan).await
-    }
-
-    async fn commit(
-        &self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<CommitResult, StoreError> {
-        self.store.commit(table, transaction, now).await
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.store.purge(table).await
+impl StoreLayer for Temporary {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 }
 

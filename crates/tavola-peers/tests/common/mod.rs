@@ -12,14 +12,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use keys::{ClusterKeys, free_address};
 use tavola_core::{
-    DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
-    NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
+    DateTime, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
+    PartitionKey, Precondition, Properties, PropertyName, RowKey, TableId, Timestamp,
 };
 use tavola_peers::keys::PeerKeys;
 use tavola_peers::{Affinity, ForwardingStore, OpenError, Settings};
-use tavola_store::{
-    Blocking, CommitResult, MemoryStore, Peer, Row, Scan, ScanPage, SharedStore, Store, StoreError,
-};
+use tavola_store::{CommitResult, MemoryStore, Peer, SharedStore, Store, StoreError, StoreLayer};
 use tokio::sync::Semaphore;
 
 pub(crate) const TABLE: TableId = TableId::new(300);
@@ -138,20 +136,12 @@ pub(crate) async fn write(store: &dyn Store, partition: usize) -> Result<CommitR
 }
 
 #[async_trait]
-impl Store for Shared {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.rows.get(address, blocking).await
+impl StoreLayer for Shared {
+    fn below(&self) -> &dyn Store {
+        &*self.rows
     }
 
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.rows.scan(scan).await
-    }
-
-    async fn commit(
+    async fn on_commit(
         &self,
         table: TableId,
         transaction: &EntityGroupTransaction,
@@ -166,10 +156,6 @@ impl Store for Shared {
             Some(trouble) => Err(trouble()),
             None => self.rows.commit(table, transaction, now).await,
         }
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.rows.purge(table).await
     }
 }
 

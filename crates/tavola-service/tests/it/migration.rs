@@ -6,18 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::{
-    AccessPolicy, AccountName, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
-    EntityOperation, EntityView, Grant, KeyRange, NewEntity, PartitionKey, Precondition,
-    Properties, PropertyName, RowKey, TableId, TableName, TableReply, TableRequest, Timestamp,
+    AccessPolicy, AccountName, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation,
+    EntityView, Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName,
+    RowKey, TableId, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_service::migration::{
     Digest, MoveError, Moved, Resumption, Watch, copy, unfinished_copy,
 };
 use tavola_service::{Clock, SystemClock, TableService};
-use tavola_store::{
-    Blocking, CommitResult, Import, ImportError, MemoryStore, Row, Scan, ScanPage, Store,
-    StoreError,
-};
+use tavola_store::{Import, ImportError, MemoryStore, Row, Scan, Store, StoreError, StoreLayer};
 
 /// Of the table that has more than one page.
 const MANY: i32 = 2_300;
@@ -213,31 +210,9 @@ impl CutShort {
     }
 }
 
-#[async_trait]
-impl Store for CutShort {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.store.get(address, blocking).await
-    }
-
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.store.scan(scan).await
-    }
-
-    async fn commit(
-        &self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<CommitResult, StoreError> {
-        self.store.commit(table, transaction, now).await
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.store.purge(table).await
+impl StoreLayer for CutShort {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::common::{Fixture, name};
 use async_trait::async_trait;
 use tavola_core::{
-    EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity,
-    PartitionKey, Properties, PropertyName, RowKey, TableId, TableRequest, Timestamp,
+    EdmValue, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties, PropertyName,
+    RowKey, TableRequest,
 };
-use tavola_store::{Blocking, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError};
+use tavola_store::{MemoryStore, Scan, ScanPage, Store, StoreError, StoreLayer};
 
 /// A store whose scans take their time.
 #[derive(Debug)]
@@ -20,31 +20,14 @@ struct SlowStore {
 }
 
 #[async_trait]
-impl Store for SlowStore {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.inner.get(address, blocking).await
+impl StoreLayer for SlowStore {
+    fn below(&self) -> &dyn Store {
+        &self.inner
     }
 
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+    async fn on_scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         tokio::time::sleep(self.scan_time).await;
         self.inner.scan(scan).await
-    }
-
-    async fn commit(
-        &self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<CommitResult, StoreError> {
-        self.inner.commit(table, transaction, now).await
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.inner.purge(table).await
     }
 }
 

@@ -4,11 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::Fixture;
-use async_trait::async_trait;
-use tavola_core::{EntityAddress, EntityGroupTransaction, TableId, Timestamp};
-use tavola_store::{
-    Blocking, CommitFuture, CommitResult, MemoryStore, Row, Scan, ScanPage, Store, StoreError,
-};
+use tavola_core::{EntityGroupTransaction, TableId, Timestamp};
+use tavola_store::{CommitFuture, MemoryStore, Store, StoreLayer};
 
 /// A store that keeps the names of the tenants that it wrote for.
 #[derive(Debug, Default)]
@@ -17,30 +14,12 @@ struct NamedStore {
     tenants: Mutex<Vec<String>>,
 }
 
-#[async_trait]
-impl Store for NamedStore {
-    async fn get(
-        &self,
-        address: &EntityAddress,
-        blocking: Blocking,
-    ) -> Result<Option<Row>, StoreError> {
-        self.inner.get(address, blocking).await
+impl StoreLayer for NamedStore {
+    fn below(&self) -> &dyn Store {
+        &self.inner
     }
 
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.inner.scan(scan).await
-    }
-
-    async fn commit(
-        &self,
-        table: TableId,
-        transaction: &EntityGroupTransaction,
-        now: Timestamp,
-    ) -> Result<CommitResult, StoreError> {
-        self.inner.commit(table, transaction, now).await
-    }
-
-    fn commit_for<'a>(
+    fn on_commit_for<'a>(
         &'a self,
         tenant: &'a str,
         table: TableId,
@@ -49,10 +28,6 @@ impl Store for NamedStore {
     ) -> CommitFuture<'a> {
         self.tenants.lock().unwrap().push(tenant.to_owned());
         self.inner.commit_for(tenant, table, transaction, now)
-    }
-
-    async fn purge(&self, table: TableId) -> Result<(), StoreError> {
-        self.inner.purge(table).await
     }
 }
 
