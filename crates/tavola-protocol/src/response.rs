@@ -20,12 +20,19 @@ const CLIENT_REQUEST_ID_BYTES_MAX: usize = 1024;
 /// unavailable needs a moment.
 const RETRY_SECONDS: u32 = 1;
 
-/// What `Server` says.
-const fn server_name(service: ServiceKind) -> &'static str {
+// What `Server` says, checked when this is compiled rather than for every answer.
+static BLOB_SERVER: HeaderValue =
+    HeaderValue::from_static(concat!("Tavola-Blob/", env!("CARGO_PKG_VERSION")));
+static QUEUE_SERVER: HeaderValue =
+    HeaderValue::from_static(concat!("Tavola-Queue/", env!("CARGO_PKG_VERSION")));
+static TABLE_SERVER: HeaderValue =
+    HeaderValue::from_static(concat!("Tavola-Table/", env!("CARGO_PKG_VERSION")));
+
+fn server_name(service: ServiceKind) -> HeaderValue {
     match service {
-        ServiceKind::Blob => concat!("Tavola-Blob/", env!("CARGO_PKG_VERSION")),
-        ServiceKind::Queue => concat!("Tavola-Queue/", env!("CARGO_PKG_VERSION")),
-        ServiceKind::Table => concat!("Tavola-Table/", env!("CARGO_PKG_VERSION")),
+        ServiceKind::Blob => BLOB_SERVER.clone(),
+        ServiceKind::Queue => QUEUE_SERVER.clone(),
+        ServiceKind::Table => TABLE_SERVER.clone(),
     }
 }
 
@@ -116,7 +123,7 @@ impl<C: AsRef<ResponseContext>> ResponseHead<'_, C> {
     /// Adds the headers that every answer has, but for the length of its body.
     pub fn add_common_headers(&self, headers: &mut HeaderMap) {
         let context = self.context.as_ref();
-        headers.insert(SERVER, HeaderValue::from_static(server_name(context.service)));
+        headers.insert(SERVER, server_name(context.service));
         headers.insert(DATE, date_value(self.now));
         headers.insert(name::REQUEST_ID.clone(), text_value(self.request_id.to_owned()));
         headers.insert(name::VERSION.clone(), text_value(context.version.as_str().to_owned()));

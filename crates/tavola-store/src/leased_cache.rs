@@ -8,10 +8,10 @@
 //!
 //! A full cache evicts one entry at a time.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use quick_cache::Equivalent;
@@ -21,16 +21,29 @@ use tokio::time::Instant;
 /// What was read lately, by group and name.
 pub struct LeasedCache<V> {
     entries: Cache<Key, Entry<V>>,
-    /// Groups that were ever changed here: as many as there are accounts.
-    groups: RwLock<HashMap<String, Group>>,
+    /// Groups share stripes: a change of one may forget another too, which costs a read.
+    stripes: [Stripe; STRIPES],
     lease: Duration,
 }
 
-/// How often a group began or ended a change, and how many are under way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Group {
-    generation: u64,
-    changes_under_way: usize,
+/// A power of two, so that a stripe is found without a division.
+const STRIPES: usize = 64;
+
+/// The changes of the groups of one stripe.
+#[derive(Debug, Default)]
+struct Stripe {
+    /// Counts beginnings and ends.
+    generation: AtomicU64,
+    under_way: AtomicUsize,
+}
+
+impl Stripe {
+    /// The generation, unless a change is under way. One that begins after the first look is seen by
+    /// the second, or has raised the generation when the entry is put in.
+    fn quiet_generation(&self) -> Option<u64> {
+        let generation = self.generation.load(Ordering::SeqCst);
+        (self.under_way.load(Ordering::SeqCst) == 0).then_some(generation)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +78,7 @@ impl Equivalent<Key> for KeyRef<'_> {
 
 struct Entry<V> {
     value: Arc<V>,
-    /// Of its group, when it was looked up.
+    /// Of its stripe, when it was looked up.
     generation: u64,
     since: Instant,
 }
@@ -79,7 +92,8 @@ impl<V> Clone for Entry<V> {
 /// A look-up in the store that may be remembered if nothing changes meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub struct LookUp {
-    group: Group,
+    /// None if a change was under way when it began.
+    generation: Option<u64>,
     /// The lease runs from here: what the store answers may be as old.
     begun: Instant,
 }
@@ -88,31 +102,33 @@ impl<V> LeasedCache<V> {
     /// At most `entries_max`, each for the length of `lease`.
     #[must_use]
     pub fn new(entries_max: usize, lease: Duration) -> Self {
-        Self { entries: Cache::new(entries_max), groups: RwLock::default(), lease }
+        let stripes = std::array::from_fn(|_| Stripe::default());
+        Self { entries: Cache::new(entries_max), stripes, lease }
     }
 
     /// What is remembered under a name, if it still applies.
     #[must_use]
     pub fn get(&self, group: &str, name: &str) -> Option<Arc<V>> {
         let entry = self.entries.get(&KeyRef { group, name })?;
-        let applies =
-            entry.since.elapsed() < self.lease && self.group(group).generation == entry.generation;
+        let applies = entry.since.elapsed() < self.lease
+            && self.stripe(group).generation.load(Ordering::SeqCst) == entry.generation;
         applies.then_some(entry.value)
     }
 
     /// To be called before the store is asked.
     #[must_use]
     pub fn begin_look_up(&self, group: &str) -> LookUp {
-        LookUp { group: self.group(group), begun: Instant::now() }
+        LookUp { generation: self.stripe(group).quiet_generation(), begun: Instant::now() }
     }
 
     /// Remembers what a look-up found, unless its group was changed since it began.
     pub fn remember(&self, look_up: LookUp, group: &str, name: &str, value: &Arc<V>) {
-        if look_up.group.changes_under_way > 0 || self.group(group) != look_up.group {
+        let Some(generation) = look_up.generation else { return };
+        if self.stripe(group).quiet_generation() != Some(generation) {
             return;
         }
         // A change that begins right here raises the generation, so that the entry never applies.
-        let (generation, since) = (look_up.group.generation, look_up.begun);
+        let since = look_up.begun;
         let key = Key { group: group.to_owned(), name: name.to_owned() };
         self.entries.insert(key, Entry { value: Arc::clone(value), generation, since });
     }
@@ -121,11 +137,10 @@ impl<V> LeasedCache<V> {
     /// something that outlives the caller: a client that leaves does not end a commit.
     #[must_use]
     pub fn begin_change(self: &Arc<Self>, group: &str) -> Change<V> {
-        self.with_group(group, |group| {
-            group.generation += 1;
-            group.changes_under_way += 1;
-        });
-        Change { cache: Arc::clone(self), group: group.to_owned() }
+        let at = stripe_of(group);
+        self.stripes[at].under_way.fetch_add(1, Ordering::SeqCst);
+        self.stripes[at].generation.fetch_add(1, Ordering::SeqCst);
+        Change { cache: Arc::clone(self), stripe: at }
     }
 
     /// How many entries there are, those that apply no more among them.
@@ -140,15 +155,15 @@ impl<V> LeasedCache<V> {
         self.len() == 0
     }
 
-    fn group(&self, group: &str) -> Group {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups.get(group).copied().unwrap_or_default()
+    fn stripe(&self, group: &str) -> &Stripe {
+        &self.stripes[stripe_of(group)]
     }
+}
 
-    fn with_group(&self, group: &str, change: impl FnOnce(&mut Group)) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
-        change(groups.entry(group.to_owned()).or_default());
-    }
+/// Where the changes of a group are counted. Names of accounts are short, and few.
+fn stripe_of(group: &str) -> usize {
+    let mix = |sum: usize, byte: u8| sum.wrapping_mul(31).wrapping_add(usize::from(byte));
+    group.bytes().fold(0, mix) % STRIPES
 }
 
 impl<V> fmt::Debug for LeasedCache<V> {
@@ -162,16 +177,15 @@ impl<V> fmt::Debug for LeasedCache<V> {
 #[derive(Debug)]
 pub struct Change<V> {
     cache: Arc<LeasedCache<V>>,
-    group: String,
+    stripe: usize,
 }
 
 impl<V> Drop for Change<V> {
     fn drop(&mut self) {
-        self.cache.with_group(&self.group, |group| {
-            group.generation += 1;
-            assert!(group.changes_under_way > 0, "a change ends once");
-            group.changes_under_way -= 1;
-        });
+        let stripe = &self.cache.stripes[self.stripe];
+        stripe.generation.fetch_add(1, Ordering::SeqCst);
+        let before = stripe.under_way.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "a change ends once");
     }
 }
 

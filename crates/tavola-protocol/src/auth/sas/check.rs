@@ -13,7 +13,7 @@ use tavola_core::limits::POLICY_ID_CHARS_MAX;
 use tavola_core::{AccessPolicy, AccountName, DateTime, ServiceKind};
 
 use super::fields::{FieldsError, SasFields};
-use super::part::SignedPart;
+use super::part::{Frame, SignedPart};
 use super::text::{ADDRESS_AND_PROTOCOL, AccountSas, ENCRYPTION_SCOPE};
 use crate::address::Address;
 use crate::api_error::ApiError;
@@ -34,31 +34,6 @@ pub struct PolicySignature {
     caller: Caller,
     now: DateTime,
     key: KeyNumber,
-}
-
-/// The fields that signatures of all services have, as texts. Empty means absent.
-#[derive(Debug)]
-struct Frame {
-    permissions: String,
-    start: String,
-    expiry: String,
-    policy: String,
-    ip: String,
-    protocol: String,
-}
-
-impl Frame {
-    fn of(fields: &SasFields<'_>) -> Self {
-        let text = |name| fields.text(name).to_owned();
-        Self {
-            permissions: text("sp"),
-            start: text("st"),
-            expiry: text("se"),
-            policy: text("si"),
-            ip: text("sip"),
-            protocol: text("spr"),
-        }
-    }
 }
 
 /// Evaluates the signature in a query string.
@@ -135,8 +110,7 @@ fn service_signature<'a>(
     address: &Address,
     auth: &AuthContext<'_>,
 ) -> Result<Credential<'a>, ApiError> {
-    let part = SignedPart::read(auth.service, fields, address)?;
-    let frame = Frame::of(fields);
+    let (part, frame) = SignedPart::read(auth.service, fields, address)?;
     let has_policy = !frame.policy.is_empty();
     for name in ["sp", "se"] {
         if fields.given(name).is_none() && !has_policy {

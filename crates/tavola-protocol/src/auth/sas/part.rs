@@ -1,6 +1,8 @@
 //! What of a service's signature is the service's own: which container it opens, and the text that
 //! was signed. The frame around it (time, address, protocol, policy) is the same for all services.
 
+use std::mem::take;
+
 use tavola_core::grant::Permissions;
 use tavola_core::{
     AccountName, Cut, EntityKey, KeyRange, PartitionKey, RowKey, ServiceKind, TableName,
@@ -11,6 +13,17 @@ use super::fields::SasFields;
 use super::text::{QueueSas, TableSas};
 use crate::address::Address;
 use crate::api_error::ApiError;
+
+/// The fields that signatures of all services have, as texts. Empty means absent.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) permissions: String,
+    pub(super) start: String,
+    pub(super) expiry: String,
+    pub(super) policy: String,
+    pub(super) ip: String,
+    pub(super) protocol: String,
+}
 
 /// What a signature for one container of one service says beside the common fields.
 #[derive(Debug)]
@@ -29,7 +42,7 @@ impl SignedPart {
         service: ServiceKind,
         fields: &SasFields<'_>,
         address: &Address,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<(Self, Frame), ApiError> {
         match service {
             ServiceKind::Table => table(fields, &address.account),
             ServiceKind::Queue => Ok(queue(fields, address)),
@@ -53,29 +66,31 @@ impl SignedPart {
     }
 }
 
-fn table(fields: &SasFields<'_>, account: &AccountName) -> Result<SignedPart, ApiError> {
-    let sas = TableSas::of(fields);
+fn table(fields: &SasFields<'_>, account: &AccountName) -> Result<(SignedPart, Frame), ApiError> {
+    let mut sas = TableSas::of(fields);
     let name = fields.given("tn").ok_or_else(|| mandatory("tn"))?;
     let table = TableName::parse(name)
         .map_err(|_| malformed(format!("tn is not the name of a table: '{name}'")))?;
-    Ok(SignedPart {
-        service: ServiceKind::Table,
-        container: table.as_str().to_owned(),
-        string_to_sign: sas.string_to_sign(account),
-        keys: Some(Box::new(sas)),
-    })
+    let string_to_sign = sas.string_to_sign(account);
+    let frame = Frame {
+        permissions: take(&mut sas.permissions),
+        start: take(&mut sas.start),
+        expiry: take(&mut sas.expiry),
+        policy: take(&mut sas.policy),
+        ip: take(&mut sas.ip),
+        protocol: take(&mut sas.protocol),
+    };
+    let (service, container) = (ServiceKind::Table, table.as_str().to_owned());
+    Ok((SignedPart { service, container, string_to_sign, keys: Some(Box::new(sas)) }, frame))
 }
 
 /// A queue's signature names no queue: it was signed for the one in the path.
-fn queue(fields: &SasFields<'_>, address: &Address) -> SignedPart {
-    let queue = address.container().to_owned();
-    let sas = QueueSas { queue: queue.clone(), ..QueueSas::of(fields) };
-    SignedPart {
-        service: ServiceKind::Queue,
-        container: queue,
-        string_to_sign: sas.string_to_sign(&address.account),
-        keys: None,
-    }
+fn queue(fields: &SasFields<'_>, address: &Address) -> (SignedPart, Frame) {
+    let sas = QueueSas { queue: address.container().to_owned(), ..QueueSas::of(fields) };
+    let string_to_sign = sas.string_to_sign(&address.account);
+    let QueueSas { queue: container, permissions, start, expiry, policy, ip, protocol, .. } = sas;
+    let frame = Frame { permissions, start, expiry, policy, ip, protocol };
+    (SignedPart { service: ServiceKind::Queue, container, string_to_sign, keys: None }, frame)
 }
 
 /// The entities between the signed keys, both included.
