@@ -8,6 +8,7 @@ use tavola_core::DateTime;
 
 use crate::api_error::{ApiError, ErrorParts};
 
+const XML_DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 /// The namespace of the Table service's XML form.
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
@@ -52,15 +53,11 @@ pub fn odata_xml(
     request_id: &str,
     now: DateTime,
 ) -> Vec<u8> {
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{}</m:code>\
-         <m:message xml:lang=\"en-US\">{}{}</m:message>",
-        error.code,
-        escape(&error.text),
-        tail(request_id, now)
+    let (code, message, inner) = xml_parts(error, api_error, request_id, now);
+    let text = format!(
+        "{XML_DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code>\
+         <m:message xml:lang=\"en-US\">{message}</m:message>{inner}</m:error>"
     );
-    push_details(&mut text, api_error);
-    text.push_str("</m:error>");
     text.into_bytes()
 }
 
@@ -72,21 +69,24 @@ pub fn storage_xml(
     request_id: &str,
     now: DateTime,
 ) -> Vec<u8> {
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>{}</Code><Message>{}{}</Message>",
-        error.code,
-        escape(&error.text),
-        tail(request_id, now)
+    let (code, message, inner) = xml_parts(error, api_error, request_id, now);
+    let text = format!(
+        "{XML_DECLARATION}<Error><Code>{code}</Code><Message>{message}</Message>{inner}</Error>"
     );
-    push_details(&mut text, api_error);
-    text.push_str("</Error>");
     text.into_bytes()
 }
 
-fn push_details(text: &mut String, api_error: Option<&ApiError>) {
-    for (name, value) in api_error.map(details).unwrap_or_default() {
-        text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
-    }
+/// The code, the message, and the elements of details, escaped.
+fn xml_parts(
+    error: &ErrorParts,
+    api_error: Option<&ApiError>,
+    request_id: &str,
+    now: DateTime,
+) -> (&'static str, String, String) {
+    let message = escape(&error.text) + &tail(request_id, now);
+    let element = |(name, value): (&str, &str)| format!("<{name}>{}</{name}>", escape(value));
+    let inner = api_error.map(details).unwrap_or_default().into_iter().map(element).collect();
+    (error.code, message, inner)
 }
 
 fn tail(request_id: &str, now: DateTime) -> String {

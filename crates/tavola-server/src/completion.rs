@@ -13,8 +13,8 @@ use crate::telemetry::RequestEvent;
 #[derive(Debug)]
 pub(crate) struct Completion {
     node: Arc<Node>,
-    /// Who pays for the bytes: nobody for an answer to a caller without a valid credential, which
-    /// must not be able to spend what is somebody else's.
+    /// The account whose budget pays for the bytes; none for a caller without a valid credential,
+    /// which must not be able to spend an account's budget.
     payer: Option<Arc<Account>>,
     started: Instant,
     event: RequestEvent,

@@ -1,12 +1,12 @@
 //! What is signed, and the query string that carries it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tavola_core::AccountName;
+use tavola_core::{AccountName, ServiceKind};
 
 use super::fields::{FieldsError, SasFields};
 use crate::auth::shared_key::AccountKey;
 
-/// From this version on the resource of a table's signature begins with the service.
+/// From this version on the resource of a service's signature begins with the service.
 const SERVICE_IN_RESOURCE: &str = "2015-02-21";
 /// From this version on addresses and protocols can be signed, and accounts.
 pub(super) const ADDRESS_AND_PROTOCOL: &str = "2015-04-05";
@@ -76,8 +76,7 @@ impl TableSas {
     #[must_use]
     pub fn string_to_sign(&self, account: &AccountName) -> String {
         let table = self.table.to_ascii_lowercase();
-        let service = if self.version.as_str() >= SERVICE_IN_RESOURCE { "/table" } else { "" };
-        let resource = format!("{service}/{account}/{table}");
+        let resource = signed_resource(ServiceKind::Table, &self.version, account, &table);
         let mut lines =
             vec![&*self.permissions, &self.start, &self.expiry, &resource, &self.policy];
         if self.version.as_str() >= ADDRESS_AND_PROTOCOL {
@@ -149,8 +148,7 @@ impl QueueSas {
     /// The text that is signed. Versions compare as texts.
     #[must_use]
     pub fn string_to_sign(&self, account: &AccountName) -> String {
-        let service = if self.version.as_str() >= SERVICE_IN_RESOURCE { "/queue" } else { "" };
-        let resource = format!("{service}/{account}/{}", self.queue);
+        let resource = signed_resource(ServiceKind::Queue, &self.version, account, &self.queue);
         let mut lines =
             vec![&*self.permissions, &self.start, &self.expiry, &resource, &self.policy];
         if self.version.as_str() >= ADDRESS_AND_PROTOCOL {
@@ -236,6 +234,20 @@ impl AccountSas {
             ("ses", &self.encryption_scope),
             ("sig", &signature),
         ])
+    }
+}
+
+/// The container as a service's signature names it. Versions compare as texts.
+fn signed_resource(
+    service: ServiceKind,
+    version: &str,
+    account: &AccountName,
+    container: &str,
+) -> String {
+    if version >= SERVICE_IN_RESOURCE {
+        format!("/{}/{account}/{container}", service.name())
+    } else {
+        format!("/{account}/{container}")
     }
 }
 
