@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("tavola-core", &[]),
     ("tavola-fair", &[]),
     ("tavola-store", &["tavola-core"]),
@@ -38,6 +38,9 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ),
     // It knows servers over the wire only.
     ("tavola-load", &["tavola-protocol", "tavola-core"]),
+    // The patterns also run on a store in the process.
+    ("tavola-client", &["tavola-derive", "tavola-protocol", "tavola-core"]),
+    ("tavola-derive", &[]),
     // Anything below the server.
     (
         "tavola-testkit",

@@ -1,0 +1,1 @@
+//! The derive macros of `tavola-client`, which re-exports them.
