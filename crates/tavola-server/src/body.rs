@@ -10,8 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use tavola_protocol::ApiError;
 
-use crate::admission::busy;
-use crate::body_memory::{BodyMemory, BodyShare};
+use crate::throttle::{BodyMemory, BodyShare, busy};
 
 /// A body that is refused is still read up to here, so that the client hears the answer and the
 /// connection stays usable.

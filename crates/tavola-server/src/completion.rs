@@ -45,7 +45,7 @@ impl Drop for Completion {
     fn drop(&mut self) {
         self.event.end_to_end = self.started.elapsed();
         if let Some(account) = &self.payer {
-            account.budgets.charge_answer(self.event.response_bytes);
+            account.tenant(&self.node.throttle).charge_answer(self.event.response_bytes);
         }
         self.node.telemetry.record(&self.event);
     }

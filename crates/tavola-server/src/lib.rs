@@ -3,15 +3,11 @@
 //! Deliberately absent: what a request means (the service) and how it is written (the protocol).
 //!
 //! The way of a request: [`listener`] accepts, [`pipeline`] is the line itself, [`service`] says what
-//! a service adds to it, [`telemetry`] hears of it once.
+//! a service adds to it, [`throttle`] holds it up, [`telemetry`] hears of it once.
 
 pub mod admin;
-pub mod admission;
 mod auth_failures;
 pub mod body;
-
-mod body_memory;
-pub mod budget;
 mod completion;
 pub mod config;
 pub mod connection;
@@ -26,7 +22,7 @@ pub mod serve;
 pub mod service;
 mod tables;
 pub mod telemetry;
-mod tenants;
+pub mod throttle;
 pub mod tls;
 pub mod tokens;
 

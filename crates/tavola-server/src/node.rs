@@ -15,7 +15,7 @@ use crate::listener::ConnectionLimits;
 use crate::public_key::DevelopmentHosts;
 use crate::query_pool::QueryPool;
 use crate::telemetry::Telemetry;
-use crate::tenants::Tenants;
+use crate::throttle::Throttle;
 use crate::tokens::{FreshKeys, TokenAuthority};
 
 /// Where the configuration comes from, so that it can be read again.
@@ -92,8 +92,8 @@ pub struct Node {
     pub(crate) open_requests: AtomicUsize,
     pub(crate) http2_connections: AtomicUsize,
     pub(crate) connections: ConnectionLimits,
-    /// What each account has of what is bounded.
-    pub(crate) tenants: Arc<Tenants>,
+    /// What each account may have and spend.
+    pub(crate) throttle: Arc<Throttle>,
     /// Memory for the heads of requests, shared out between connections.
     pub(crate) heads: Arc<Pool>,
     pub(crate) query_pool: QueryPool,
@@ -110,9 +110,9 @@ impl Node {
         backend: Arc<dyn Backend>,
         mut telemetry: Telemetry,
     ) -> Result<Self, ConfigError> {
-        let tenants = Arc::new(Tenants::new(&config.limits));
+        let throttle = Arc::new(Throttle::new(&config.limits));
         let auth_failures = Arc::new(AuthFailures::new(config.auth_failures));
-        telemetry.collect_from(&backend, &tenants, &auth_failures);
+        telemetry.collect_from(&backend, &throttle, &auth_failures);
         Ok(Self {
             accounts: ArcSwap::from_pointee(config.accounts.clone()),
             tokens: ArcSwap::from_pointee(Tokens::new(&config.tokens)?),
@@ -131,7 +131,7 @@ impl Node {
             open_requests: AtomicUsize::new(0),
             http2_connections: AtomicUsize::new(0),
             connections: ConnectionLimits::new(&config.limits, &config.trusted_proxies),
-            tenants,
+            throttle,
             heads: Pool::for_many(config.limits.head_memory_bytes as u64),
             auth_failures,
             query_pool: QueryPool::start()
@@ -178,9 +178,8 @@ impl Node {
         config.accounts.check_replacing(&current, &config.account_folder)?;
         let tokens = self.prepare_tokens(&config.tokens)?;
         let apply = self.configuration.prepare(&config)?;
-        let accounts = config.accounts.with_budgets_of(&current);
         let reloaded = Reloaded {
-            accounts: accounts.names().count(),
+            accounts: config.accounts.names().count(),
             needs_restart: config.layers.needing_restart(&self.started_with),
         };
         match tokens {
@@ -190,7 +189,7 @@ impl Node {
                 self.tokens.store(Arc::new(tokens));
             }
         }
-        self.accounts.store(Arc::new(accounts));
+        self.accounts.store(Arc::new(config.accounts));
         self.account_folder.store(Arc::new(config.account_folder));
         apply();
         Ok(reloaded)

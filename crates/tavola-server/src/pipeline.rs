@@ -21,9 +21,7 @@ use tavola_protocol::{
 };
 use tavola_store::{Blocking, StopToken, StoreError};
 
-use crate::admission::{Admitted, Place, admit, admit_body, busy};
 use crate::body::{self, BodyError, BodyStream, RequestBody};
-use crate::body_memory::{BodyMemory, BodyShare};
 use crate::completion::Completion;
 use crate::config::Account;
 use crate::connection::{Connection, Scheme};
@@ -33,6 +31,7 @@ use crate::public_key;
 use crate::response_body::ResponseBody;
 use crate::service::{BodyPlan, Call, ExecuteError, Executed, Service};
 use crate::telemetry::{Bound, Principal, RequestEvent, Subject};
+use crate::throttle::{Admitted, BodyMemory, BodyShare, Place, Tenant, busy};
 use crate::tokens::{TokenAuthority, TokenRefusal};
 
 /// Health on the data port: `-` cannot begin an account's name.
@@ -191,33 +190,32 @@ impl<S: Service> RequestContext<'_, S> {
                 return Err(api_error.into());
             }
         };
-        let tenant = Arc::clone(account.tenant(&self.node.tenants));
-        let memory = BodyMemory::new(Arc::clone(&tenant.bodies), self.connection.bodies.clone());
+        let tenant = Arc::clone(account.tenant(&self.node.throttle));
+        let memory = tenant.body_memory(self.connection.bodies.clone());
         let bytes_max = match self.service.body_plan(&self.parts, address) {
             BodyPlan::Whole { bytes_max } => bytes_max,
             BodyPlan::Streamed { bytes_max } => {
-                return self.execute_streamed(address, &account, grant, body, bytes_max).await;
+                return self.execute_streamed(address, &tenant, grant, body, bytes_max).await;
             }
         };
         let (body, share) =
             body::read(body, bytes_max, self.node.limits.body_time, &memory).await?;
         self.subject.request_bytes = body.len() as u64;
-        let taken = account.budgets.take_request(self.subject.request_bytes);
-        taken.map_err(ApiError::OverBudget)?;
-        let of_body = admit_body(&tenant, body.len()).await?;
+        tenant.take_request(self.subject.request_bytes)?;
+        let of_body = tenant.admit_body(body.len()).await?;
         let request = match of_body {
             None => self.service.parse(&self.parts, &body, address, &mut self.context),
             Some(_) => Box::pin(self.parse_aside(address, &body)).await,
         };
         let request = self.permit(&grant, request.map_err(Failure::Rejected)?)?;
         let work = self.service.work(&request, body.len() as u64);
-        let Admitted { request: _until_answered, place } = admit(&tenant, work, of_body).await?;
+        let Admitted { request: _until_answered, place } = tenant.admit(work, of_body).await?;
         let _until_written = match place {
-            Place::Query(turn) => return self.query(grant, request, turn, memory).await,
+            Place::Query(turn) => return self.query(grant, tenant, request, turn, memory).await,
             Place::Write(turn) => Some(turn),
             Place::Here => None,
         };
-        let executed = self.execute_in_time(&grant, request, BodyStream::empty()).await?;
+        let executed = self.execute_in_time(&grant, &tenant, request, BodyStream::empty()).await?;
         self.subject.cost = executed.cost;
         let response = self.service.render(executed.reply, &self.head());
         // The request's own body is not needed any more; its share serves the answer.
@@ -233,12 +231,12 @@ impl<S: Service> RequestContext<'_, S> {
     async fn execute_streamed<B: RequestBody>(
         &mut self,
         address: &Address,
-        account: &Account,
+        tenant: &Tenant,
         grant: Grant,
         body: &mut B,
         bytes_max: u64,
     ) -> Result<Response<ResponseBody>, Failure<S::Error>> {
-        account.budgets.take_request(0).map_err(ApiError::OverBudget)?;
+        tenant.take_request(0)?;
         if body.size_hint().exact().is_some_and(|announced| announced > bytes_max) {
             return Err(ApiError::RequestBodyTooLarge.into());
         }
@@ -252,15 +250,14 @@ impl<S: Service> RequestContext<'_, S> {
                 return Err(failure);
             }
         };
-        let tenant = Arc::clone(account.tenant(&self.node.tenants));
         let work = self.service.work(&request, 0);
         let Admitted { request: _until_answered, place: _until_done } =
-            admit(&tenant, work, None).await?;
+            tenant.admit(work, None).await?;
         let mut bytes = 0;
         let stream = BodyStream::new(body, bytes_max, self.node.limits.body_time, &mut bytes);
-        let executed = self.execute_to_its_end(&grant, request, stream).await;
+        let executed = self.execute_to_its_end(&grant, tenant, request, stream).await;
         self.subject.request_bytes = bytes;
-        account.budgets.charge_ingress(bytes);
+        tenant.charge_body(bytes);
         let executed = match executed {
             Ok(executed) => executed,
             Err(failure) => {
@@ -308,6 +305,7 @@ impl<S: Service> RequestContext<'_, S> {
     async fn query(
         &mut self,
         grant: Grant,
+        tenant: Arc<Tenant>,
         request: S::Request,
         turn: Turn,
         memory: BodyMemory,
@@ -315,13 +313,13 @@ impl<S: Service> RequestContext<'_, S> {
         let (service, time) = (Arc::clone(self.service), self.time());
         // Dropped with this future, which hyper drops when the client leaves.
         let (stop, _until_answered) = StopToken::at(Instant::now() + time).guarded();
-        let rates = self.rates();
         let (request_id, context, now) =
             (self.request_id.clone(), self.context.clone(), date_time(self.arrived));
         let page = async move {
             // Threads of the pool are there to wait.
             let (blocking, body) = (Blocking::Allowed, BodyStream::empty());
-            let call = Call { grant: &grant, rates, stop: &stop, blocking, body };
+            let (grant, key_budget) = (&grant, tenant.key_budget(S::KIND));
+            let call = Call { grant, key_budget, stop: &stop, blocking, body };
             let executed = service.execute(call, request).await;
             let head = ResponseHead { request_id: &request_id, now, context: &context };
             executed.map(|executed| (executed.cost, service.render(executed.reply, &head)))
@@ -424,10 +422,11 @@ impl<S: Service> RequestContext<'_, S> {
     async fn execute_in_time(
         &self,
         grant: &Grant,
+        tenant: &Tenant,
         request: S::Request,
         body: BodyStream<'_>,
     ) -> Result<Executed<S::Reply>, Failure<S::Error>> {
-        let executed = self.execute_to_its_end(grant, request, body);
+        let executed = self.execute_to_its_end(grant, tenant, request, body);
         match tokio::time::timeout(self.time(), executed).await {
             Ok(result) => result,
             Err(_elapsed) => Err(ApiError::OperationTimedOut.into()),
@@ -437,19 +436,15 @@ impl<S: Service> RequestContext<'_, S> {
     async fn execute_to_its_end(
         &self,
         grant: &Grant,
+        tenant: &Tenant,
         request: S::Request,
         body: BodyStream<'_>,
     ) -> Result<Executed<S::Reply>, Failure<S::Error>> {
         let never = StopToken::default();
-        let (rates, blocking) = (self.rates(), Blocking::Forbidden);
-        let call = Call { grant, rates, stop: &never, blocking, body };
+        let (key_budget, blocking) = (tenant.key_budget(S::KIND), Blocking::Forbidden);
+        let call = Call { grant, key_budget, stop: &never, blocking, body };
         let executed = self.service.execute(call, request).await;
         executed.map_err(|error| self.failure_of(error))
-    }
-
-    /// What the account may ask for in a second.
-    fn rates(&self) -> crate::budget::Rates {
-        self.account.as_ref().map(|account| account.budgets.rates()).unwrap_or_default()
     }
 
     /// What the client gives us, within what we give ourselves.

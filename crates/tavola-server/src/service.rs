@@ -11,15 +11,15 @@ use http::request::Parts;
 use tavola_core::grant::{AccessError, Demand};
 use tavola_core::reply::Cost;
 use tavola_core::{AccessPolicy, AccountName, Grant, ServiceKind, ServiceProperties};
+use tavola_fair::KeyBudget;
 use tavola_protocol::api_error::Budget;
 use tavola_protocol::{Address, ResponseContext, ResponseHead, ServiceApiError};
 use tavola_store::{Blocking, StopToken, StoreError};
 
-use crate::admission::Work;
 use crate::body::BodyStream;
-use crate::budget::Rates;
 use crate::response_body::ResponseBody;
 use crate::telemetry::Target;
+use crate::throttle::Work;
 
 /// A service of the server.
 pub trait Service: fmt::Debug + Send + Sync + 'static {
@@ -147,8 +147,8 @@ pub struct Description {
 pub struct Call<'a> {
     /// What the caller may do; a query must not read beyond its range.
     pub grant: &'a Grant,
-    /// What the account may ask for in a second.
-    pub rates: Rates,
+    /// What the account may spend of each key in a second, such as entities of a partition.
+    pub key_budget: KeyBudget<'a>,
     /// Ends work that nobody waits for any more.
     pub stop: &'a StopToken,
     /// Whether the thread of this call may wait for a disk.

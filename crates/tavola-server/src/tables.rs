@@ -17,10 +17,10 @@ use tavola_protocol::{Address, ResponseHead};
 use tavola_service::{PlannedRequest, ReadContext, ServiceError, TableService};
 use tavola_store::StoreError;
 
-use crate::admission::Work;
 use crate::response_body::ResponseBody;
 use crate::service::{BodyPlan, Call, Description, ExecuteError, Executed, Service};
 use crate::telemetry::Target;
+use crate::throttle::Work;
 
 impl Service for TableService {
     type Context = TableContext;
@@ -85,9 +85,8 @@ impl Service for TableService {
         call: Call<'a>,
         planned: PlannedRequest,
     ) -> Result<Executed<TableReply>, ExecuteError<TableError>> {
-        let entities = call.rates.partition_entities;
         let context = ReadContext { stop: call.stop, blocking: call.blocking };
-        let answer = self.execute_within(call.grant, entities, planned, context).await?;
+        let answer = self.execute_within(call.grant, call.key_budget, planned, context).await?;
         Ok(Executed { reply: answer.reply, cost: answer.cost })
     }
 

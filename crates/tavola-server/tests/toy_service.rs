@@ -25,11 +25,11 @@ use tavola_protocol::response::add_advice;
 use tavola_protocol::{
     Address, ApiError, ResponseContext, ResponseHead, ServiceApiError, error_body,
 };
-use tavola_server::admission::Work;
 use tavola_server::config::{Layers, Origin, Personality};
 use tavola_server::response_body::ResponseBody;
 use tavola_server::service::{BodyPlan, Call, Description, ExecuteError, Executed, Service};
 use tavola_server::telemetry::{EventReader, RequestEvent, Telemetry};
+use tavola_server::throttle::Work;
 use tavola_server::{Config, Node, listener};
 use tavola_store::{MemoryStore, StoreError};
 use tokio::net::TcpListener;

@@ -1,6 +1,7 @@
 //! Why a request was not carried out.
 
 use tavola_core::{DomainError, FailedOperation};
+use tavola_fair::OverBudget;
 use tavola_store::StoreError;
 
 /// A refusal of the domain, or trouble in the store.
@@ -30,5 +31,11 @@ pub enum ServiceError {
 impl From<DomainError> for ServiceError {
     fn from(domain_error: DomainError) -> Self {
         Self::Refused(domain_error)
+    }
+}
+
+impl From<OverBudget> for ServiceError {
+    fn from(OverBudget: OverBudget) -> Self {
+        Self::PartitionOverBudget
     }
 }

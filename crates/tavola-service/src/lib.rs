@@ -5,12 +5,10 @@
 //! knowing.
 
 pub mod audit;
-pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod error;
 pub mod migration;
-mod partition_budgets;
 mod planned;
 mod properties;
 mod query;
@@ -20,7 +18,6 @@ pub mod table;
 mod tables_query;
 
 pub use audit::{Audit, Audited, AuditedTable};
-pub use budget::{Bucket, Rate};
 pub use clock::{Clock, JUMP_MAX, SystemClock};
 pub use error::ServiceError;
 pub use planned::PlannedRequest;

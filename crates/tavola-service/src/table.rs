@@ -9,17 +9,16 @@ use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
     AccessPolicy, AccountName, DomainError, Entity, EntityAddress, EntityGroupTransaction,
-    EntityKey, EntityOperation, Grant, Outcome, ServiceProperties, TableId, TableName, TableReply,
-    TableRequest, Timestamp,
+    EntityKey, EntityOperation, EntityView, Grant, Outcome, ServiceProperties, TableId, TableName,
+    TableReply, TableRequest, Timestamp,
 };
-use tavola_store::{Blocking, StopToken, Store, StoreError};
+use tavola_fair::KeyBudget;
+use tavola_store::{Blocking, Row, StopToken, Store, StoreError};
 use tokio::sync::Notify;
 
-use crate::budget::Rate;
 use crate::catalog::{Catalog, TableEntry, read_table};
 use crate::clock::Clock;
 use crate::error::ServiceError;
-use crate::partition_budgets::PartitionBudgets;
 use crate::planned::PlannedRequest;
 use crate::properties::PropertiesStore;
 use crate::query::{Page, ReadContext, read_page};
@@ -51,7 +50,6 @@ pub struct TableService {
     clock: Arc<dyn Clock>,
     catalog: Arc<Catalog>,
     properties: PropertiesStore,
-    partition_budgets: PartitionBudgets,
     dropped: Arc<Notify>,
     /// How long other processes that serve the same store may remember tables.
     lease_of_others: Option<Duration>,
@@ -80,14 +78,12 @@ impl TableService {
     ) -> Self {
         let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock), lease));
         let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock), lease);
-        let partition_budgets = PartitionBudgets::new(Arc::clone(&clock));
         let lease_of_others = is_shared.then_some(lease);
         Self {
             store,
             clock,
             catalog,
             properties,
-            partition_budgets,
             dropped: Arc::default(),
             lease_of_others,
             request_time_max: REQUEST_TIME_MAX,
@@ -153,14 +149,14 @@ impl TableService {
         grant: &Grant,
         request: TableRequest,
     ) -> Result<Answer, ServiceError> {
-        self.execute_within(grant, Rate::UNBOUNDED, request, &StopToken::default()).await
+        self.execute_within(grant, KeyBudget::UNBOUNDED, request, &StopToken::default()).await
     }
 
-    /// The same, as long as no partition of the account is asked for more entities than `entities`
-    /// allows. A point request counts one, a transaction its operations, whether or not they
-    /// succeed; a query of one partition counts what it returned and one at least. A query of
-    /// several partitions is not held up, because where it will read is not known before; what it
-    /// returned counts in each of them that is not over its budget already.
+    /// The same, as long as no partition is asked for more entities than `budget` allows. A point
+    /// request counts one, a transaction its operations, whether or not they succeed; a query of one
+    /// partition counts what it returned and one at least. A query of several partitions is not
+    /// held up, because where it will read is not known before; what it returned counts in each of
+    /// them that is not over its budget already.
     ///
     /// A query ends soon after `context.stop` is due, also within the store. Other requests are bounded by
     /// what they name.
@@ -171,7 +167,7 @@ impl TableService {
     pub async fn execute_within(
         &self,
         grant: &Grant,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         request: impl Into<PlannedRequest>,
         context: impl Into<ReadContext<'_>>,
     ) -> Result<Answer, ServiceError> {
@@ -187,18 +183,18 @@ impl TableService {
                 self.set_policies(account, &name, &policies).await
             }
             TableRequest::GetEntity(table, key) => {
-                self.get_entity(account, entities, &table, key).await
+                self.get_entity(account, budget, &table, key).await
             }
             TableRequest::QueryEntities(table, query) => {
                 let plan = plan.expect("every query of entities is planned");
-                self.query_entities(grant, entities, &table, &query, plan, context).await
+                self.query_entities(grant, budget, &table, &query, plan, context).await
             }
             TableRequest::Write(table, partition_key, operation) => {
                 let transaction = EntityGroupTransaction::single(partition_key, operation);
-                self.write(account, entities, &table, transaction).await
+                self.write(account, budget, &table, transaction).await
             }
             TableRequest::Transaction(table, transaction) => {
-                self.transact(account, entities, &table, transaction).await
+                self.transact(account, budget, &table, transaction).await
             }
             TableRequest::GetServiceProperties => self.get_properties(account).await,
             TableRequest::SetServiceProperties(change) => {
@@ -303,12 +299,12 @@ impl TableService {
     async fn get_entity(
         &self,
         account: &AccountName,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         name: &TableName,
         key: EntityKey,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(account, name).await?;
-        self.partition_budgets.take(entities, table.id, &key.partition_key, 1)?;
+        budget.take(table.id.number(), key.partition_key.as_str(), 1)?;
         let row = self
             .store
             .get(&EntityAddress { table: table.id, key }, Blocking::Forbidden)
@@ -321,7 +317,7 @@ impl TableService {
     async fn query_entities(
         &self,
         grant: &Grant,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         name: &TableName,
         query: &EntityQuery,
         plan: Plan,
@@ -330,18 +326,13 @@ impl TableService {
         let table = self.open(grant.account(), name).await?;
         let plan = plan.within(grant.key_range());
         let sole_partition =
-            if entities.is_bounded() { plan.sole_partition().cloned() } else { None };
+            if budget.is_bounded() { plan.sole_partition().cloned() } else { None };
         if let Some(partition_key) = &sole_partition {
-            self.partition_budgets.take(entities, table.id, partition_key, 1)?;
+            budget.take(table.id.number(), partition_key.as_str(), 1)?;
         }
         let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), context)
             .await?;
-        self.partition_budgets.charge(
-            entities,
-            table.id,
-            &page.rows,
-            usize::from(sole_partition.is_some()),
-        );
+        charge_rows(budget, table.id, &page.rows, u64::from(sole_partition.is_some()));
         let next = page.next.map(|key| Continuation {
             partition_key: key.partition_key,
             row_key: Some(key.row_key),
@@ -356,12 +347,12 @@ impl TableService {
     async fn write(
         &self,
         account: &AccountName,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<Answer, ServiceError> {
         let (table, mut replies) =
-            self.commit(account, entities, name, transaction).await.map_err(as_single)?;
+            self.commit(account, budget, name, transaction).await.map_err(as_single)?;
         let reply = replies.pop().expect("a transaction of one operation has one outcome");
         Ok(Answer::free(TableReply::Written(table, reply)))
     }
@@ -369,28 +360,24 @@ impl TableService {
     async fn transact(
         &self,
         account: &AccountName,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<Answer, ServiceError> {
-        let (table, replies) = self.commit(account, entities, name, transaction).await?;
+        let (table, replies) = self.commit(account, budget, name, transaction).await?;
         Ok(Answer::free(TableReply::TransactionDone(table, replies)))
     }
 
     async fn commit(
         &self,
         account: &AccountName,
-        entities: Rate,
+        budget: KeyBudget<'_>,
         name: &TableName,
         transaction: EntityGroupTransaction,
     ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
         let table = self.open(account, name).await.map_err(as_first_operation)?;
-        self.partition_budgets.take(
-            entities,
-            table.id,
-            transaction.partition_key(),
-            transaction.operations().len(),
-        )?;
+        let entities = transaction.operations().len() as u64;
+        budget.take(table.id.number(), transaction.partition_key().as_str(), entities)?;
         let verdict = self
             .store
             .commit_for(account.as_str(), table.id, &transaction, self.clock.now())
@@ -446,6 +433,13 @@ impl TableService {
         };
         Ok(Answer { reply: TableReply::Metadata(names), cost })
     }
+}
+
+/// Charges the rows of a page, which are in the order of their keys, to their partitions.
+fn charge_rows(budget: KeyBudget<'_>, table: TableId, rows: &[Row], taken: u64) {
+    let partitions = rows.chunk_by(|one, next| one.partition_key() == next.partition_key());
+    let entities = partitions.map(|rows| (rows[0].partition_key().as_str(), rows.len() as u64));
+    budget.charge(table.number(), entities, taken);
 }
 
 /// A single write has no index to report.

@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("tavola-embedded", &["tavola-store", "tavola-core"]),
     ("tavola-cassandra", &["tavola-store", "tavola-core"]),
     ("tavola-peers", &["tavola-store", "tavola-fair", "tavola-core"]),
-    ("tavola-service", &["tavola-store", "tavola-core"]),
+    ("tavola-service", &["tavola-store", "tavola-fair", "tavola-core"]),
     ("tavola-protocol", &["tavola-core"]),
     (
         "tavola-server",

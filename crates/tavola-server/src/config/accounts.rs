@@ -6,16 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
 use tavola_core::AccountName;
+use tavola_fair::Rate;
 use tavola_protocol::auth::AccountKeys;
 pub use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use tavola_service::Rate;
 
 use super::layers::{Fields, items};
 use super::proxies::ip_range;
 use super::targets::Targets;
 use super::{AccountFolder, ConfigError, Layers, Personality};
-use crate::budget::{Budgets, Rates};
-use crate::tenants::{Tenant, Tenants};
+use crate::throttle::{Rates, Tenant, Throttle};
 
 /// A shorter key can be found by trying all of them against one signed request.
 const KEY_BYTES_MIN: usize = 32;
@@ -34,7 +33,7 @@ pub struct Account {
     /// One of its keys is the development account's, which everybody knows.
     pub has_public_key: bool,
     /// What it may spend.
-    pub budgets: Arc<Budgets>,
+    pub rates: Rates,
     /// What it may have beside others.
     weight: u32,
     name: AccountName,
@@ -49,9 +48,9 @@ impl Account {
             || self.allowed_ips.iter().any(|net| net.contains(&ip.to_canonical()))
     }
 
-    /// Its shares of the server.
-    pub(crate) fn tenant(&self, tenants: &Tenants) -> &Arc<Tenant> {
-        self.tenant.get_or_init(|| tenants.of(&self.name, self.weight))
+    /// Its shares of the server, and its budgets.
+    pub(crate) fn tenant(&self, throttle: &Throttle) -> &Arc<Tenant> {
+        self.tenant.get_or_init(|| throttle.tenant(&self.name, self.weight, self.rates))
     }
 }
 
@@ -130,41 +129,6 @@ impl Accounts {
         }
         Ok(())
     }
-
-    /// The same accounts, with what `standing` ones of the same name and rates have spent already:
-    /// reading the configuration again must not fill anybody's purse.
-    #[must_use]
-    pub(crate) fn with_budgets_of(mut self, standing: &Self) -> Self {
-        for (name, account) in &mut self.by_name {
-            let Some(known) =
-                standing.get(name).filter(|known| known.budgets.rates() == account.budgets.rates())
-            else {
-                continue;
-            };
-            let Account {
-                keys,
-                read_only,
-                allowed_ips,
-                has_short_key,
-                has_public_key,
-                weight,
-                name,
-                ..
-            } = &**account;
-            *account = Arc::new(Account {
-                keys: keys.clone(),
-                read_only: *read_only,
-                allowed_ips: allowed_ips.clone(),
-                has_short_key: *has_short_key,
-                has_public_key: *has_public_key,
-                budgets: Arc::clone(&known.budgets),
-                weight: *weight,
-                name: name.clone(),
-                tenant: OnceLock::new(),
-            });
-        }
-        self
-    }
 }
 
 /// The shortest and longest name that the Azure service gives an account.
@@ -223,7 +187,7 @@ fn account(
         allowed_ips: allowed_ips.collect::<Result<_, _>>()?,
         has_short_key: short.is_some(),
         has_public_key: key_texts(fields).any(|(_, key)| key == DEVELOPMENT_KEY),
-        budgets: Arc::new(Budgets::new(rates)),
+        rates,
         weight: weight(fields)?,
         name: account.clone(),
         tenant: OnceLock::new(),

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use tavola_core::AccountName;
-use tavola_service::Rate;
+use tavola_fair::Rate;
 
 use super::accounts::DEVELOPMENT_KEY;
 use super::{Config, ConfigError, Layers, Origin, Personality, StoreConfig};
@@ -323,8 +323,7 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
     let check = |targets: &str, usual: [u64; 2], own: [u64; 2]| {
         let config = resolve(&format!("{targets}\n{accounts}"), &[]).unwrap();
         for (name, expected) in [("usual", usual), ("own", own)] {
-            let rates =
-                config.accounts.get(&AccountName::parse(name).unwrap()).unwrap().budgets.rates();
+            let rates = config.accounts.get(&AccountName::parse(name).unwrap()).unwrap().rates;
             let found = [rates.requests, rates.partition_entities];
             assert_eq!(found, expected.map(Rate::per_second), "{name} with {targets}");
             assert_eq!([rates.ingress_bytes, rates.egress_bytes], [Rate::UNBOUNDED; 2]);
@@ -337,7 +336,7 @@ fn targets_are_for_accounts_without_budgets_of_their_own() {
     let config = resolve("", &[("TAVOLA_TARGETS__PRESET", "azure")]).unwrap();
     let development =
         config.accounts.get(&AccountName::parse("devstoreaccount1").unwrap()).unwrap();
-    assert_eq!(development.budgets.rates().partition_entities, Rate::per_second(2_000));
+    assert_eq!(development.rates.partition_entities, Rate::per_second(2_000));
     for (bad, words) in [
         ("preset = \"aws\"", "\"aws\" is not none or azure"),
         ("partition_entities_per_second = -1", "-1"),

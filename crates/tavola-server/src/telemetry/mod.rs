@@ -30,7 +30,7 @@ use metrics::Metrics;
 use crate::auth_failures::AuthFailures;
 use crate::proxy::Client;
 use crate::service::Description;
-use crate::tenants::Tenants;
+use crate::throttle::Throttle;
 use crate::tls::ClientCertificate;
 
 /// What a request was about, as far as it was understood. Never holds a key, a signature or an
@@ -297,14 +297,14 @@ impl Telemetry {
     pub(crate) fn collect_from(
         &mut self,
         backend: &Arc<dyn Backend>,
-        tenants: &Arc<Tenants>,
+        throttle: &Arc<Throttle>,
         auth_failures: &Arc<AuthFailures>,
     ) {
         let (access, audit) = (self.access_log.clone(), self.audit_log.clone());
         let collectors: [Box<dyn Collector>; 4] = [
             Box::new(BackendMetrics(Arc::clone(backend))),
             Box::new(LogLosses { access, audit }),
-            Box::new(Arc::clone(tenants)),
+            Box::new(Arc::clone(throttle)),
             Box::new(Arc::clone(auth_failures)),
         ];
         for collector in collectors {

@@ -2,6 +2,7 @@
 //! reads and writes nothing. The clock is turned, never waited for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{Fixture, entity_key, name, new_entity};
 use tavola_core::ServiceKind;
@@ -12,7 +13,8 @@ use tavola_core::{
     DomainError, EntityGroupTransaction, EntityOperation, Grant, KeyRange, Precondition, TableId,
     TableReply, TableRequest,
 };
-use tavola_service::{Rate, ServiceError};
+use tavola_fair::{KeyBudgets, Rate};
+use tavola_service::ServiceError;
 use tavola_store::{MemoryStore, StopToken};
 use tavola_testkit::watched_store::{Watch, WatchedStore};
 
@@ -22,6 +24,7 @@ const ENTITIES: u64 = 10;
 struct Server {
     fixture: Fixture,
     watch: Watch,
+    budgets: KeyBudgets,
 }
 
 impl Server {
@@ -36,7 +39,7 @@ impl Server {
                 fixture.insert("table", &format!("{partition}/{row:02}"), row).await.unwrap();
             }
         }
-        Self { fixture, watch }
+        Self { fixture, watch, budgets: KeyBudgets::default() }
     }
 
     async fn ask(&self, request: TableRequest) -> Result<TableReply, ServiceError> {
@@ -49,11 +52,9 @@ impl Server {
         request: TableRequest,
     ) -> Result<TableReply, ServiceError> {
         let _before = self.watch.take();
-        let answer = self
-            .fixture
-            .service
-            .execute_within(grant, Rate::per_second(ENTITIES), request, &StopToken::default())
-            .await;
+        let (service, budget) =
+            (&self.fixture.service, self.budgets.at(Rate::per_second(ENTITIES)));
+        let answer = service.execute_within(grant, budget, request, &StopToken::default()).await;
         if matches!(answer, Err(ServiceError::PartitionOverBudget)) {
             let tables = self.watch.take();
             let asked: Vec<_> = tables.keys().filter(|table| **table != TableId::CATALOG).collect();
@@ -87,8 +88,9 @@ impl Server {
         panic!("more than the budget");
     }
 
-    fn next_second(&self) {
+    async fn next_second(&self) {
         self.fixture.clock.advance_seconds(1);
+        tokio::time::advance(Duration::from_secs(1)).await;
     }
 }
 
@@ -127,7 +129,7 @@ fn query(filter: &str, top: Option<usize>) -> TableRequest {
     )
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_point_request_counts_one_whether_or_not_it_succeeds() {
     let server = Server::new().await;
     for (request, expected) in [
@@ -152,11 +154,11 @@ async fn a_point_request_counts_one_whether_or_not_it_succeeds() {
         assert_eq!(server.outcome(request.clone()).await, "busy", "{request:?}");
     }
     assert_eq!(server.left("q").await, ENTITIES, "another partition has its own");
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, ENTITIES);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_counts_its_operations() {
     let server = Server::new().await;
     assert_eq!(server.outcome(transaction("p", 7)).await, "ok");
@@ -164,19 +166,19 @@ async fn a_transaction_counts_its_operations() {
     assert_eq!(server.outcome(transaction("q", 4)).await, "ok");
     assert_eq!(server.outcome(transaction("p", 3)).await, "ok", "a refusal costs nothing");
     assert_eq!(server.left("p").await, 0);
-    server.next_second();
+    server.next_second().await;
     assert_eq!(
         server.outcome(transaction("p", 20)).await,
         "ok",
         "larger than the rate: slow, not impossible"
     );
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, 0);
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, ENTITIES);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_query_of_one_partition_counts_what_it_returned_and_one_at_least() {
     let server = Server::new().await;
     for (filter, top, counts) in [
@@ -190,16 +192,16 @@ async fn a_query_of_one_partition_counts_what_it_returned_and_one_at_least() {
     ] {
         assert_eq!(server.outcome(query(filter, top)).await, "ok");
         assert_eq!(server.left("p").await, ENTITIES - counts, "{filter}");
-        server.next_second();
+        server.next_second().await;
     }
     assert_eq!(server.outcome(query("PartitionKey eq 'p'", None)).await, "ok", "twenty at once");
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.outcome(query("PartitionKey eq 'p'", None)).await, "busy");
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, ENTITIES);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_query_of_several_partitions_counts_in_each_and_is_not_refused() {
     let server = Server::new().await;
     assert_eq!(server.outcome(query("RowKey lt '04'", None)).await, "ok");
@@ -207,17 +209,17 @@ async fn a_query_of_several_partitions_counts_in_each_and_is_not_refused() {
     assert_eq!(server.left("q").await, ENTITIES - 4);
     let both = query("PartitionKey eq 'p' or PartitionKey eq 'q'", None);
     assert_eq!(server.outcome(both.clone()).await, "ok", "both are over their budgets");
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.outcome(both).await, "ok");
     assert_eq!(server.left("q").await, ENTITIES - 5);
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, 0, "twenty are two seconds' worth");
-    server.next_second();
+    server.next_second().await;
     assert_eq!(server.left("p").await, ENTITIES);
 }
 
 /// A signature for one partition makes every query one of that partition.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_query_under_a_key_range_is_one_of_its_partition() {
     let server = Server::new().await;
     assert_eq!(server.left("q").await, ENTITIES);
@@ -230,12 +232,12 @@ async fn a_query_under_a_key_range_is_one_of_its_partition() {
     let grant = Grant::service_signature(server.fixture.account.clone(), signature);
     let answer = server.ask_as(&grant, query("", None)).await;
     assert!(matches!(answer, Err(ServiceError::PartitionOverBudget)), "{answer:?}");
-    server.next_second();
+    server.next_second().await;
     server.ask_as(&grant, query("", None)).await.unwrap();
     assert_eq!(server.left("q").await, ENTITIES - 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_no_entity_has_no_partition() {
     let server = Server::new().await;
     assert_eq!(server.left("p").await, ENTITIES);
@@ -259,7 +261,7 @@ async fn what_is_no_entity_has_no_partition() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_budget_nobody_is_refused() {
     let server = Server::new().await;
     for _ in 0..100 {

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use tavola_fair::{Bucket, Rate};
 use tavola_protocol::auth::Signer;
-use tavola_service::{Bucket, Rate};
 
 use crate::config::{AuditConfig, AuditedRequests};
 use crate::tokens::TokenSubject;

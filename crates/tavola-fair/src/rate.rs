@@ -1,4 +1,4 @@
-//! Budgets: how much may be asked for in a second. One rule, for accounts and for partitions.
+//! Budgets: how much may be spent in a second. One rule, for tenants and for keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,9 +28,9 @@ impl Rate {
         self.per_second > 0
     }
 
-    /// True if `amount` may be taken now by who has paid until then. A second can be saved up; who
-    /// has nothing to pay may take more than that at once and then waits until it is paid, so what
-    /// is larger than the rate is slow, not impossible.
+    /// True if `amount` may be taken now from a budget that is paid until then. A second can be
+    /// saved up; a budget that owes nothing gives more than that at once and is closed until it is
+    /// paid, so what is larger than the rate is slow, not impossible.
     pub(crate) fn admits(self, amount: u64, paid: PaidUntil, now: Duration) -> bool {
         let saved = nanoseconds(BURST).saturating_sub(self.cost(amount));
         !self.is_bounded() || paid.0 <= nanoseconds(now).saturating_add(saved)
@@ -87,7 +87,7 @@ impl Bucket {
         self.rate.admits(amount, PaidUntil(self.paid_until.load(Ordering::Relaxed)), now)
     }
 
-    /// `amount` was spent, whether or not there was that much: who comes later pays for it.
+    /// `amount` was spent, whether or not there was that much: later requests pay for it.
     pub fn charge(&self, amount: u64, now: Duration) {
         let _always_updates =
             self.paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_until| {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tavola_fair::Member;
 
 /// What a body may have without asking, where a connection has one request at a time.
-pub(crate) const FREE_BYTES: usize = 16 * 1024;
+const FREE_BYTES: usize = 16 * 1024;
 
 /// Where the bodies of one request are counted.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl BodyShare {
 }
 
 impl BodyMemory {
-    pub(crate) fn new(account: Arc<Member>, connection: Option<Arc<Member>>) -> Self {
+    pub(super) fn new(account: Arc<Member>, connection: Option<Arc<Member>>) -> Self {
         Self { account, connection }
     }
 
@@ -78,7 +78,7 @@ impl BodyMemory {
     }
 
     /// The same bytes, counted as far as there is room: the answer to what was carried out must not
-    /// be refused. It stands where the body of the request was, whose `share` it takes over.
+    /// be refused. It takes over the `share` of the request's body.
     pub(crate) fn hold_in_place_of(&self, mut share: BodyShare, body: Bytes) -> Bytes {
         let _as_far_as_there_is_room = self.grow(&mut share, body.len());
         held(body, share)
