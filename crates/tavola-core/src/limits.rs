@@ -61,6 +61,9 @@ pub const POLICIES_MAX: usize = 5;
 /// Characters of a stored access policy's id.
 pub const POLICY_ID_CHARS_MAX: usize = 64;
 
+/// Names and values of one queue's, container's or blob's metadata.
+pub const METADATA_BYTES_MAX: usize = 8 * 1024;
+
 /// CORS rules of one service.
 pub const CORS_RULES_MAX: usize = 5;
 

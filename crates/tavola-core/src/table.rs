@@ -65,7 +65,7 @@ pub struct TableId(u64);
 impl TableId {
     /// The ids below are system tables, which no client can name.
     pub const FIRST_USER: u64 = 256;
-    /// The system table with one entity per table of an account.
+    /// The system table with one entity per table of an account, and per whatever else has a name.
     pub const CATALOG: Self = Self(1);
     /// The system table with one entity per service and account: its properties.
     pub const SERVICE_PROPERTIES: Self = Self(2);

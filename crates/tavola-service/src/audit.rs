@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tavola_core::{AccountName, EntityView, TableId, TableName, Timestamp};
 use tavola_store::{Row, RowRef, Store};
 
-use crate::catalog::{self, DROPPED_PREFIX, TABLE_PREFIX};
+use crate::catalog::{self, DROPPED_PREFIX, Entry, ResourceKind, Tables};
 use crate::error::ServiceError;
 use crate::properties;
 
@@ -21,11 +21,45 @@ pub(crate) const SYSTEM_TABLES: [(TableId, &str); 3] = [
     (TableId::SEQUENCES, "counter of table ids"),
 ];
 
-/// A table that the catalogue knows.
+/// The kinds of resources that this version serves; rows of others are findings.
+const KINDS: [KnownKind; 1] = [KnownKind::of::<Tables>()];
+
+/// How to read the catalogue's rows of one kind.
+#[derive(Debug, Clone, Copy)]
+struct KnownKind {
+    prefix: &'static str,
+    noun: &'static str,
+    read: fn(&Row) -> Result<(TableId, String), String>,
+}
+
+impl KnownKind {
+    const fn of<K: ResourceKind>() -> Self {
+        Self { prefix: K::PREFIX, noun: K::NOUN, read: read_living::<K> }
+    }
+}
+
+/// The table and the name of a living resource, or what is wrong with its row.
+fn read_living<K: ResourceKind>(row: &Row) -> Result<(TableId, String), String> {
+    let entry = Entry::<K>::read(row).map_err(|error| error.to_string())?;
+    let name = K::text(entry.name());
+    if row.row_key().as_str() != catalog::name_row_key::<K>(entry.name()).as_str() {
+        return Err(format!("it stands under another name than its own, {name:?}"));
+    }
+    let unread = entry.unread(row);
+    if !unread.is_empty() {
+        return Err(format!("properties that cannot be read: {}", unread.join(", ")));
+    }
+    Ok((entry.id(), name.to_owned()))
+}
+
+/// A table of the store that the catalogue knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedTable {
     /// Whose it is.
     pub account: String,
+    /// What people call it: a table, or the resource whose content it holds. Nothing says what a
+    /// dropped one was.
+    pub noun: &'static str,
     /// Its name; `None` once it is dropped.
     pub name: Option<String>,
 }
@@ -74,7 +108,8 @@ impl Audited {
         }
         let account = self.account_for_unknown();
         for table in &self.unknown {
-            catalog::add_table(store, &account, &recovered_name(*table), *table, now).await?;
+            let name = recovered_name(*table);
+            catalog::add::<Tables>(store, &account, name, *table, (), now).await?;
         }
         Ok(())
     }
@@ -98,15 +133,30 @@ fn recovered_name(table: TableId) -> TableName {
 const FALLBACK_ACCOUNT: &str = "devstoreaccount1";
 
 /// Collects the system tables' rows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Audit {
+    kinds: Vec<KnownKind>,
     tables: BTreeMap<TableId, AuditedTable>,
     /// The first id that was never given out.
     next_id: Option<u64>,
     findings: Vec<String>,
 }
 
+impl Default for Audit {
+    fn default() -> Self {
+        let (tables, findings) = (BTreeMap::new(), Vec::new());
+        Self { kinds: KINDS.to_vec(), tables, next_id: None, findings }
+    }
+}
+
 impl Audit {
+    /// The same that understands one more kind of resources.
+    #[must_use]
+    pub fn with_kind<K: ResourceKind>(mut self) -> Self {
+        self.kinds.push(KnownKind::of::<K>());
+        self
+    }
+
     /// Takes one row of any table; those of clients mean nothing here.
     pub fn offer(&mut self, table: TableId, row: &RowRef<'_>) {
         let read = match table {
@@ -155,22 +205,10 @@ impl Audit {
     fn catalog_row(&mut self, row: &Row) -> Result<(), String> {
         let (account, key) = (account_of(row)?, row.row_key().as_str());
         let wrong = |what: String| format!("the catalogue's row {key:?} of {account}: {what}");
-        let (id, name) = if key.starts_with(TABLE_PREFIX) {
-            let entry = catalog::read_table(row).map_err(|error| wrong(error.to_string()))?;
-            if key.strip_prefix(TABLE_PREFIX) != Some(&*entry.name.folded()) {
-                return Err(wrong(format!(
-                    "it stands under another name than its own, {:?}",
-                    entry.name.as_str()
-                )));
-            }
-            let unread = catalog::unread_policies(row, &entry);
-            if !unread.is_empty() {
-                return Err(wrong(format!(
-                    "properties of access policies that cannot be read: {}",
-                    unread.join(", ")
-                )));
-            }
-            (entry.id, Some(entry.name.as_str().to_owned()))
+        let kind = self.kinds.iter().find(|kind| key.starts_with(kind.prefix));
+        let (id, noun, name) = if let Some(kind) = kind {
+            let (id, name) = (kind.read)(row).map_err(wrong)?;
+            (id, kind.noun, Some(name))
         } else if key.starts_with(DROPPED_PREFIX) {
             let id = catalog::read_dropped(row).map_err(|error| wrong(error.to_string()))?;
             if key != catalog::dropped_row_key(id).as_str() {
@@ -179,14 +217,14 @@ impl Audit {
                     id.number()
                 )));
             }
-            (id, None)
+            (id, Tables::NOUN, None)
         } else {
             return Err(wrong("neither a living nor a dropped table".to_owned()));
         };
         if id.number() < TableId::FIRST_USER {
             return Err(wrong(format!("its id {} is one of a system table", id.number())));
         }
-        let table = AuditedTable { account: account.clone(), name };
+        let table = AuditedTable { account: account.clone(), noun, name };
         match self.tables.insert(id, table) {
             None => Ok(()),
             Some(other) => {
@@ -223,8 +261,9 @@ fn account_of(row: &Row) -> Result<String, String> {
 }
 
 fn words(table: &AuditedTable) -> String {
-    match &table.name {
-        Some(name) => format!("the table {name:?} of {}", table.account),
-        None => format!("a dropped table of {}", table.account),
+    let AuditedTable { account, noun, name } = table;
+    match name {
+        Some(name) => format!("the {noun} {name:?} of {account}"),
+        None => format!("a dropped {noun} of {account}"),
     }
 }

@@ -1,8 +1,8 @@
 //! What each request of the Table service means, in terms of a [`tavola_store::Store`].
 //!
-//! Speaks only core types: no wire format and no engine is known here. Tables, access policies and
-//! service properties are entities of system tables, so that every store carries them without
-//! knowing.
+//! Speaks only core types: no wire format and no engine is known here. Tables and what else has a
+//! name ([`catalog`]), access policies and service properties are entities of system tables, so
+//! that every store carries them without knowing.
 
 pub mod audit;
 pub mod catalog;
@@ -13,7 +13,8 @@ mod planned;
 mod properties;
 mod query;
 pub mod reclaim;
-mod record;
+pub mod record;
+mod system_rows;
 pub mod table;
 mod tables_query;
 

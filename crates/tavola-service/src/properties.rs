@@ -1,4 +1,4 @@
-//! The service's properties, kept as one system entity per account, and remembered for a moment:
+//! A service's properties, kept as one system entity per account, and remembered for a moment:
 //! every reply that a browser may see asks for the CORS rules.
 
 use std::sync::Arc;
@@ -7,44 +7,51 @@ use std::time::Duration;
 use tavola_core::cors::CorsRule;
 use tavola_core::properties::{Logging, Metrics, Retention, ServicePropertiesChange};
 use tavola_core::{
-    AccountName, ETag, EdmRef, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey,
-    EntityOperation, EntityView, Precondition, ServiceKind, ServiceProperties, TableId, Timestamp,
+    AccountName, EdmRef, EdmValue, EntityKey, EntityView, ServiceKind, ServiceProperties, TableId,
 };
-use tavola_store::{Blocking, CommitResult, LeasedCache, Row, Store, StoreError};
+use tavola_store::{LeasedCache, Row, Store, StoreError};
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::record::{self, Record, partition_key, require, row_key, text};
+use crate::system_rows::{Decision, SystemRows, write_over};
 
-const ATTEMPTS_MAX: usize = 8;
 const NONE: &str = "";
-/// Whose properties they are: the row of an account's properties is named by the service.
-const SERVICE: &str = ServiceKind::Table.name();
 /// Accounts whose properties are remembered.
 const ACCOUNTS_MAX: usize = 1_000;
 
+/// The properties of one service, of all accounts. The row of an account's properties is named by
+/// the service.
 #[derive(Debug)]
 pub(crate) struct PropertiesStore {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    rows: SystemRows,
+    service: ServiceKind,
     remembered: Arc<LeasedCache<ServiceProperties>>,
 }
 
 impl PropertiesStore {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
-        Self { store, clock, remembered: Arc::new(LeasedCache::new(ACCOUNTS_MAX, lease)) }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        lease: Duration,
+        service: ServiceKind,
+    ) -> Self {
+        let rows = SystemRows::new(store, clock, TableId::SERVICE_PROPERTIES);
+        Self { rows, service, remembered: Arc::new(LeasedCache::new(ACCOUNTS_MAX, lease)) }
     }
 
     pub(crate) async fn get(
         &self,
         account: &AccountName,
     ) -> Result<Arc<ServiceProperties>, StoreError> {
-        if let Some(properties) = self.remembered.get(account.as_str(), SERVICE) {
+        let name = self.service.name();
+        if let Some(properties) = self.remembered.get(account.as_str(), name) {
             return Ok(properties);
         }
         let look_up = self.remembered.begin_look_up(account.as_str());
-        let properties = Arc::new(self.read(account).await?.0);
-        self.remembered.remember(look_up, account.as_str(), SERVICE, &properties);
+        let row = self.rows.get(self.key(account)).await?;
+        let properties = Arc::new(read_or_default(row.as_ref())?);
+        self.remembered.remember(look_up, account.as_str(), name, &properties);
         Ok(properties)
     }
 
@@ -53,54 +60,26 @@ impl PropertiesStore {
         account: &AccountName,
         change: &ServicePropertiesChange,
     ) -> Result<(), ServiceError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let (current, version) = self.read(account).await?;
-            let changed = current.changed(change.clone());
-            let entity = write_properties(&changed).into_entity(key(account))?;
-            let operation = match version {
-                Some(version) => {
-                    EntityOperation::Replace(entity, Precondition::Version(ETag::of(version)))
-                }
-                None => EntityOperation::Insert(entity),
-            };
-            let transaction = EntityGroupTransaction::single(partition_key(account), operation);
-            if self.commit(account, transaction).await?.is_ok() {
-                return Ok(());
-            }
-        }
-        Err(StoreError::Contended.into())
+        let key = self.key(account);
+        let begin = || self.remembered.begin_change(account.as_str());
+        let decide = |row: Option<&Row>| {
+            let changed = read_or_default(row)?.changed(change.clone());
+            let entity = write_properties(&changed).into_entity(key.clone())?;
+            Ok::<_, ServiceError>(Decision {
+                operations: vec![write_over(row, entity)],
+                answer: (),
+            })
+        };
+        self.rows.change(&key, begin, decide).await.map(|changed| changed.answer)
     }
 
-    /// In a task of its own: a client that goes away must not end the change before its outcome is
-    /// known, or what was there before would be remembered as if nothing had happened.
-    async fn commit(
-        &self,
-        account: &AccountName,
-        transaction: EntityGroupTransaction,
-    ) -> Result<CommitResult, StoreError> {
-        let (store, now) = (Arc::clone(&self.store), self.clock.now());
-        let change = self.remembered.begin_change(account.as_str());
-        let committed = tokio::spawn(async move {
-            let _under_way = change;
-            store.commit(TableId::SERVICE_PROPERTIES, &transaction, now).await
-        });
-        committed.await.unwrap_or(Err(StoreError::UnknownOutcome))
-    }
-
-    async fn read(
-        &self,
-        account: &AccountName,
-    ) -> Result<(ServiceProperties, Option<Timestamp>), StoreError> {
-        let address = EntityAddress { table: TableId::SERVICE_PROPERTIES, key: key(account) };
-        match self.store.get(&address, Blocking::Forbidden).await? {
-            Some(row) => Ok((read_properties(&row)?, Some(row.timestamp()))),
-            None => Ok((ServiceProperties::default(), None)),
-        }
+    fn key(&self, account: &AccountName) -> EntityKey {
+        EntityKey::new(partition_key(account), row_key(self.service.name()))
     }
 }
 
-fn key(account: &AccountName) -> EntityKey {
-    EntityKey::new(partition_key(account), row_key(SERVICE))
+fn read_or_default(row: Option<&Row>) -> Result<ServiceProperties, StoreError> {
+    row.map_or_else(|| Ok(ServiceProperties::default()), read_properties)
 }
 
 fn write_properties(properties: &ServiceProperties) -> Record {
@@ -205,8 +184,8 @@ fn boolean(value: EdmRef<'_>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use tavola_core::Timestamp;
-    use tavola_store::{MemoryStore, StoreLayer};
+    use tavola_core::{EntityAddress, EntityGroupTransaction, Timestamp};
+    use tavola_store::{Blocking, CommitResult, MemoryStore, StoreLayer};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -267,7 +246,7 @@ mod tests {
 
     fn properties_on(store: &Arc<HeldStore>) -> Arc<PropertiesStore> {
         let store = Arc::clone(store) as Arc<dyn Store>;
-        Arc::new(PropertiesStore::new(store, Arc::new(SystemClock), LEASE))
+        Arc::new(PropertiesStore::new(store, Arc::new(SystemClock), LEASE, ServiceKind::Table))
     }
 
     fn logging(read: bool) -> ServicePropertiesChange {
@@ -316,5 +295,21 @@ mod tests {
         assert!(left.is_err(), "the commit is held");
         drop(held);
         assert!(reads_are_logged(&properties).await, "the row is there");
+    }
+    #[tokio::test]
+    async fn services_of_an_account_do_not_share_properties() {
+        let store = Arc::new(MemoryStore::new());
+        let of = |service| {
+            let store = Arc::clone(&store) as Arc<dyn Store>;
+            PropertiesStore::new(store, Arc::new(SystemClock), LEASE, service)
+        };
+        let stores = ServiceKind::ALL.map(of);
+        stores[0].change(&account(), &logging(true)).await.unwrap();
+        for (index, properties) in stores.iter().enumerate() {
+            assert_eq!(reads_are_logged(properties).await, index == 0);
+        }
+        let key = EntityKey::new(partition_key(&account()), row_key("blob"));
+        let address = EntityAddress { table: TableId::SERVICE_PROPERTIES, key };
+        assert!(store.get(&address, Blocking::Forbidden).await.unwrap().is_some());
     }
 }

@@ -43,17 +43,21 @@ impl<'a> From<&'a StopToken> for ReadContext<'a> {
     }
 }
 
-/// Reads one page of `plan`, at most `top` rows, from the continuation on. A page whose own time is
+/// How many rows a page of entities has at most.
+pub(crate) fn page_rows(top: Option<usize>) -> usize {
+    top.unwrap_or(PAGE_ENTITIES_MAX).min(PAGE_ENTITIES_MAX)
+}
+
+/// Reads one page of `plan`, at most `rows_max` rows, from the continuation on. A page whose own time is
 /// over ends where it is; one whose request has to stop is given up.
 pub(crate) async fn read_page(
     store: &dyn Store,
     table: TableId,
     plan: Plan,
-    top: Option<usize>,
+    rows_max: usize,
     from: Option<&Continuation>,
     context: ReadContext<'_>,
 ) -> Result<Page, ServiceError> {
-    let rows_max = top.unwrap_or(PAGE_ENTITIES_MAX).min(PAGE_ENTITIES_MAX);
     let deadline = Instant::now() + Duration::from_secs(PAGE_SECONDS_MAX);
     let residual = plan.residual.map(|residual| Arc::new(CompiledFilter::new(&residual)));
     let mut reader = PageReader {

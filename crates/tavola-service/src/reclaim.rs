@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
-use tavola_core::{AccountName, Cut, EntityKey, EntityView, KeyRange, PartitionKey, TableId};
-use tavola_store::{Scan, ScanPage, Store, StoreError};
-use tokio::sync::Notify;
+use tavola_core::{AccountName, Cut, EntityView, KeyRange, PartitionKey, TableId};
+use tavola_store::{Scan, ScanPage, StoreError};
 
-use crate::catalog::{Catalog, DROPPED_PREFIX, read_dropped};
-use crate::clock::Clock;
+use crate::catalog::{CatalogBase, DROPPED_PREFIX, forget, read_dropped};
 use crate::error::ServiceError;
-use crate::record::row_key;
+use crate::record::rows_with_prefix;
 
 /// A request that found the table before it was dropped may still write to it, for as long as a
 /// request may take and this much longer, in which the store finishes what it has begun. A second
@@ -31,12 +29,7 @@ const DROPPED_PER_PAGE: usize = TRANSACTION_OPERATIONS_MAX;
 /// Purges dropped tables and then forgets them.
 #[derive(Debug)]
 pub struct Reclaimer {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    catalog: Arc<Catalog>,
-    dropped: Arc<Notify>,
-    /// Other processes drop tables too, and may be gone before they give their space back.
-    shared: bool,
+    base: Arc<CatalogBase>,
     /// How long after a drop a request may still write to the table.
     last_writer: Duration,
     /// Purged once, at this time, and waiting for their last writers.
@@ -44,16 +37,9 @@ pub struct Reclaimer {
 }
 
 impl Reclaimer {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        catalog: Arc<Catalog>,
-        dropped: Arc<Notify>,
-        shared: bool,
-        request_time_max: Duration,
-    ) -> Self {
+    pub(crate) fn new(base: Arc<CatalogBase>, request_time_max: Duration) -> Self {
         let last_writer = request_time_max.saturating_add(STORE_GRACE);
-        Self { store, clock, catalog, dropped, shared, last_writer, purged: HashMap::new() }
+        Self { base, last_writer, purged: HashMap::new() }
     }
 
     /// Works until it is cancelled. What was dropped before a restart is found again in the
@@ -67,12 +53,12 @@ impl Reclaimer {
                     true
                 }
             };
-            let interval = match (wait_for_writers, self.shared) {
+            let interval = match (wait_for_writers, self.base.is_shared) {
                 (true, _) => INTERVAL,
                 (false, true) => INTERVAL_OF_OTHERS,
                 (false, false) => Duration::MAX,
             };
-            let _woken_early = tokio::time::timeout(interval, self.dropped.notified()).await;
+            let _woken_early = tokio::time::timeout(interval, self.base.dropped.notified()).await;
         }
     }
 
@@ -109,13 +95,10 @@ impl Reclaimer {
         damaged: &mut Option<String>,
     ) -> Result<usize, ServiceError> {
         let Some(account) = AccountName::parse(partition_key.as_str()) else { return Ok(0) };
-        // Dropped rows sort before living ones; no id begins with '~'.
-        let end = Cut::Before(EntityKey::new(
-            partition_key.clone(),
-            row_key(format!("{DROPPED_PREFIX}~")),
-        ));
-        let mut start =
-            Some(Cut::Before(EntityKey::new(partition_key.clone(), row_key(DROPPED_PREFIX))));
+        let Some(KeyRange { start, end }) = rows_with_prefix(partition_key, DROPPED_PREFIX) else {
+            return Ok(0);
+        };
+        let mut start = Some(start);
         let mut waiting = 0;
         while let Some(from) = start {
             let page = self.catalog_page(from, end.clone(), DROPPED_PER_PAGE).await?;
@@ -129,7 +112,7 @@ impl Reclaimer {
                     Err(error) => return Err(error.into()),
                 }
             }
-            self.catalog.forget(&account, &gone).await?;
+            forget(&self.base.rows, &account, &gone).await?;
             self.purged.retain(|id, _| !gone.contains(id));
             start = page.next;
         }
@@ -138,15 +121,15 @@ impl Reclaimer {
 
     /// True if nothing of the table is left, and nothing can come any more.
     async fn reclaim(&mut self, id: TableId) -> Result<bool, StoreError> {
-        let now = self.clock.elapsed();
+        let now = self.base.clock.elapsed();
         match self.purged.get(&id) {
             None => {
-                self.store.purge(id).await?;
+                self.base.store.purge(id).await?;
                 self.purged.insert(id, now);
                 Ok(false)
             }
             Some(purged_at) if now.saturating_sub(*purged_at) <= self.last_writer => Ok(false),
-            Some(_) => self.store.purge(id).await.map(|()| true),
+            Some(_) => self.base.store.purge(id).await.map(|()| true),
         }
     }
 
@@ -157,7 +140,8 @@ impl Reclaimer {
         rows_max: usize,
     ) -> Result<ScanPage, StoreError> {
         let range = KeyRange { start, end };
-        self.store
+        self.base
+            .store
             .scan(&Scan { rows_max, read_max: rows_max, ..Scan::all(TableId::CATALOG, range) })
             .await
     }

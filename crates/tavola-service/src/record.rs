@@ -1,24 +1,32 @@
 //! System entities: reading and writing the rows that the service keeps for itself.
 
 use tavola_core::{
-    DomainError, EdmRef, EdmValue, EntityKey, EntityView, NewEntity, PartitionKey, Properties,
-    PropertyName, RowKey,
+    Cut, DomainError, EdmRef, EdmValue, EntityKey, EntityView, KeyRange, NewEntity, PartitionKey,
+    Properties, PropertyName, RowKey,
 };
 use tavola_store::StoreError;
 
 /// Collects the properties of a system entity.
 #[derive(Debug, Default)]
-pub(crate) struct Record(Vec<(PropertyName, EdmValue)>);
+pub struct Record(Vec<(PropertyName, EdmValue)>);
 
 impl Record {
-    pub(crate) fn set(&mut self, name: &str, value: EdmValue) -> &mut Self {
+    /// Adds a property.
+    ///
+    /// # Panics
+    /// If the name is not one that a property can have: names are the service's own.
+    pub fn set(&mut self, name: &str, value: EdmValue) -> &mut Self {
         let name =
             PropertyName::new(name).expect("the service's own property names are identifiers");
         self.0.push((name, value));
         self
     }
 
-    pub(crate) fn set_text(&mut self, name: &str, text: &str) -> &mut Self {
+    /// Adds a property that is a text.
+    ///
+    /// # Panics
+    /// As [`Record::set`].
+    pub fn set_text(&mut self, name: &str, text: &str) -> &mut Self {
         self.set(name, EdmValue::String(text.to_owned()))
     }
 
@@ -61,32 +69,52 @@ pub(crate) fn partition_key(account: &tavola_core::AccountName) -> PartitionKey 
 /// # Errors
 /// [`StoreError::Corrupt`] if it is missing or of another type: somebody else wrote the row, or it
 /// is damaged.
-pub(crate) fn require<'a, T>(
+pub fn require<'a, T>(
     row: &'a dyn EntityView,
     name: &str,
     read: impl FnOnce(EdmRef<'a>) -> Option<T>,
 ) -> Result<T, StoreError> {
-    row.property(name).and_then(read).ok_or_else(|| {
-        let key = format!("{}/{}", row.partition_key(), row.row_key());
-        StoreError::Corrupt(format!("system entity {key} has no usable property {name}"))
-    })
+    row.property(name).and_then(read).ok_or_else(|| corrupt(row, name))
 }
 
-pub(crate) fn text(value: EdmRef<'_>) -> Option<&str> {
+/// A system entity whose property is not as it was written.
+pub(crate) fn corrupt(row: &dyn EntityView, name: &str) -> StoreError {
+    let key = format!("{}/{}", row.partition_key(), row.row_key());
+    StoreError::Corrupt(format!("system entity {key} has no usable property {name}"))
+}
+
+/// The rows of a partition whose keys begin with `prefix`, as long as no `~` follows it; none if no
+/// key can begin so.
+pub(crate) fn rows_with_prefix(partition_key: &PartitionKey, prefix: &str) -> Option<KeyRange> {
+    let before = |text: String| {
+        let row_key = RowKey::stored(text).ok()?;
+        Some(Cut::Before(EntityKey::new(partition_key.clone(), row_key)))
+    };
+    let (start, end) = (before(prefix.to_owned())?, before(format!("{prefix}~"))?);
+    Some(KeyRange { start, end })
+}
+
+/// The value of a text.
+#[must_use]
+pub fn text(value: EdmRef<'_>) -> Option<&str> {
     match value {
         EdmRef::String(text) => Some(text.as_str()),
         _ => None,
     }
 }
 
-pub(crate) fn int64(value: EdmRef<'_>) -> Option<i64> {
+/// The value of a number.
+#[must_use]
+pub fn int64(value: EdmRef<'_>) -> Option<i64> {
     match value {
         EdmRef::Int64(number) => Some(number),
         _ => None,
     }
 }
 
-pub(crate) fn date_time(value: EdmRef<'_>) -> Option<tavola_core::DateTime> {
+/// The value of a point in time.
+#[must_use]
+pub fn date_time(value: EdmRef<'_>) -> Option<tavola_core::DateTime> {
     match value {
         EdmRef::DateTime(at) => Some(at),
         _ => None,

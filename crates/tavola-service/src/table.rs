@@ -9,24 +9,20 @@ use tavola_core::reply::{Cost, OperationReply};
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
     AccessPolicy, AccountName, DomainError, Entity, EntityAddress, EntityGroupTransaction,
-    EntityKey, EntityOperation, EntityView, Grant, Outcome, ServiceProperties, TableId, TableName,
-    TableReply, TableRequest, Timestamp,
+    EntityKey, EntityOperation, EntityView, Grant, Outcome, ServiceKind, ServiceProperties,
+    TableId, TableName, TableReply, TableRequest, Timestamp,
 };
 use tavola_fair::KeyBudget;
 use tavola_store::{Blocking, Row, StopToken, Store, StoreError};
-use tokio::sync::Notify;
 
-use crate::catalog::{Catalog, TableEntry, read_table};
+use crate::catalog::{Catalog, CatalogBase, Entry, LastModified, Tables};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::planned::PlannedRequest;
 use crate::properties::PropertiesStore;
-use crate::query::{Page, ReadContext, read_page};
+use crate::query::{ReadContext, page_rows, read_page};
 use crate::reclaim::{REQUEST_TIME_MAX, Reclaimer};
 use crate::tables_query;
-
-/// How long another process's change may go unseen, unless something else is asked for.
-const LEASE: Duration = Duration::from_secs(2);
 
 /// A reply and what it cost.
 #[derive(Debug)]
@@ -48,11 +44,9 @@ impl Answer {
 pub struct TableService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    catalog: Arc<Catalog>,
+    base: Arc<CatalogBase>,
+    catalog: Catalog<Tables>,
     properties: PropertiesStore,
-    dropped: Arc<Notify>,
-    /// How long other processes that serve the same store may remember tables.
-    lease_of_others: Option<Duration>,
     request_time_max: Duration,
 }
 
@@ -60,32 +54,32 @@ impl TableService {
     /// A service on `store`, which nobody else serves.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self::with_lease(store, clock, LEASE, false)
+        Self::on(CatalogBase::new(store, clock))
     }
 
     /// A service on `store` that other processes serve too. What they change is seen after `lease`
     /// at the latest, which must be the same for all of them.
     #[must_use]
     pub fn shared(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lease: Duration) -> Self {
-        Self::with_lease(store, clock, lease, true)
+        Self::on(CatalogBase::shared(store, clock, lease))
     }
 
-    fn with_lease(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        lease: Duration,
-        is_shared: bool,
-    ) -> Self {
-        let catalog = Arc::new(Catalog::new(Arc::clone(&store), Arc::clone(&clock), lease));
-        let properties = PropertiesStore::new(Arc::clone(&store), Arc::clone(&clock), lease);
-        let lease_of_others = is_shared.then_some(lease);
+    /// A service beside others of the same accounts.
+    #[must_use]
+    pub fn on(base: Arc<CatalogBase>) -> Self {
+        let (store, clock) = (Arc::clone(&base.store), Arc::clone(&base.clock));
+        let properties = PropertiesStore::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            base.lease,
+            ServiceKind::Table,
+        );
         Self {
             store,
-            clock,
-            catalog,
+            catalog: Catalog::new(Arc::clone(&base)),
+            base,
             properties,
-            dropped: Arc::default(),
-            lease_of_others,
+            clock,
             request_time_max: REQUEST_TIME_MAX,
         }
     }
@@ -97,18 +91,11 @@ impl TableService {
         Self { request_time_max, ..self }
     }
 
-    /// The background work that gives the space of dropped tables back; somebody must run it.
+    /// The background work that gives the space of dropped tables back, also of those of other
+    /// services on the same base; somebody must run it.
     #[must_use]
     pub fn reclaimer(&self) -> Reclaimer {
-        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        Reclaimer::new(
-            store,
-            clock,
-            Arc::clone(&self.catalog),
-            Arc::clone(&self.dropped),
-            self.lease_of_others.is_some(),
-            self.request_time_max,
-        )
+        Reclaimer::new(Arc::clone(&self.base), self.request_time_max)
     }
 
     /// The current properties of an account's Table service.
@@ -215,7 +202,7 @@ impl TableService {
         account: &AccountName,
         name: TableName,
     ) -> Result<Answer, ServiceError> {
-        self.catalog.create(account, &name).await?;
+        self.catalog.create(account, &name, ()).await?;
         Ok(Answer::free(TableReply::TableCreated(name)))
     }
 
@@ -225,25 +212,11 @@ impl TableService {
         query: &TablesQuery,
         context: ReadContext<'_>,
     ) -> Result<Answer, ServiceError> {
-        let (filter, from) = tables_query::over_catalog(account, query);
-        let page = self.read_catalog(&filter, query.top, from.as_ref(), context).await?;
-        let names = page
-            .rows
-            .iter()
-            .map(|row| Ok(read_table(row)?.name))
-            .collect::<Result<_, StoreError>>()?;
-        let next = page.next.and_then(|key| tables_query::name_of(&key));
-        Ok(Answer { reply: TableReply::Tables { names, next }, cost: page.cost })
-    }
-
-    async fn read_catalog(
-        &self,
-        filter: &tavola_core::Filter,
-        top: Option<usize>,
-        from: Option<&Continuation>,
-        context: ReadContext<'_>,
-    ) -> Result<Page, ServiceError> {
-        read_page(&*self.store, TableId::CATALOG, plan(Some(filter)), top, from, context).await
+        let plan = plan(Some(&tables_query::over_catalog(account, query.filter.as_ref())));
+        let (from, rows_max) = (query.from.as_ref(), page_rows(query.top));
+        let listed = self.catalog.page(account, plan, from, rows_max, context).await?;
+        let names = listed.entries.into_iter().map(Entry::into_name).collect();
+        Ok(Answer { reply: TableReply::Tables { names, next: listed.next }, cost: listed.cost })
     }
 
     async fn get_table(
@@ -252,7 +225,7 @@ impl TableService {
         name: &TableName,
     ) -> Result<Answer, ServiceError> {
         let entry = self.catalog.read(account, name).await?.ok_or(DomainError::ResourceNotFound)?;
-        Ok(Answer::free(TableReply::Table(entry.name)))
+        Ok(Answer::free(TableReply::Table(entry.into_name())))
     }
 
     async fn delete_table(
@@ -260,12 +233,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<Answer, ServiceError> {
-        self.catalog.drop_table(account, name).await?;
-        self.dropped.notify_one();
-        if let Some(lease) = self.lease_of_others {
-            // Whoever asks another process after this answer must not find the table there.
-            tokio::time::sleep(lease).await;
-        }
+        self.catalog.delete(account, name, |_| Ok(())).await?;
         Ok(Answer::free(TableReply::TableDeleted))
     }
 
@@ -284,7 +252,11 @@ impl TableService {
         name: &TableName,
         policies: &[AccessPolicy],
     ) -> Result<Answer, ServiceError> {
-        self.catalog.set_policies(account, name, policies).await?;
+        let set = |entry: &mut Entry<Tables>| {
+            entry.policies = policies.to_vec();
+            Ok(())
+        };
+        self.catalog.change(account, name, LastModified::Advances, set).await?;
         Ok(Answer::free(TableReply::PoliciesSet))
     }
 
@@ -292,7 +264,7 @@ impl TableService {
         &self,
         account: &AccountName,
         name: &TableName,
-    ) -> Result<Arc<TableEntry>, ServiceError> {
+    ) -> Result<Arc<Entry<Tables>>, ServiceError> {
         Ok(self.catalog.find(account, name).await?.ok_or(DomainError::TableNotFound)?)
     }
 
@@ -304,14 +276,14 @@ impl TableService {
         key: EntityKey,
     ) -> Result<Answer, ServiceError> {
         let table = self.open(account, name).await?;
-        budget.take(table.id.number(), key.partition_key.as_str(), 1)?;
+        budget.take(table.id().number(), key.partition_key.as_str(), 1)?;
         let row = self
             .store
-            .get(&EntityAddress { table: table.id, key }, Blocking::Forbidden)
+            .get(&EntityAddress { table: table.id(), key }, Blocking::Forbidden)
             .await?
             .ok_or(DomainError::EntityNotFound)?;
         let cost = Cost { class: Some(AccessClass::Point), rows_read: 1, rows_returned: 1 };
-        Ok(Answer { reply: TableReply::Entity(table.name.clone(), Box::new(row)), cost })
+        Ok(Answer { reply: TableReply::Entity(table.name().clone(), Box::new(row)), cost })
     }
 
     async fn query_entities(
@@ -328,18 +300,18 @@ impl TableService {
         let sole_partition =
             if budget.is_bounded() { plan.sole_partition().cloned() } else { None };
         if let Some(partition_key) = &sole_partition {
-            budget.take(table.id.number(), partition_key.as_str(), 1)?;
+            budget.take(table.id().number(), partition_key.as_str(), 1)?;
         }
-        let page = read_page(&*self.store, table.id, plan, query.top, query.from.as_ref(), context)
-            .await?;
-        charge_rows(budget, table.id, &page.rows, u64::from(sole_partition.is_some()));
+        let (top, from) = (page_rows(query.top), query.from.as_ref());
+        let page = read_page(&*self.store, table.id(), plan, top, from, context).await?;
+        charge_rows(budget, table.id(), &page.rows, u64::from(sole_partition.is_some()));
         let next = page.next.map(|key| Continuation {
             partition_key: key.partition_key,
             row_key: Some(key.row_key),
         });
         let entities = page.rows.into_iter().map(|row| Box::new(row) as _).collect();
         Ok(Answer {
-            reply: TableReply::Entities { table: table.name.clone(), entities, next },
+            reply: TableReply::Entities { table: table.name().clone(), entities, next },
             cost: page.cost,
         })
     }
@@ -377,10 +349,10 @@ impl TableService {
     ) -> Result<(TableName, Vec<OperationReply>), ServiceError> {
         let table = self.open(account, name).await.map_err(as_first_operation)?;
         let entities = transaction.operations().len() as u64;
-        budget.take(table.id.number(), transaction.partition_key().as_str(), entities)?;
+        budget.take(table.id().number(), transaction.partition_key().as_str(), entities)?;
         let verdict = self
             .store
-            .commit_for(account.as_str(), table.id, &transaction, self.clock.now())
+            .commit_for(account.as_str(), table.id(), &transaction, self.clock.now())
             .await?;
         let outcomes = verdict.map_err(ServiceError::OperationRefused)?;
         assert_eq!(
@@ -403,7 +375,7 @@ impl TableService {
                 (_, Outcome::Deleted) => OperationReply::Deleted,
             }
         });
-        Ok((table.name.clone(), replies.collect()))
+        Ok((table.name().clone(), replies.collect()))
     }
 
     async fn get_properties(&self, account: &AccountName) -> Result<Answer, ServiceError> {

@@ -1,34 +1,24 @@
 //! Listing tables is a query over the catalogue: `TableName` becomes the RowKey of the table's row.
 
 use tavola_core::filter::Comparison;
-use tavola_core::request::{Continuation, TablesQuery};
-use tavola_core::{AccountName, EdmValue, EntityKey, Filter};
+use tavola_core::{AccountName, EdmValue, Filter};
 
-use crate::catalog::{TABLE_PREFIX, TABLE_PREFIX_END};
-use crate::record::{partition_key, row_key};
+use crate::catalog::{ResourceKind, Tables};
 
-/// The filter and continuation that a query over tables means in the catalogue. Names compare
-/// without case, so that a prefix range finds a table whatever case it was created in.
-pub(crate) fn over_catalog(
-    account: &AccountName,
-    query: &TablesQuery,
-) -> (Filter, Option<Continuation>) {
+const TABLE_PREFIX: &str = Tables::PREFIX;
+/// Just behind every living table.
+const TABLE_PREFIX_END: &str = "t;";
+
+/// What a filter of tables means in the catalogue. Names compare without case, so that a prefix
+/// range finds a table whatever case it was created in.
+pub(crate) fn over_catalog(account: &AccountName, filter: Option<&Filter>) -> Filter {
     let mut conditions = vec![
         compare("PartitionKey", Comparison::Equal, account.as_str().to_owned()),
         compare("RowKey", Comparison::GreaterOrEqual, TABLE_PREFIX.to_owned()),
         compare("RowKey", Comparison::Less, TABLE_PREFIX_END.to_owned()),
     ];
-    conditions.extend(query.filter.as_ref().map(on_row_key));
-    let from = query.from.as_ref().map(|name| Continuation {
-        partition_key: partition_key(account),
-        row_key: Some(row_key(format!("{TABLE_PREFIX}{}", name.folded()))),
-    });
-    (Filter::And(conditions), from)
-}
-
-/// The folded name of the table at `key`.
-pub(crate) fn name_of(key: &EntityKey) -> Option<String> {
-    key.row_key.as_str().strip_prefix(TABLE_PREFIX).map(str::to_owned)
+    conditions.extend(filter.map(on_row_key));
+    Filter::And(conditions)
 }
 
 fn compare(property: &str, comparison: Comparison, constant: String) -> Filter {
@@ -44,7 +34,7 @@ fn on_row_key(filter: &Filter) -> Filter {
         Filter::Compare { property, comparison, constant } if property == "TableName" => {
             let constant = match constant {
                 EdmValue::String(name) => {
-                    EdmValue::String(format!("{TABLE_PREFIX}{}", name.to_ascii_lowercase()))
+                    EdmValue::String(format!("{TABLE_PREFIX}{}", Tables::fold(name)))
                 }
                 other => other.clone(),
             };

@@ -9,9 +9,9 @@ use tavola_store::keys::entity_key;
 use tavola_store::{Blocking, Row, Store, StoreError};
 
 use super::Digest;
-use crate::catalog::put;
 use crate::error::ServiceError;
 use crate::record::{Record, date_time, int64, require, row_key, text};
+use crate::system_rows::put;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CopyCheckpoint {

@@ -79,6 +79,8 @@ pub struct MovedTable {
     pub id: TableId,
     /// Whose it is; `None`: the store's own.
     pub account: Option<String>,
+    /// What people call it: a table, a queue.
+    pub noun: &'static str,
     /// Its name.
     pub name: String,
     /// What the source holds.
@@ -98,7 +100,7 @@ impl MovedTable {
 impl fmt::Display for MovedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.account {
-            Some(account) => write!(f, "table {} of {account}", self.name),
+            Some(account) => write!(f, "{} {} of {account}", self.noun, self.name),
             None => write!(f, "the {}", self.name),
         }
     }
@@ -216,18 +218,23 @@ async fn survey(from: &dyn Store) -> Result<Vec<MovedTable>, MoveError> {
     if !audited.findings.is_empty() {
         return Err(MoveError::Catalogue(audited.findings));
     }
-    let unread = |id, account, name| MovedTable {
+    let unread = |id, account, noun, name| MovedTable {
         id,
         account,
+        noun,
         name,
         source: Digest::default(),
         target: None,
     };
     // Rows of dropped tables are nobody's any more; that they were dropped is in the catalogue.
-    let living =
-        audited.tables.into_iter().filter_map(|(id, table)| Some((id, table.account, table.name?)));
-    let users = living.map(|(id, account, name)| unread(id, Some(account), name));
-    let own = SYSTEM_TABLES.into_iter().rev().map(|(id, name)| unread(id, None, name.to_owned()));
+    let users = audited
+        .tables
+        .into_iter()
+        .filter_map(|(id, table)| Some(unread(id, Some(table.account), table.noun, table.name?)));
+    let own = SYSTEM_TABLES
+        .into_iter()
+        .rev()
+        .map(|(id, name)| unread(id, None, "system table", name.to_owned()));
     Ok(users.chain(own).collect())
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod catalog;
 mod common;
 mod migration;
 mod page_budget;

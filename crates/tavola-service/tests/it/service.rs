@@ -2,49 +2,17 @@
 //! and delays.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::common::{Fixture, entity_key, name, new_entity};
+use crate::common::{Fixture, entity_key, name, new_entity, on_every_store, pass};
 use tavola_core::cors::CorsRule;
 use tavola_core::filter::plan::AccessClass;
 use tavola_core::properties::ServicePropertiesChange;
 use tavola_core::request::Continuation;
 use tavola_core::{
     AccessPolicy, DomainError, EdmRef, EntityGroupTransaction, EntityOperation, EntityView,
-    KeyRange, Precondition, TableId, TableReply, TableRequest,
+    Precondition, TableId, TableReply, TableRequest,
 };
-use tavola_store::{MemoryStore, Row, Scan};
-use tavola_testkit::faulty_store::{Faults, FaultyStore};
-
-/// One call in four goes wrong in some way, and none answers at once.
-const FAULTS: Faults = Faults {
-    contended: 8,
-    unknown_written: 5,
-    unknown_not_written: 5,
-    unavailable: 6,
-    delay_max: Duration::from_millis(20),
-};
-
-/// One named test per case, on each store.
-macro_rules! on_every_store {
-    ($($case:ident),* $(,)?) => {
-        mod on_memory {
-            use super::*;
-            $(#[tokio::test] async fn $case() {
-                super::$case(Fixture::new(Arc::new(MemoryStore::new()))).await;
-            })*
-        }
-        mod on_a_faulty_store {
-            use super::*;
-            $(#[tokio::test(start_paused = true)] async fn $case() {
-                for seed in 0..8 {
-                    let store = Arc::new(FaultyStore::new(MemoryStore::new(), FAULTS, seed));
-                    super::$case(Fixture::new(Arc::clone(&store) as _)).await;
-                }
-            })*
-        }
-    };
-}
+use tavola_store::MemoryStore;
 
 on_every_store!(
     tables_are_created_once_whatever_their_case,
@@ -292,20 +260,20 @@ async fn properties_keep_what_is_not_changed(fixture: Fixture) {
 async fn dropped_tables_are_reclaimed(fixture: Fixture) {
     fill(&fixture, 1, 10).await;
     let first_table = only_table(&fixture).await;
-    assert_eq!(rows_of(&fixture, first_table).await, 10);
-    let before = rows_of(&fixture, TableId::CATALOG).await;
+    assert_eq!(fixture.rows_of(first_table).await, 10);
+    let before = fixture.rows_of(TableId::CATALOG).await;
     fixture.drop_table("table").await.unwrap();
     assert_eq!(
-        rows_of(&fixture, TableId::CATALOG).await,
+        fixture.rows_of(TableId::CATALOG).await,
         before,
         "the living row gave way to a dropped one"
     );
     let mut reclaimer = fixture.service.reclaimer();
     assert_eq!(pass(&mut reclaimer).await, 1, "the last writer may still come");
-    assert_eq!(rows_of(&fixture, first_table).await, 0);
+    assert_eq!(fixture.rows_of(first_table).await, 0);
     fixture.clock.advance_seconds(3600);
     assert_eq!(pass(&mut reclaimer).await, 0);
-    assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
+    assert_eq!(fixture.rows_of(TableId::CATALOG).await, before - 1);
 }
 
 /// The wait for the last writers was once measured by the time of day: a clock that was set back by
@@ -314,7 +282,7 @@ async fn dropped_tables_are_reclaimed(fixture: Fixture) {
 async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) {
     for jump_seconds in [-86_400, 86_400] {
         fill(&fixture, 1, 10).await;
-        let before = rows_of(&fixture, TableId::CATALOG).await;
+        let before = fixture.rows_of(TableId::CATALOG).await;
         fixture.drop_table("table").await.unwrap();
         let mut reclaimer = fixture.service.reclaimer();
         assert_eq!(pass(&mut reclaimer).await, 1);
@@ -330,7 +298,7 @@ async fn dropped_tables_are_reclaimed_whatever_the_clock_does(fixture: Fixture) 
             0,
             "after a jump of {jump_seconds} s the last writer is gone"
         );
-        assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before - 1);
+        assert_eq!(fixture.rows_of(TableId::CATALOG).await, before - 1);
     }
 }
 
@@ -341,7 +309,7 @@ async fn ten_thousand_dropped_tables_are_reclaimed() {
     const TABLES: usize = 10_000;
     let fixture = Fixture::new(Arc::new(MemoryStore::new()));
     fixture.create("living").await.unwrap();
-    let before = rows_of(&fixture, TableId::CATALOG).await;
+    let before = fixture.rows_of(TableId::CATALOG).await;
     for number in 0..TABLES {
         let table = format!("table{number}");
         fixture.create(&table).await.unwrap();
@@ -356,41 +324,17 @@ async fn ten_thousand_dropped_tables_are_reclaimed() {
     );
     fixture.clock.advance_seconds(61);
     assert_eq!(pass(&mut reclaimer).await, 0);
-    assert_eq!(rows_of(&fixture, TableId::CATALOG).await, before, "each is forgotten");
+    assert_eq!(fixture.rows_of(TableId::CATALOG).await, before, "each is forgotten");
     let first = TableId::FIRST_USER;
     for id in first..first + TABLES as u64 + 1 {
-        assert_eq!(rows_of(&fixture, TableId::new(id)).await, 0, "table {id}");
+        assert_eq!(fixture.rows_of(TableId::new(id)).await, 0, "table {id}");
     }
 }
 
 /// The id of the one table that the catalogue knows.
 async fn only_table(fixture: &Fixture) -> TableId {
-    let rows = all_rows(fixture, TableId::CATALOG).await;
+    let rows = fixture.all_rows(TableId::CATALOG).await;
     let ids: Vec<_> = rows.iter().filter_map(|row| row.property("Id")).collect();
     let [EdmRef::Int64(id)] = ids[..] else { panic!("{ids:?}") };
     TableId::new(id as u64)
-}
-
-/// How many rows the store holds of a table, whatever the catalogue says.
-async fn rows_of(fixture: &Fixture, table: TableId) -> usize {
-    all_rows(fixture, table).await.len()
-}
-
-async fn all_rows(fixture: &Fixture, table: TableId) -> Vec<Row> {
-    let scan = Scan { rows_max: 1000, read_max: 1000, ..Scan::all(table, KeyRange::ALL) };
-    loop {
-        if let Ok(page) = fixture.store.scan(&scan).await {
-            return page.rows;
-        }
-    }
-}
-
-/// A pass that the faulty store did not interrupt.
-async fn pass(reclaimer: &mut tavola_service::Reclaimer) -> usize {
-    for _ in 0..500 {
-        if let Ok(waiting) = reclaimer.pass().await {
-            return waiting;
-        }
-    }
-    panic!("the reclaimer never got through");
 }

@@ -10,13 +10,45 @@ use tavola_core::reply::Cost;
 use tavola_core::request::{Continuation, EntityQuery, TablesQuery};
 use tavola_core::{
     AccountName, DateTime, DomainError, ETag, EdmValue, EntityKey, EntityOperation, EntityView,
-    Grant, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey, TableName,
-    TableReply, TableRequest, Timestamp,
+    Grant, KeyRange, NewEntity, PartitionKey, Precondition, Properties, PropertyName, RowKey,
+    TableId, TableName, TableReply, TableRequest, Timestamp,
 };
-use tavola_service::{Clock, ServiceError, TableService};
-use tavola_store::{Store, StoreError};
+use tavola_service::catalog::CatalogBase;
+use tavola_service::{Clock, Reclaimer, ServiceError, TableService};
+use tavola_store::{MemoryStore, Row, Scan, Store, StoreError};
+use tavola_testkit::faulty_store::{Faults, FaultyStore};
 
 const ATTEMPTS_MAX: usize = 200;
+
+/// One call in four goes wrong in some way, and none answers at once.
+pub(crate) const FAULTS: Faults = Faults {
+    contended: 8,
+    unknown_written: 5,
+    unknown_not_written: 5,
+    unavailable: 6,
+    delay_max: Duration::from_millis(20),
+};
+
+/// One named test per case, on each store.
+macro_rules! on_every_store {
+    ($($case:ident),* $(,)?) => {
+        mod on_memory {
+            use crate::common::Fixture;
+            $(#[tokio::test] async fn $case() {
+                super::$case(Fixture::on_memory()).await;
+            })*
+        }
+        mod on_a_faulty_store {
+            use crate::common::Fixture;
+            $(#[tokio::test(start_paused = true)] async fn $case() {
+                for seed in 0..8 {
+                    super::$case(Fixture::on_a_faulty_store(seed)).await;
+                }
+            })*
+        }
+    };
+}
+pub(crate) use on_every_store;
 
 /// A clock that a test turns.
 #[derive(Debug)]
@@ -56,6 +88,7 @@ impl Clock for TestClock {
 #[derive(Debug)]
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) base: Arc<CatalogBase>,
     pub(crate) service: TableService,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) account: AccountName,
@@ -67,8 +100,17 @@ pub(crate) type KeyPage = (Vec<String>, Option<Continuation>, Cost);
 impl Fixture {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let clock = TestClock::new();
-        let service = TableService::new(Arc::clone(&store), Arc::clone(&clock) as _);
-        Self { store, service, clock, account: AccountName::parse("acct").unwrap() }
+        let base = CatalogBase::new(Arc::clone(&store), Arc::clone(&clock) as _);
+        let service = TableService::on(Arc::clone(&base));
+        Self { store, base, service, clock, account: AccountName::parse("acct").unwrap() }
+    }
+
+    pub(crate) fn on_memory() -> Self {
+        Self::new(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn on_a_faulty_store(seed: u64) -> Self {
+        Self::new(Arc::new(FaultyStore::new(MemoryStore::new(), FAULTS, seed)))
     }
 
     pub(crate) fn owner(&self) -> Grant {
@@ -142,6 +184,20 @@ impl Fixture {
         let key = entity_key(key);
         let delete = EntityOperation::Delete(key.row_key, condition);
         self.ask(TableRequest::Write(name(table), key.partition_key, delete)).await.map(drop)
+    }
+
+    /// How many rows the store holds of a table, whatever the catalogue says.
+    pub(crate) async fn rows_of(&self, table: TableId) -> usize {
+        self.all_rows(table).await.len()
+    }
+
+    pub(crate) async fn all_rows(&self, table: TableId) -> Vec<Row> {
+        let scan = Scan { rows_max: 1000, read_max: 1000, ..Scan::all(table, KeyRange::ALL) };
+        loop {
+            if let Ok(page) = self.store.scan(&scan).await {
+                return page.rows;
+            }
+        }
     }
 
     /// An entity's value and tag.
@@ -228,6 +284,16 @@ fn already_done(request: &TableRequest) -> TableReply {
         ),
         other => panic!("{other:?} has no outcome that could be unknown"),
     }
+}
+
+/// A pass that the faulty store did not interrupt.
+pub(crate) async fn pass(reclaimer: &mut Reclaimer) -> usize {
+    for _ in 0..500 {
+        if let Ok(waiting) = reclaimer.pass().await {
+            return waiting;
+        }
+    }
+    panic!("the reclaimer never got through");
 }
 
 pub(crate) fn name(table: &str) -> TableName {
