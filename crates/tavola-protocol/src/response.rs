@@ -126,7 +126,7 @@ impl<C: AsRef<ResponseContext>> ResponseHead<'_, C> {
         headers.insert(SERVER, server_name(context.service));
         headers.insert(DATE, date_value(self.now));
         headers.insert(name::REQUEST_ID.clone(), text_value(self.request_id.to_owned()));
-        headers.insert(name::VERSION.clone(), text_value(context.version.as_str().to_owned()));
+        headers.insert(name::VERSION.clone(), version_value(context.version));
         if let Some(id) = &context.client_request_id {
             headers.insert(name::CLIENT_REQUEST_ID.clone(), id.clone());
         }
@@ -156,15 +156,36 @@ pub fn add_advice(api_error: &ApiError, headers: &mut HeaderMap) {
 /// The date of an answer. Many answers of a second share it.
 fn date_value(at: DateTime) -> HeaderValue {
     thread_local! {
-        static LAST: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+        static LAST: Recent<i64> = const { Recent::new(i64::MIN) };
     }
-    LAST.with_borrow_mut(|(seconds, value)| {
-        if *seconds != at.unix_seconds() {
-            *value = text_value(http_date(at));
-            *seconds = at.unix_seconds();
+    LAST.with(|last| last.value_of(at.unix_seconds(), || http_date(at)))
+}
+
+/// The version of an answer. Most clients of a server speak the same.
+fn version_value(version: Version) -> HeaderValue {
+    thread_local! {
+        static LAST: Recent<Version> = const { Recent::new(Version::literal(b"0000-00-00")) };
+    }
+    LAST.with(|last| last.value_of(version, || version.as_str().to_owned()))
+}
+
+/// The header value that was made last, for answers that have the same one after another.
+struct Recent<K>(RefCell<(K, HeaderValue)>);
+
+impl<K: PartialEq + Copy> Recent<K> {
+    /// `unused` is a key that nobody asks for.
+    const fn new(unused: K) -> Self {
+        Self(RefCell::new((unused, HeaderValue::from_static(""))))
+    }
+
+    fn value_of(&self, key: K, text: impl FnOnce() -> String) -> HeaderValue {
+        let (last, value) = &mut *self.0.borrow_mut();
+        if *last != key {
+            *value = text_value(text());
+            *last = key;
         }
         value.clone()
-    })
+    }
 }
 
 #[cfg(test)]
