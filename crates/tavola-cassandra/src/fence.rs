@@ -12,9 +12,10 @@ use uuid::Uuid;
 
 use crate::cluster::{Cluster, Partition};
 use crate::error::Failure;
-use crate::memory::{Hint, Registration};
+use crate::hints::Hint;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
+use crate::registration::Registration;
 use crate::reply::{self, Reply};
 use crate::stats::{Kind, count};
 use crate::write::{Attempt, Writer};
@@ -180,7 +181,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{Register, Resolution, resolution};
-    use crate::memory::Registration;
+    use crate::registration::Registration;
     use crate::write::Attempt;
 
     #[test]
@@ -188,7 +189,7 @@ mod tests {
         let (ours, theirs) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let version = Timestamp::from_ticks(50).unwrap();
         let first = Timestamp::from_ticks(45).unwrap();
-        let registration = Registration::Standing(1);
+        let registration = Registration::Active(1);
         let attempt = Attempt { registration, first, last: version, id: ours, members: Vec::new() };
         for (standing, writer, expected) in [
             (None, None, Some(Resolution::NotApplied)),

@@ -18,8 +18,9 @@ use uuid::Uuid;
 
 use crate::cluster::Partition;
 use crate::error::{Failure, unavailable};
-use crate::memory::{Hint, Registration};
+use crate::hints::Hint;
 use crate::plan::{Condition, Planned, version_of};
+use crate::registration::Registration;
 use crate::reply::Reply;
 use crate::stats::count;
 use crate::store::CassandraStore;
@@ -99,11 +100,11 @@ impl Writer {
         // Most partitions that are brought were never written here.
         let hint = self
             .hints
-            .known(partition)
+            .get(partition)
             .unwrap_or(Hint { registration: Registration::New, version: 0 });
         let attempt = attempt(hint, missing)?;
         let generation = hint.registration.generation();
-        if !hint.registration.is_standing()
+        if !hint.registration.is_active()
             && let Err(reason) = self.enter(partition, generation).await
         {
             return Ok(Err(Failure::NotDone(reason)));

@@ -16,14 +16,15 @@
 //! nodes serve the keyspace.
 
 mod cluster;
+mod contention;
 mod directory;
 mod error;
 mod fence;
 mod health;
 mod heartbeat;
+mod hints;
 mod import;
 mod inspect;
-mod memory;
 mod metrics;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -31,6 +32,7 @@ mod options;
 mod plan;
 mod purge;
 mod queue;
+mod registration;
 mod reply;
 mod routing;
 mod scan;

@@ -13,11 +13,12 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Partition, connect};
+use crate::contention::Contention;
 use crate::error::{OpenError, unavailable};
 use crate::health::Health;
 use crate::heartbeat::{self, NodeList};
+use crate::hints::Hints;
 use crate::inspect::{self, Finding, Risk};
-use crate::memory::{Contention, Hints};
 use crate::options::{Options, Reads};
 use crate::purge::purge;
 use crate::queue::{Arrival, Queues, Waiting};

@@ -14,7 +14,8 @@ use uuid::Uuid;
 use crate::cluster::Partition;
 use crate::directory::slot_of;
 use crate::error::Failure;
-use crate::memory::{FIRST_GENERATION, Hint, Registration};
+use crate::hints::Hint;
+use crate::registration::{FIRST_GENERATION, Registration};
 use crate::reply::{self, Reply};
 use crate::stats::{Kind, count};
 use crate::write::Writer;
@@ -76,7 +77,7 @@ impl Writer {
             return Ok(());
         }
         let generation = match (Registration::of(register.generation), register.writer) {
-            (Registration::Standing(generation), Some(writer)) => {
+            (Registration::Active(generation), Some(writer)) => {
                 let values = (
                     generation.saturating_neg(),
                     partition.table,
@@ -107,7 +108,7 @@ impl Writer {
                 self.is_retired(result)?.then_some(FIRST_GENERATION)
             }
             (Registration::Retired(generation), _) => Some(generation),
-            (Registration::Standing(_), None) => None,
+            (Registration::Active(_), None) => None,
         };
         let Some(generation) = generation else { return Ok(()) };
         self.leave(partition, generation).await?;

@@ -23,14 +23,16 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, Partition};
+use crate::contention::Contention;
 use crate::directory::slot_of;
 use crate::error::{Failure, unavailable};
 use crate::fence::Resolution;
-use crate::memory::{Contention, Hint, Hints, Registration};
+use crate::hints::{Hint, Hints};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::plan::{Afterwards, Condition, Planned, judge, needs_rows, plan_blind, plan_on};
 use crate::queue::{Leadership, Queues, Waiting};
+use crate::registration::Registration;
 use crate::reply::{self, Refused, Reply};
 use crate::stats::{Kind, count, take_off};
 use crate::versions::{Versions, nth};
@@ -167,7 +169,7 @@ impl Writer {
                 Err(reason) => return Step::Later(group, reason),
             };
         let group = answer_damaged(group, &damaged);
-        let hint = self.hints.get(partition);
+        let hint = self.hints.get_or_guess(partition);
         let now = group.iter().map(|waiting| waiting.now).max().unwrap_or(Timestamp::MIN);
         let seen = rows.values().map(|row| row.timestamp().ticks()).max().unwrap_or_default();
         let first = match self.versions.propose(now, seen.max(hint.version), group.len()) {
@@ -187,7 +189,7 @@ impl Writer {
         };
         let attempt =
             Attempt { registration: hint.registration, first, last, id: Uuid::new_v4(), members };
-        if !hint.registration.is_standing()
+        if !hint.registration.is_active()
             && let Err(reason) = self.enter(partition, hint.registration.generation()).await
         {
             let mut again = attempt.into_waiting();
@@ -332,7 +334,7 @@ impl Writer {
         let standing = refused.version.unwrap_or_default();
         if standing >= attempt.first.ticks() {
             self.versions.fell_behind(now, standing);
-            self.contention.met(partition);
+            self.contention.note_conflict(partition);
         }
         let registration = Registration::of(refused.generation);
         self.hints.set(partition, Hint { registration, version: standing });
@@ -377,7 +379,7 @@ impl Attempt {
         let generation = Bind::Int(self.registration.generation());
         let statements = &cluster.statements;
         match self.registration {
-            Registration::Standing(_) => {
+            Registration::Active(_) => {
                 (&statements.guard, vec![last, Bind::Id(id), table, key, generation, first])
             }
             Registration::New => {

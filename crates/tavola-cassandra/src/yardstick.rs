@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::cluster::{Cluster, Partition, connect};
 use crate::directory::slot_of;
 use crate::error::{Failure, OpenError};
-use crate::memory::{FIRST_GENERATION, Registration};
 use crate::options::Options;
 use crate::plan::{Condition, Planned};
+use crate::registration::{FIRST_GENERATION, Registration};
 use crate::reply::Reply;
 use crate::schema;
 use crate::stats::Kind;
@@ -52,7 +52,7 @@ impl Yardstick {
             outcome: tavola_core::Outcome::Written(version),
             rests_on_read: false,
         };
-        let registration = Registration::Standing(FIRST_GENERATION);
+        let registration = Registration::Active(FIRST_GENERATION);
         let (first, last, id, members) = (version, version, Uuid::new_v4(), Vec::new());
         let attempt = Attempt { registration, first, last, id, members };
         let partition = Partition::new(table, partition_key);
