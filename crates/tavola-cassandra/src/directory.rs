@@ -1,4 +1,5 @@
-//! The partition keys of a table in their order, read from slots that each know a part of them.
+//! The directory: the partition keys of a table in their order, kept in slots that each hold a part
+//! of them.
 
 use std::collections::VecDeque;
 
@@ -6,18 +7,51 @@ use futures::future::try_join_all;
 use tavola_store::StoreError;
 use twox_hash::XxHash3_64;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Partition};
 use crate::error::unavailable;
-use crate::stats::Kind;
+use crate::stats::{Kind, count};
 
 /// Keys read from one slot at a time: few at first, because most scans want few.
 const KEYS_FIRST: usize = 8;
 const KEYS_MAX: usize = 512;
 
 /// The slot of a partition key. It must never change: rows lie where it said.
-pub(crate) fn slot_of(key: &[u8], slots: u16) -> i16 {
+fn slot_of(key: &[u8], slots: u16) -> i16 {
     let slot = XxHash3_64::oneshot(key) % u64::from(slots.max(1));
     i16::try_from(slot).unwrap_or(i16::MAX)
+}
+
+impl Cluster {
+    /// Enters a partition into the directory. It must come before the partition's first row: a scan
+    /// finds only partitions that are entered.
+    pub(crate) async fn enter(
+        &self,
+        partition: &Partition,
+        slots: u16,
+        generation: i32,
+    ) -> Result<(), String> {
+        count(&self.counters.registrations, 1);
+        let values = entry(partition, slots, generation);
+        let entered = self.execute(Kind::Register, &self.statements.enter, values).await;
+        entered.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Takes a retired partition out of the directory, with its earlier generations.
+    pub(crate) async fn leave(
+        &self,
+        partition: &Partition,
+        slots: u16,
+        generation: i32,
+    ) -> Result<(), String> {
+        let values = entry(partition, slots, generation);
+        let left = self.execute(Kind::Retire, &self.statements.leave, values).await;
+        left.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The columns of an entry.
+fn entry(partition: &Partition, slots: u16, generation: i32) -> (i64, i16, &[u8], i32) {
+    (partition.table, slot_of(&partition.key, slots), &partition.key, generation)
 }
 
 /// A walk through the keys of a table between two bounds.

@@ -14,7 +14,6 @@ use tavola_core::{EntityView, Outcome, TableId, Timestamp};
 use tavola_store::import::{by_partition, is_missing};
 use tavola_store::keys::encode_text;
 use tavola_store::{Import, ImportError, Row, StoreError};
-use uuid::Uuid;
 
 use crate::cluster::Partition;
 use crate::error::{Failure, unavailable};
@@ -105,13 +104,13 @@ impl Writer {
         let attempt = attempt(hint, missing)?;
         let generation = hint.registration.generation();
         if !hint.registration.is_active()
-            && let Err(reason) = self.enter(partition, generation).await
+            && let Err(reason) = self.cluster.enter(partition, self.slots, generation).await
         {
             return Ok(Err(Failure::NotDone(reason)));
         }
         count(&self.cluster.counters.attempts, 1);
         let planned = missing.iter().map(|brought| (brought.row.timestamp(), &brought.planned));
-        match self.cluster.send_planned(partition, &attempt, planned).await {
+        match self.cluster.send(partition, &attempt, planned).await {
             Ok(Reply::Applied) => {
                 let registration = hint.registration.after_write();
                 self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
@@ -163,13 +162,7 @@ fn attempt(hint: Hint, rows: &[Brought<'_>]) -> Result<Attempt, StoreError> {
     let highest =
         rows.iter().map(|brought| brought.row.timestamp()).max().unwrap_or(Timestamp::MIN);
     let last = highest.max(version_of(hint.version.saturating_add(1))?);
-    Ok(Attempt {
-        registration: hint.registration,
-        first: last,
-        last,
-        id: Uuid::new_v4(),
-        members: Vec::new(),
-    })
+    Ok(Attempt::without_members(hint.registration, last))
 }
 
 /// Rows of one partition, as many as fit into a batch.

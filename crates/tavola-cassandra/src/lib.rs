@@ -9,17 +9,16 @@
 //! Deliberately absent: what an operation means (`tavola_core::decide`), how keys and rows look as
 //! bytes (`tavola_store`), and consensus, which is the cluster's.
 //!
-//! Reading order: `schema` and `statements` for what lies in the cluster; `write` (a group of
-//! transactions from the queue to the answers) with `plan` (conditions), `fence` (unknown outcomes)
-//! and `queue`; `scan` with `directory`; `import` for rows of another store; `sweep` and `purge`
-//! for what takes rows away; `inspect` for what an operator should know; `heartbeat` for which
-//! nodes serve the keyspace.
+//! Reading order: `schema` and `statements` for what is stored in the cluster; `queue` and `write`
+//! (a group of transactions from the queue to the answers) with `plan` (conditions) and
+//! `registration`; `scan` with `directory`; `import` for rows of another store; `sweep` and `purge`
+//! for what removes rows; `inspect` for what an operator should know; `heartbeat` for which nodes
+//! serve the keyspace. `hints` and `contention` are caches: the cluster checks what they say.
 
 mod cluster;
 mod contention;
 mod directory;
 mod error;
-mod fence;
 mod health;
 mod heartbeat;
 mod hints;
@@ -32,6 +31,7 @@ mod options;
 mod plan;
 mod purge;
 mod queue;
+mod register;
 mod registration;
 mod reply;
 mod routing;

@@ -37,6 +37,13 @@ impl Waiting {
     }
 }
 
+/// Answers all of them with the same error.
+pub(crate) fn answer_all(waiting: Vec<Waiting>, error: impl Fn() -> StoreError) {
+    for one in waiting {
+        one.answer(Err(error()));
+    }
+}
+
 /// What became of somebody who came.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::cluster::Partition;
-use crate::directory::slot_of;
 use crate::error::Failure;
 use crate::hints::Hint;
 use crate::registration::{FIRST_GENERATION, Registration};
@@ -111,7 +110,7 @@ impl Writer {
             (Registration::Active(_), None) => None,
         };
         let Some(generation) = generation else { return Ok(()) };
-        self.leave(partition, generation).await?;
+        self.cluster.leave(partition, self.slots, generation).await?;
         let version = register.version.unwrap_or_default();
         self.hints
             .set(partition, Hint { registration: Registration::Retired(generation), version });
@@ -127,12 +126,5 @@ impl Writer {
     ) -> Result<bool, String> {
         let result = result.map_err(|error| error.to_string())?;
         Ok(matches!(reply::read(result).map_err(Failure::text)?, Reply::Applied))
-    }
-
-    async fn leave(&self, partition: &Partition, generation: i32) -> Result<(), String> {
-        let values =
-            (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
-        let left = self.cluster.execute(Kind::Retire, &self.cluster.statements.leave, values).await;
-        left.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -42,6 +42,11 @@ impl Versions {
             nth(first, more)?;
             // Whoever is later takes one above ours.
             let taken = nth(of_clock, more)?.ticks();
+            assert!(taken > last, "no version is taken twice");
+            assert!(
+                Timestamp::from_ticks(floor).is_none_or(|floor| first > floor),
+                "versions of a partition only grow"
+            );
             if self.last.compare_exchange(last, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
             {
                 return Ok(first);

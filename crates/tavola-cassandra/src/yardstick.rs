@@ -3,10 +3,8 @@
 
 use tavola_core::{PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use uuid::Uuid;
 
 use crate::cluster::{Cluster, Partition, connect};
-use crate::directory::slot_of;
 use crate::error::{Failure, OpenError};
 use crate::options::Options;
 use crate::plan::{Condition, Planned};
@@ -53,14 +51,9 @@ impl Yardstick {
             rests_on_read: false,
         };
         let registration = Registration::Active(FIRST_GENERATION);
-        let (first, last, id, members) = (version, version, Uuid::new_v4(), Vec::new());
-        let attempt = Attempt { registration, first, last, id, members };
+        let attempt = Attempt::without_members(registration, version);
         let partition = Partition::new(table, partition_key);
-        match self
-            .cluster
-            .send_planned(&partition, &attempt, [(version, &planned)].into_iter())
-            .await
-        {
+        match self.cluster.send(&partition, &attempt, [(version, &planned)].into_iter()).await {
             Ok(Reply::Applied) => Ok(()),
             Ok(Reply::Refused(refused)) => Err(format!("refused: {refused:?}")),
             Err(failure) => Err(Failure::text(failure)),
@@ -137,9 +130,7 @@ impl Yardstick {
         let partition = Partition::new(table, partition_key);
         let (number, key) = (partition.table, &partition.key[..]);
         let statements = &self.cluster.statements;
-        let entry = (number, slot_of(key, self.slots), key, FIRST_GENERATION);
-        let entered = self.cluster.execute(Kind::Register, &statements.enter, entry).await;
-        entered.map_err(|error| error.to_string())?;
+        self.cluster.enter(&partition, self.slots, FIRST_GENERATION).await?;
         let values = (version.ticks().cast_signed(), document, number, key, encode_text(row_key));
         self.cluster
             .execute(Kind::Write, &statements.put, values)

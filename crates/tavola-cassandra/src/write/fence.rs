@@ -6,19 +6,20 @@
 
 use std::time::{Duration, Instant};
 
-use scylla::value::CqlValue;
 use tavola_core::EntityView;
 use uuid::Uuid;
 
-use crate::cluster::{Cluster, Partition};
+use super::Writer;
+use super::attempt::Attempt;
+use crate::cluster::Partition;
 use crate::error::Failure;
 use crate::hints::Hint;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
+use crate::register::Register;
 use crate::registration::Registration;
 use crate::reply::{self, Reply};
 use crate::stats::{Kind, count};
-use crate::write::{Attempt, Writer};
 
 /// Between tries while the cluster does not answer.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -32,16 +33,6 @@ pub(crate) enum Resolution {
     NotApplied,
     /// Nobody can tell: somebody wrote after it and over it, or the cluster does not answer.
     Unknown,
-}
-
-/// The register of a partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Register {
-    pub(crate) generation: Option<i32>,
-    pub(crate) version: Option<u64>,
-    pub(crate) writer: Option<Uuid>,
-    /// True if the partition has a row.
-    pub(crate) has_rows: bool,
 }
 
 impl Writer {
@@ -58,6 +49,7 @@ impl Writer {
         }
         // One id for all tries: whichever of them is applied, it was the fence.
         let fence = Uuid::new_v4();
+        assert_ne!(fence, attempt.id, "a fence is told from the write that it fences off");
         loop {
             match self.try_resolve(partition, attempt, fence).await {
                 Ok(resolution) => return resolution,
@@ -157,32 +149,13 @@ fn resolution(attempt: &Attempt, register: Register) -> Option<Resolution> {
     }
 }
 
-impl Cluster {
-    /// The register of a partition, linearizable.
-    pub(crate) async fn register(&self, partition: &Partition) -> Result<Register, String> {
-        let values = (partition.table, &partition.key[..]);
-        let result = self.execute(Kind::Register, &self.statements.register, values).await;
-        let result = result.map_err(|error| error.to_string())?;
-        let result = result.into_rows_result().map_err(|error| error.to_string())?;
-        let row =
-            result.maybe_first_row::<(Option<i32>, Option<i64>, Option<Uuid>, Option<CqlValue>)>();
-        let Some((generation, version, writer, row)) = row.map_err(|error| error.to_string())?
-        else {
-            return Ok(Register::default());
-        };
-        let version = version.and_then(|version| u64::try_from(version).ok());
-        Ok(Register { generation, version, writer, has_rows: row.is_some() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tavola_core::Timestamp;
     use uuid::Uuid;
 
-    use super::{Register, Resolution, resolution};
+    use super::{Attempt, Register, Resolution, resolution};
     use crate::registration::Registration;
-    use crate::write::Attempt;
 
     #[test]
     fn what_the_register_tells() {

@@ -1,0 +1,125 @@
+//! One try to write a group: the transactions that share a conditional batch, their versions, and
+//! the guard that lets the batch be applied at most once.
+//!
+//! Invariants:
+//!
+//! - Versions of members grow, and are those from `first` to `last`; `last` becomes the highest
+//!   version of the partition.
+//! - The guard is applied only if the partition's highest version is below `first`. So of two
+//!   attempts whose versions overlap, the cluster applies at most one.
+//! - `id` is random and names the attempt in the register, so that a later read can tell whose
+//!   write left a version there.
+
+use scylla::statement::prepared::PreparedStatement;
+use tavola_core::Timestamp;
+use uuid::Uuid;
+
+use super::bind::Bind;
+use crate::cluster::{Cluster, Partition};
+use crate::plan::Planned;
+use crate::queue::Waiting;
+use crate::registration::Registration;
+
+/// A conditional batch: what it writes, and what names it in the cluster.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) registration: Registration,
+    /// The version of the first member; the others follow it.
+    pub(crate) first: Timestamp,
+    /// The version of the last, which the partition has afterwards.
+    pub(crate) last: Timestamp,
+    pub(crate) id: Uuid,
+    pub(crate) members: Vec<Member>,
+}
+
+/// A transaction of an attempt.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(super) waiting: Waiting,
+    pub(crate) version: Timestamp,
+    pub(crate) planned: Vec<Planned>,
+}
+
+impl Member {
+    pub(super) fn new(waiting: Waiting, version: Timestamp, planned: Vec<Planned>) -> Self {
+        let operations = waiting.transaction.operations().len();
+        assert_eq!(planned.len(), operations, "a commit answers every operation");
+        Self { waiting, version, planned }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.planned
+            .iter()
+            .map(|planned| planned.row.len() + planned.document.as_ref().map_or(0, Vec::len))
+            .sum()
+    }
+
+    /// Answers a transaction whose batch was applied.
+    pub(super) fn succeed(self) {
+        let outcomes = self.planned.iter().map(|planned| planned.outcome).collect();
+        self.waiting.answer(Ok(Ok(outcomes)));
+    }
+}
+
+impl Attempt {
+    /// An attempt of these transactions, or nothing if there are none.
+    pub(super) fn new(registration: Registration, members: Vec<Member>) -> Option<Self> {
+        let (first, last) = (members.first()?.version, members.last()?.version);
+        assert!(
+            members.is_sorted_by(|one, next| one.version < next.version),
+            "versions of a partition only grow"
+        );
+        Some(Self { registration, first, last, id: Uuid::new_v4(), members })
+    }
+
+    /// An attempt for rows that no transaction brings. It raises the partition's highest version to
+    /// `version`.
+    pub(crate) fn without_members(registration: Registration, version: Timestamp) -> Self {
+        let (first, last) = (version, version);
+        Self { registration, first, last, id: Uuid::new_v4(), members: Vec::new() }
+    }
+
+    pub(super) fn into_waiting(self) -> Vec<Waiting> {
+        self.members.into_iter().map(|member| member.waiting).collect()
+    }
+
+    /// Every statement with its version.
+    pub(crate) fn planned(&self) -> impl Iterator<Item = (Timestamp, &Planned)> {
+        self.members
+            .iter()
+            .flat_map(|member| member.planned.iter().map(|planned| (member.version, planned)))
+    }
+
+    /// The guard: this partition is registered, or becomes so, and our versions are its highest.
+    /// `id` names the writer: the attempt itself, or its fence.
+    pub(super) fn guard<'a>(
+        &self,
+        cluster: &'a Cluster,
+        partition: &'a Partition,
+        id: Uuid,
+    ) -> (&'a PreparedStatement, Vec<Bind<'a>>) {
+        assert!(self.first <= self.last, "the guard admits no version below its own");
+        let (first, last) = (
+            Bind::Big(self.first.ticks().cast_signed()),
+            Bind::Big(self.last.ticks().cast_signed()),
+        );
+        let (table, key) = (Bind::Big(partition.table), Bind::Blob(&partition.key));
+        let generation = Bind::Int(self.registration.generation());
+        let statements = &cluster.statements;
+        match self.registration {
+            Registration::Active(_) => {
+                (&statements.guard, vec![last, Bind::Id(id), table, key, generation, first])
+            }
+            Registration::New => {
+                (&statements.guard_new, vec![generation, last, Bind::Id(id), table, key])
+            }
+            Registration::Retired(before) => {
+                let retired = Bind::Int(before.saturating_neg());
+                (
+                    &statements.guard_retired,
+                    vec![generation, last, Bind::Id(id), table, key, retired, first],
+                )
+            }
+        }
+    }
+}
