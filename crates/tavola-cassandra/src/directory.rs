@@ -15,7 +15,7 @@ use crate::stats::{Kind, count};
 const KEYS_FIRST: usize = 8;
 const KEYS_MAX: usize = 512;
 
-/// The slot of a partition key. It must never change: rows lie where it said.
+/// The slot of a partition key. It must never change: entries are stored under it.
 fn slot_of(key: &[u8], slots: u16) -> i16 {
     let slot = XxHash3_64::oneshot(key) % u64::from(slots.max(1));
     i16::try_from(slot).unwrap_or(i16::MAX)
@@ -67,12 +67,12 @@ pub(crate) struct Walk<'a> {
 #[derive(Debug)]
 struct Slot {
     number: i16,
-    /// Read and not handed out.
+    /// Keys that were read and not returned yet.
     keys: VecDeque<Vec<u8>>,
     /// Where to read on; `None`: the slot has no more.
     next: Option<Vec<u8>>,
-    /// How many are read the next time: twice as many as the last time, so that no more is read
-    /// than was wanted before.
+    /// How many are read the next time: twice as many as the last time, so that a walk reads at
+    /// most as many keys too many as it needed.
     keys_at_a_time: usize,
 }
 
@@ -117,9 +117,9 @@ impl<'a> Walk<'a> {
         Ok(smallest.and_then(|slot| slot.keys.pop_front()))
     }
 
-    /// Reads on once a slot has run out: without its next key nobody knows which is the smallest.
-    /// Hashing empties all slots at the same pace, so those that follow soon are read with it, and
-    /// a page waits a few times instead of once for each.
+    /// Reads on once a slot has run out: without its next key the smallest is unknown. Hashing
+    /// empties all slots at the same pace, so slots that are nearly empty are read with it, and a
+    /// page waits a few times instead of once for each.
     async fn fill(&mut self) -> Result<(), StoreError> {
         if !self.slots.iter().any(Slot::is_dry) {
             return Ok(());
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn slots_never_move() {
-        // These lie in clusters: a change would lose partitions from scans.
+        // Clusters store these: a change would hide partitions from scans.
         let slots: Vec<i16> = ["", "a", "p", "customer-17", "2026-11-16"]
             .iter()
             .map(|key| slot_of(key.as_bytes(), 16))
@@ -188,7 +188,7 @@ mod tests {
     const SLOTS: [i16; 5] = [2, 15, 7, 12, 3];
 
     #[test]
-    fn nothing_stands_between_a_key_and_what_is_after_it() {
+    fn nothing_is_between_a_key_and_what_is_after_it() {
         assert!(after(b"a") > b"a".to_vec());
         assert!(after(b"a") < b"a ".to_vec());
         assert_eq!(after(b""), [0]);

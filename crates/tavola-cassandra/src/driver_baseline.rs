@@ -1,5 +1,5 @@
-//! The baseline of benchmarks: the driver alone, with the statements of the store on its tables, and
-//! nothing of a table service.
+//! The baseline of benchmarks: the driver alone, with the statements of the store on its tables,
+//! and nothing of a table service.
 
 use tavola_core::{PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;

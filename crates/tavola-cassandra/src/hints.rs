@@ -1,4 +1,4 @@
-//! What this process remembers of partitions, to send the right guard at the first try.
+//! What this node remembers of partitions, to send the right guard at the first try.
 //!
 //! A hint may be old or evicted at any time: the guard of the write that uses it checks it in the
 //! cluster, and a wrong one costs one refused batch, whose reply brings the right one.

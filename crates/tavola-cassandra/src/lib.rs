@@ -1,10 +1,10 @@
-//! [`Store`](tavola_store::Store) on Apache Cassandra or ScyllaDB: any number of front ends over
-//! one cluster.
+//! [`Store`](tavola_store::Store) on Apache Cassandra or ScyllaDB: any number of nodes over
+//! one cluster. *Node* is a process that serves; a member of the cluster is a *Cassandra node*.
 //!
 //! A partition of the service is a partition of the cluster, and its rows are changed only by
-//! conditional batches, so that an entity group transaction is one of them. Hashing puts partitions
-//! where it likes; a directory of partition keys beside the entities gives scans their order.
-//! Nothing that counts is kept in this process.
+//! conditional batches, so that an entity group transaction is one of them. Hashing scatters
+//! partitions; a directory of partition keys beside the entities gives scans their order. A node
+//! keeps nothing that another one would miss.
 //!
 //! Deliberately absent: what an operation means (`tavola_core::decide`), how keys and rows look as
 //! bytes (`tavola_store`), and consensus, which is the cluster's.
@@ -18,6 +18,8 @@
 mod cluster;
 mod contention;
 mod directory;
+#[cfg(feature = "driver-baseline")]
+pub mod driver_baseline;
 mod error;
 mod health;
 mod heartbeat;
@@ -43,12 +45,10 @@ mod store;
 mod sweep;
 mod versions;
 mod write;
-#[cfg(feature = "yardstick")]
-pub mod yardstick;
 
 pub use error::OpenError;
-pub use inspect::{Finding, Inspection, NodeSeen, Risk, inspect};
+pub use inspect::{Finding, InspectedNode, Inspection, Risk, inspect};
 pub use options::{Options, Reads};
-pub use schema::{Made, init};
+pub use schema::{Created, init};
 pub use stats::{LATENCY_EDGES_MS, Latency, Stats, WIDTH_EDGES};
 pub use store::CassandraStore;

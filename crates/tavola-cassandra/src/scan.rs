@@ -22,9 +22,9 @@ use crate::sweep::Sweeper;
 
 /// Partitions that are read at a time.
 const AHEAD_MAX: usize = 32;
-/// What a row is taken to have until some were seen.
+/// The size of a row of a table that was never scanned.
 const ROW_BYTES_GUESS: usize = 4096;
-/// No encoded key begins with it.
+/// Above every encoded key: none begins with it.
 const ABOVE_ALL: &[u8] = &[0xFF];
 /// Tables whose row sizes are remembered.
 const TABLES_MAX: usize = 10_000;
@@ -33,7 +33,7 @@ const TABLES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Scanner {
     reads: Reads,
-    /// What rows of a table have, to ask for no more of them than a page can hold.
+    /// The mean size of the rows of a table, to ask for no more of them than a page can hold.
     row_bytes: BoundedCache<i64, usize>,
 }
 
@@ -129,7 +129,7 @@ impl Scanner {
         sweeper: &Sweeper,
         scan: &Scan,
     ) -> Result<ScanPage, StoreError> {
-        // Whoever waits for the cluster holds no thread, and what was read ahead would be lost.
+        // A scan that waits for the cluster holds no thread, and what it read ahead would be lost.
         let scan = &Scan { yield_at: None, ..scan.clone() };
         let (bounds, table) = (Bounds::of(&scan.range), table_number(scan.table));
         let mut page = PageBuilder::new(scan);

@@ -10,7 +10,7 @@
 //! - A refused batch says what the rows were. The domain decides on those; what it does not refuse
 //!   goes again, at new versions.
 //! - An attempt whose outcome is unknown is fenced off before the same transactions are sent again,
-//!   so that none is written twice. If the fence cannot tell either, they are answered with
+//!   so that none is written twice. If the fence does not settle it, they are answered with
 //!   `UnknownOutcome`, never with success or failure.
 //! - Every transaction that was taken from the queue is answered. A leader that panics drops the
 //!   senders, which callers read as `UnknownOutcome`.
@@ -43,8 +43,8 @@ use crate::cluster::{Cluster, Partition};
 use crate::contention::Contention;
 use crate::error::unavailable;
 use crate::hints::Hints;
-use crate::queue::{Leadership, Queues, Waiting, answer_all};
-use crate::stats::{count, take_off};
+use crate::queue::{LeaderGuard, PendingCommit, Queues, answer_all};
+use crate::stats::{count, uncount};
 use crate::versions::Versions;
 
 /// Writes partitions.
@@ -55,29 +55,32 @@ pub(crate) struct Writer {
     pub(crate) hints: Hints,
     pub(crate) contention: Contention,
     pub(crate) versions: Versions,
+    /// Of each table's directory.
     pub(crate) slots: u16,
+    /// A transaction is answered within it, whatever happens.
     pub(crate) answer_time: Duration,
 }
 
 /// How a round ended, with the transactions that are not answered yet.
 enum Round {
     /// The next round begins at once.
-    Continue(Vec<Waiting>),
+    Continue(Vec<PendingCommit>),
     /// Something failed, for this reason: the next round begins after a pause.
-    Pause(Vec<Waiting>, String),
+    Pause(Vec<PendingCommit>, String),
 }
 
 impl Writer {
     /// Writes everything that waits for the partition, until nothing does.
     pub(crate) async fn lead(self: Arc<Self>, partition_key: PartitionKey, partition: Partition) {
-        let mut leadership = Leadership::new(Arc::clone(&self.queues), partition.clone());
-        while let Some(group) = leadership.take() {
-            take_off(&self.cluster.counters.waiting, group.len() as u64);
+        let mut leader = LeaderGuard::new(Arc::clone(&self.queues), partition.clone());
+        while let Some(group) = leader.take_group() {
+            uncount(&self.cluster.counters.waiting, group.len() as u64);
             // The groups before may have waited for a cluster that did not answer. A transaction
             // that came long ago gets no answer in time any more, and must not be written after its
             // caller was told so.
-            let (group, late): (Vec<_>, Vec<_>) =
-                group.into_iter().partition(|waiting| waiting.arrived.elapsed() < self.answer_time);
+            let (group, late): (Vec<_>, Vec<_>) = group
+                .into_iter()
+                .partition(|pending| pending.enqueued_at.elapsed() < self.answer_time);
             answer_all(late, || StoreError::Contended);
             if !group.is_empty() {
                 self.write_group(&partition_key, &partition, group).await;
@@ -90,11 +93,11 @@ impl Writer {
         &self,
         partition_key: &PartitionKey,
         partition: &Partition,
-        mut group: Vec<Waiting>,
+        mut group: Vec<PendingCommit>,
     ) {
-        let arrived =
-            group.iter().map(|waiting| waiting.arrived).min().unwrap_or_else(Instant::now);
-        let deadline = arrived + self.answer_time;
+        let enqueued_at =
+            group.iter().map(|pending| pending.enqueued_at).min().unwrap_or_else(Instant::now);
+        let deadline = enqueued_at + self.answer_time;
         let mut reason = String::new();
         for round in 0u32.. {
             if round > 0 {
@@ -126,7 +129,7 @@ impl Writer {
         &self,
         partition_key: &PartitionKey,
         partition: &Partition,
-        group: Vec<Waiting>,
+        group: Vec<PendingCommit>,
         deadline: Instant,
     ) -> Round {
         if let Err(reason) = self.cluster.check_quorum(partition) {
@@ -140,7 +143,7 @@ impl Writer {
             };
         let group = answer_damaged(group, &damaged);
         let hint = self.hints.get_or_guess(partition);
-        let now = group.iter().map(|waiting| waiting.now).max().unwrap_or(Timestamp::MIN);
+        let now = group.iter().map(|pending| pending.now).max().unwrap_or(Timestamp::MIN);
         let seen = rows.values().map(|row| row.timestamp().ticks()).max().unwrap_or_default();
         let first = match self.versions.propose(now, seen.max(hint.version), group.len()) {
             Ok(version) => version,
@@ -161,7 +164,7 @@ impl Writer {
         if !hint.registration.is_active()
             && let Err(reason) = self.cluster.enter(partition, self.slots, generation).await
         {
-            let mut again = attempt.into_waiting();
+            let mut again = attempt.into_pending();
             again.extend(left);
             return Round::Pause(again, reason);
         }

@@ -38,8 +38,8 @@ struct Stripe {
 }
 
 impl Stripe {
-    /// The generation, unless a change is under way. One that begins after the first look is seen by
-    /// the second, or has raised the generation when the entry is put in.
+    /// The generation, unless a change is under way. One that begins after the first look is seen
+    /// by the second, or has raised the generation when the entry is put in.
     fn quiet_generation(&self) -> Option<u64> {
         let generation = self.generation.load(Ordering::SeqCst);
         (self.under_way.load(Ordering::SeqCst) == 0).then_some(generation)

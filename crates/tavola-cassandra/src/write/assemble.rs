@@ -9,7 +9,7 @@ use super::Writer;
 use super::attempt::Member;
 use super::batch::BATCH_BYTES_MAX;
 use crate::plan::{needs_rows, plan_blind, plan_on};
-use crate::queue::Waiting;
+use crate::queue::PendingCommit;
 use crate::stats::count;
 use crate::versions::nth;
 
@@ -18,32 +18,32 @@ impl Writer {
     /// the domain refuses for the rows that were read; the second list is what did not fit.
     pub(super) fn assemble(
         &self,
-        group: Vec<Waiting>,
+        group: Vec<PendingCommit>,
         first: Timestamp,
         rows: &HashMap<Vec<u8>, Row>,
-    ) -> (Vec<Member>, Vec<Waiting>) {
+    ) -> (Vec<Member>, Vec<PendingCommit>) {
         let (mut members, mut left) = (Vec::new(), Vec::new());
         let (mut bytes, mut refused, size) = (0, 0, group.len());
-        for waiting in group {
+        for pending in group {
             if bytes >= BATCH_BYTES_MAX {
-                left.push(waiting);
+                left.push(pending);
                 continue;
             }
             // All of them were taken together: see `Versions::propose`.
             let Ok(version) = nth(first, members.len()) else {
-                left.push(waiting);
+                left.push(pending);
                 continue;
             };
-            let planned = if needs_rows(&waiting.transaction, waiting.now) {
-                plan_on(&waiting.transaction, version, waiting.now, rows)
+            let writes = if needs_rows(&pending.transaction, pending.now) {
+                plan_on(&pending.transaction, version, pending.now, rows)
             } else {
-                plan_blind(&waiting.transaction, version)
+                plan_blind(&pending.transaction, version)
             };
-            match planned {
-                Ok(planned) => {
-                    let member = Member::new(waiting, version, planned);
+            match writes {
+                Ok(writes) => {
+                    let member = Member::new(pending, version, writes);
                     if bytes > 0 && bytes + member.bytes() > BATCH_BYTES_MAX {
-                        left.push(member.waiting);
+                        left.push(member.pending);
                         continue;
                     }
                     bytes += member.bytes();
@@ -51,7 +51,7 @@ impl Writer {
                 }
                 Err(failed) => {
                     refused += 1;
-                    self.refuse(waiting, Err(failed));
+                    self.refuse(pending, Err(failed));
                 }
             }
         }
@@ -60,9 +60,9 @@ impl Writer {
     }
 
     /// Answers a transaction that the domain refuses.
-    pub(super) fn refuse(&self, waiting: Waiting, result: CommitResult) {
+    pub(super) fn refuse(&self, pending: PendingCommit, result: CommitResult) {
         assert!(result.is_err(), "what is refused was not written");
         count(&self.cluster.counters.refusals, 1);
-        waiting.answer(Ok(result));
+        pending.answer(Ok(result));
     }
 }

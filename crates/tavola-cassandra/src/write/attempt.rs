@@ -7,7 +7,7 @@
 //!   version of the partition.
 //! - The guard is applied only if the partition's highest version is below `first`. So of two
 //!   attempts whose versions overlap, the cluster applies at most one.
-//! - `id` is random and names the attempt in the register, so that a later read can tell whose
+//! - `id` is random and names the attempt in the register, so that a later read shows which
 //!   write left a version there.
 
 use scylla::statement::prepared::PreparedStatement;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use super::bind::Bind;
 use crate::cluster::{Cluster, Partition};
-use crate::plan::Planned;
-use crate::queue::Waiting;
+use crate::plan::RowWrite;
+use crate::queue::PendingCommit;
 use crate::registration::Registration;
 
 /// A conditional batch: what it writes, and what names it in the cluster.
@@ -35,29 +35,29 @@ pub(crate) struct Attempt {
 /// A transaction of an attempt.
 #[derive(Debug)]
 pub(crate) struct Member {
-    pub(super) waiting: Waiting,
+    pub(super) pending: PendingCommit,
     pub(crate) version: Timestamp,
-    pub(crate) planned: Vec<Planned>,
+    pub(crate) writes: Vec<RowWrite>,
 }
 
 impl Member {
-    pub(super) fn new(waiting: Waiting, version: Timestamp, planned: Vec<Planned>) -> Self {
-        let operations = waiting.transaction.operations().len();
-        assert_eq!(planned.len(), operations, "a commit answers every operation");
-        Self { waiting, version, planned }
+    pub(super) fn new(pending: PendingCommit, version: Timestamp, writes: Vec<RowWrite>) -> Self {
+        let operations = pending.transaction.operations().len();
+        assert_eq!(writes.len(), operations, "a commit answers every operation");
+        Self { pending, version, writes }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.planned
+        self.writes
             .iter()
-            .map(|planned| planned.row.len() + planned.document.as_ref().map_or(0, Vec::len))
+            .map(|write| write.row.len() + write.document.as_ref().map_or(0, Vec::len))
             .sum()
     }
 
     /// Answers a transaction whose batch was applied.
     pub(super) fn succeed(self) {
-        let outcomes = self.planned.iter().map(|planned| planned.outcome).collect();
-        self.waiting.answer(Ok(Ok(outcomes)));
+        let outcomes = self.writes.iter().map(|write| write.outcome).collect();
+        self.pending.answer(Ok(Ok(outcomes)));
     }
 }
 
@@ -79,15 +79,15 @@ impl Attempt {
         Self { registration, first, last, id: Uuid::new_v4(), members: Vec::new() }
     }
 
-    pub(super) fn into_waiting(self) -> Vec<Waiting> {
-        self.members.into_iter().map(|member| member.waiting).collect()
+    pub(super) fn into_pending(self) -> Vec<PendingCommit> {
+        self.members.into_iter().map(|member| member.pending).collect()
     }
 
-    /// Every statement with its version.
-    pub(crate) fn planned(&self) -> impl Iterator<Item = (Timestamp, &Planned)> {
+    /// What it does to each row, with the version of its transaction.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Timestamp, &RowWrite)> {
         self.members
             .iter()
-            .flat_map(|member| member.planned.iter().map(|planned| (member.version, planned)))
+            .flat_map(|member| member.writes.iter().map(|write| (member.version, write)))
     }
 
     /// The guard: this partition is registered, or becomes so, and our versions are its highest.

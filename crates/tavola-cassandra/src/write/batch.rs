@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, Partition};
 use crate::error::Failure;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
-use crate::plan::{Condition, Planned};
+use crate::plan::{Condition, RowWrite};
 use crate::reply::{self, Reply};
 use crate::stats::Kind;
 
@@ -28,7 +28,7 @@ impl Cluster {
         &self,
         partition: &Partition,
         attempt: &Attempt,
-        all_planned: impl Iterator<Item = (Timestamp, &'a Planned)>,
+        writes: impl Iterator<Item = (Timestamp, &'a RowWrite)>,
     ) -> Result<Reply, Failure> {
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_consistency(self.quorums.plain);
@@ -37,11 +37,11 @@ impl Cluster {
         let (guard, bound) = attempt.guard(self, partition, attempt.id);
         batch.append_statement(guard.clone());
         values.push(bound);
-        for (version, planned) in all_planned {
+        for (version, write) in writes {
             assert!(version <= attempt.last, "no row is above its partition's highest version");
-            let (statement, bound) = self.statement(partition, version, planned);
+            let (statement, bound) = self.statement(partition, version, write);
             #[cfg(feature = "mutants")]
-            if mutants::is(Mutant::PlainWrite) && planned.condition == Condition::None {
+            if mutants::is(Mutant::PlainWrite) && write.condition == Condition::None {
                 self.execute(Kind::Write, statement, bound)
                     .await
                     .map_err(|error| Failure::of_write(&error))?;
@@ -59,17 +59,16 @@ impl Cluster {
         &'a self,
         partition: &'a Partition,
         version: Timestamp,
-        planned: &'a Planned,
+        write: &'a RowWrite,
     ) -> (&'a PreparedStatement, Vec<Bind<'a>>) {
-        let row =
-            [Bind::Big(partition.table), Bind::Blob(&partition.key), Bind::Blob(&planned.row)];
+        let row = [Bind::Big(partition.table), Bind::Blob(&partition.key), Bind::Blob(&write.row)];
         let statements = &self.statements;
         let mut values = Vec::with_capacity(6);
-        if let Some(document) = &planned.document {
+        if let Some(document) = &write.document {
             values.extend([Bind::Big(version.ticks().cast_signed()), Bind::Blob(document)]);
         }
         values.extend(row);
-        let statement = match (&planned.document, planned.condition) {
+        let statement = match (&write.document, write.condition) {
             (Some(_), Condition::None) => &statements.put,
             (Some(_), Condition::Absent) => &statements.put_absent,
             (Some(_), Condition::Present) => &statements.put_present,

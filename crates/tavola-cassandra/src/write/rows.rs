@@ -9,7 +9,7 @@ use tavola_store::{Row, StoreError};
 use super::Writer;
 use crate::cluster::{Cluster, Partition};
 use crate::plan::needs_rows;
-use crate::queue::Waiting;
+use crate::queue::PendingCommit;
 use crate::stats::Kind;
 
 /// Some rows of a partition, by the bytes of their RowKeys.
@@ -34,7 +34,7 @@ impl Writer {
         &self,
         partition_key: &PartitionKey,
         partition: &Partition,
-        group: &[Waiting],
+        group: &[PendingCommit],
     ) -> Result<PartitionRows, String> {
         let keys: Vec<Vec<u8>> = group.iter().flat_map(keys_to_read).collect();
         if keys.is_empty() {
@@ -71,27 +71,27 @@ impl Cluster {
 }
 
 /// The keys of the rows that a transaction must see before it can be planned.
-fn keys_to_read(waiting: &Waiting) -> Vec<Vec<u8>> {
-    if !needs_rows(&waiting.transaction, waiting.now) {
+fn keys_to_read(pending: &PendingCommit) -> Vec<Vec<u8>> {
+    if !needs_rows(&pending.transaction, pending.now) {
         return Vec::new();
     }
-    let operations = waiting.transaction.operations().iter();
+    let operations = pending.transaction.operations().iter();
     operations.map(|operation| encode_text(operation.row_key().as_str())).collect()
 }
 
 /// Answers the transactions that need a damaged row, and returns the others.
 pub(super) fn answer_damaged(
-    group: Vec<Waiting>,
+    group: Vec<PendingCommit>,
     damaged: &HashMap<Vec<u8>, String>,
-) -> Vec<Waiting> {
+) -> Vec<PendingCommit> {
     if damaged.is_empty() {
         return group;
     }
     let mut left = Vec::with_capacity(group.len());
-    for waiting in group {
-        match keys_to_read(&waiting).iter().find_map(|key| damaged.get(key)) {
-            Some(damage) => waiting.answer(Err(StoreError::Corrupt(damage.clone()))),
-            None => left.push(waiting),
+    for pending in group {
+        match keys_to_read(&pending).iter().find_map(|key| damaged.get(key)) {
+            Some(damage) => pending.answer(Err(StoreError::Corrupt(damage.clone()))),
+            None => left.push(pending),
         }
     }
     left

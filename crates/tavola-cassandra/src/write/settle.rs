@@ -1,8 +1,8 @@
-//! What an attempt came to, and what its transactions are told.
+//! What became of an attempt, and the answers to its transactions.
 //!
 //! An applied batch answers all of them. A refused one says what the rows were: the domain's
 //! refusals are answered, the others go again. One whose outcome is unknown is fenced off before
-//! anything else is written, and nothing is sent twice until the fence tells that the first was not
+//! anything else is written, and nothing is sent again until the fence shows that the first was not
 //! applied.
 
 use std::time::Instant;
@@ -16,8 +16,8 @@ use super::{Round, Writer};
 use crate::cluster::Partition;
 use crate::error::Failure;
 use crate::hints::Hint;
-use crate::plan::{Afterwards, judge};
-use crate::queue::{Waiting, answer_all};
+use crate::plan::{AfterRefusal, evaluate};
+use crate::queue::{PendingCommit, answer_all};
 use crate::registration::Registration;
 use crate::reply::{Refused, Reply};
 use crate::stats::count;
@@ -29,14 +29,14 @@ impl Writer {
         partition_key: &PartitionKey,
         partition: &Partition,
         attempt: Attempt,
-        mut left: Vec<Waiting>,
+        mut left: Vec<PendingCommit>,
         now: Timestamp,
         deadline: Instant,
     ) -> Round {
         let counters = &self.cluster.counters;
         count(&counters.attempts, 1);
         counters.width(attempt.members.len());
-        let failure = match self.cluster.send(partition, &attempt, attempt.planned()).await {
+        let failure = match self.cluster.send(partition, &attempt, attempt.writes()).await {
             Ok(Reply::Applied) => {
                 self.applied(partition, attempt);
                 return Round::Continue(left);
@@ -49,7 +49,7 @@ impl Writer {
             Err(failure) => failure,
         };
         let Failure::Unknown(reason) = failure else {
-            left.splice(0..0, attempt.into_waiting());
+            left.splice(0..0, attempt.into_pending());
             return Round::Pause(left, failure.text());
         };
         count(&counters.unknown, 1);
@@ -57,12 +57,12 @@ impl Writer {
         match self.resolve(partition, &attempt, deadline).await {
             Resolution::Applied => self.applied(partition, attempt),
             Resolution::NotApplied => {
-                left.splice(0..0, attempt.into_waiting());
+                left.splice(0..0, attempt.into_pending());
                 return Round::Pause(left, reason);
             }
             Resolution::Unknown => {
                 count(&counters.unresolved, attempt.members.len() as u64);
-                answer_all(attempt.into_waiting(), || StoreError::UnknownOutcome);
+                answer_all(attempt.into_pending(), || StoreError::UnknownOutcome);
             }
         }
         Round::Continue(left)
@@ -83,7 +83,7 @@ impl Writer {
         attempt: Attempt,
         refused: &Refused,
         now: Timestamp,
-    ) -> Vec<Waiting> {
+    ) -> Vec<PendingCommit> {
         count(&self.cluster.counters.attempts_refused, 1);
         let highest = refused.version.unwrap_or_default();
         if highest >= attempt.first.ticks() {
@@ -94,11 +94,15 @@ impl Writer {
         self.hints.set(partition, Hint { registration, version: highest });
         let mut again = Vec::new();
         for member in attempt.members {
-            match judge(partition_key, &member.waiting.transaction, &member.planned, &refused.rows)
-            {
-                Ok(Afterwards::Again) => again.push(member.waiting),
-                Ok(Afterwards::Refused(failed)) => self.refuse(member.waiting, Err(failed)),
-                Err(error) => member.waiting.answer(Err(error)),
+            match evaluate(
+                partition_key,
+                &member.pending.transaction,
+                &member.writes,
+                &refused.rows,
+            ) {
+                Ok(AfterRefusal::Retry) => again.push(member.pending),
+                Ok(AfterRefusal::Refused(failed)) => self.refuse(member.pending, Err(failed)),
+                Err(error) => member.pending.answer(Err(error)),
             }
         }
         again
