@@ -3,7 +3,7 @@
 //!
 //! Store and driver run in this process, so that what is compared is the store and not HTTP.
 //! `round` measures one thing for some seconds; `workloads` and `scale` say what; `report` prints
-//! and keeps the figures.
+//! and stores the figures.
 
 mod report;
 mod round;
@@ -23,13 +23,13 @@ use clap::Parser;
 pub(crate) struct Args {
     /// What to measure: spread, strict, fast, hot, page, directory, scale; default all
     pub(crate) workloads: Vec<String>,
-    /// Nodes to begin with
+    /// Cassandra nodes to begin with
     #[arg(long, value_delimiter = ',', default_value = "127.0.0.1:9042")]
     pub(crate) contact_points: Vec<String>,
     /// Copies of each row
     #[arg(long, default_value_t = 1)]
     pub(crate) replication: u8,
-    /// Rounds of each contestant
+    /// Rounds of each target
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
     /// Seconds of a round
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Partitions of the large table of `directory`
     #[arg(long, default_value_t = 100_000)]
     pub(crate) partitions: usize,
-    /// Keep every round in this file
+    /// Write every round to this file
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
 }

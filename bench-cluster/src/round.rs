@@ -1,4 +1,4 @@
-//! One contestant for some seconds: tasks that do the same again and again.
+//! One target for some seconds: tasks that repeat the same operation.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-/// What one round came to.
+/// The figures of one round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Round {
     pub(crate) workload: String,
-    pub(crate) contestant: String,
+    /// Stored runs call it by its old name.
+    #[serde(rename = "contestant")]
+    pub(crate) target: String,
     pub(crate) per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
@@ -69,7 +71,7 @@ where
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     Ok(Round {
         workload: name.0.to_owned(),
-        contestant: name.1.to_owned(),
+        target: name.1.to_owned(),
         per_second: done as f64 / begun.elapsed().as_secs_f64(),
         p50_ms: at(0.5),
         p99_ms: at(0.99),

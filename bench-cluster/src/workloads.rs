@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tavola_cassandra::yardstick::Yardstick;
+use tavola_cassandra::driver_baseline::DriverBaseline;
 use tavola_cassandra::{CassandraStore, Options, Reads, Risk};
 use tavola_core::{
     Cut, DateTime, EdmValue, EntityAddress, EntityGroupTransaction, EntityKey, EntityOperation,
@@ -15,7 +15,7 @@ use tavola_store::encoding::encode_value;
 use tavola_store::{Blocking, Scan, Store};
 
 use crate::Args;
-use crate::report::{Goal, keep, print};
+use crate::report::{Goal, print, write_json};
 use crate::round::{Round, measure};
 use crate::scale::scale;
 
@@ -36,10 +36,10 @@ const PAGE: TableId = TableId::new(1002);
 const FEW: TableId = TableId::new(1003);
 const MANY: TableId = TableId::new(1004);
 
-/// Everybody who takes part.
-pub(crate) struct Field {
-    driver: Arc<Yardstick>,
-    /// Front ends, each with a session and queues of its own.
+/// The stores and the driver that are measured.
+pub(crate) struct Setup {
+    driver: Arc<DriverBaseline>,
+    /// Nodes, each with a session and queues of its own.
     pub(crate) stores: Vec<Arc<CassandraStore>>,
     fast: Arc<CassandraStore>,
     seconds: f64,
@@ -54,24 +54,24 @@ pub(crate) async fn run(args: &Args) -> Result<(), String> {
     let is_wanted = |name: &str| {
         args.workloads.is_empty() || args.workloads.iter().any(|wanted| wanted == name)
     };
-    let field = open(args).await?;
+    let setup = open(args).await?;
     let mut all = Vec::new();
     for name in ALL.into_iter().filter(|name| is_wanted(name)) {
         let rounds = match name {
-            "spread" => field.spread().await?,
-            "strict" => field.reads(true).await?,
-            "fast" => field.reads(false).await?,
-            "hot" => field.hot().await?,
-            "page" => field.page().await?,
-            "directory" => field.directory(args.partitions).await?,
-            _ => scale(&field).await?,
+            "spread" => setup.spread().await?,
+            "strict" => setup.reads(true).await?,
+            "fast" => setup.reads(false).await?,
+            "hot" => setup.hot().await?,
+            "page" => setup.page().await?,
+            "directory" => setup.directory(args.partitions).await?,
+            _ => scale(&setup).await?,
         };
         all.extend(rounds);
     }
-    args.json.as_ref().map_or(Ok(()), |file| keep(file, &all))
+    args.json.as_ref().map_or(Ok(()), |file| write_json(file, &all))
 }
 
-async fn open(args: &Args) -> Result<Field, String> {
+async fn open(args: &Args) -> Result<Setup, String> {
     let options = Options {
         contact_points: args.contact_points.clone(),
         keyspace: "bench".to_owned(),
@@ -86,10 +86,10 @@ async fn open(args: &Args) -> Result<Field, String> {
             CassandraStore::open(options.clone()).await.map_err(|error| error.to_string())?,
         ));
     }
-    let driver = Yardstick::open(&options).await.map_err(|error| error.to_string())?;
+    let driver = DriverBaseline::open(&options).await.map_err(|error| error.to_string())?;
     let fast = Options { reads: Reads::Fast, ..options };
     let fast = CassandraStore::open(fast).await.map_err(|error| error.to_string())?;
-    let field = Field {
+    let setup = Setup {
         driver: Arc::new(driver),
         stores,
         fast: Arc::new(fast),
@@ -98,12 +98,12 @@ async fn open(args: &Args) -> Result<Field, String> {
     };
     println!("Filling {PARTITIONS} partitions");
     for number in 0..PARTITIONS {
-        upsert(&*field.stores[0], ROWS, &spread_key(number), "row").await?;
+        upsert(&*setup.stores[0], ROWS, &spread_key(number), "row").await?;
     }
-    Ok(field)
+    Ok(setup)
 }
 
-impl Field {
+impl Setup {
     async fn spread(&self) -> Result<Vec<Round>, String> {
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
@@ -127,18 +127,18 @@ impl Field {
             );
             rounds.push(self.spread_over(self.apart(1), "store", WRITERS).await?);
         }
-        let goals = [Goal { contestant: "store", against: "driver", at_least: 0.8 }];
+        let goals = [Goal { target: "store", against: "driver", at_least: 0.8 }];
         print("Upserts spread over partitions, 16 writers", &rounds, &goals);
         Ok(rounds)
     }
 
-    /// The first front ends, each for itself.
-    pub(crate) fn apart(&self, front_ends: usize) -> Vec<Arc<dyn Store>> {
-        self.stores[..front_ends].iter().map(|store| Arc::clone(store) as _).collect()
+    /// The first nodes, each for itself.
+    pub(crate) fn apart(&self, nodes: usize) -> Vec<Arc<dyn Store>> {
+        self.stores[..nodes].iter().map(|store| Arc::clone(store) as _).collect()
     }
 
-    /// Writers, each with partitions of its own, so that nobody waits for anybody. The front ends
-    /// take turns, as behind a load balancer that knows nothing.
+    /// Writers, each with partitions of its own, so that none waits for another. The nodes take
+    /// turns, as behind a load balancer that knows nothing.
     pub(crate) async fn spread_over(
         &self,
         stores: Vec<Arc<dyn Store>>,
@@ -176,7 +176,7 @@ impl Field {
                 .await?,
             );
         }
-        let goals = [Goal { contestant: "store", against: "driver", at_least: 0.8 }];
+        let goals = [Goal { target: "store", against: "driver", at_least: 0.8 }];
         print(&format!("Point reads, {workload}, {READERS} readers"), &rounds, &goals);
         Ok(rounds)
     }
@@ -202,11 +202,8 @@ impl Field {
             // may be ahead of it.
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         }
-        let goals = [Goal {
-            contestant: "store, 64 writers",
-            against: "one after the other",
-            at_least: 15.0,
-        }];
+        let goals =
+            [Goal { target: "store, 64 writers", against: "one after the other", at_least: 15.0 }];
         print("Upserts of one partition", &rounds, &goals);
         Ok(rounds)
     }
@@ -263,9 +260,9 @@ impl Field {
             }
         }
         let goals = [
-            Goal { contestant: "store, strict", against: "driver, strict", at_least: 0.5 },
-            Goal { contestant: "store, fast", against: "driver, fast", at_least: 0.5 },
-            Goal { contestant: "store, strict", against: "store, fast", at_least: 0.5 },
+            Goal { target: "store, strict", against: "driver, strict", at_least: 0.5 },
+            Goal { target: "store, fast", against: "driver, fast", at_least: 0.5 },
+            Goal { target: "store, strict", against: "store, fast", at_least: 0.5 },
         ];
         print(
             "Pages of 1,000 entities of one partition, one at a time, in entities",
@@ -286,8 +283,7 @@ impl Field {
         }
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
-            // What the nodes themselves make of it: the same partitions, without a directory and an
-            // order.
+            // The Cassandra nodes alone: the same partitions, without a directory and an order.
             for (table, name, count) in
                 [(FEW, "few, driver", FEW_PARTITIONS), (MANY, "many, driver", many)]
             {
@@ -325,9 +321,9 @@ impl Field {
             }
         }
         let goals = [
-            Goal { contestant: "many, strict", against: "few, strict", at_least: 0.8 },
-            Goal { contestant: "many, fast", against: "few, fast", at_least: 0.8 },
-            Goal { contestant: "many, driver", against: "few, driver", at_least: 0.8 },
+            Goal { target: "many, strict", against: "few, strict", at_least: 0.8 },
+            Goal { target: "many, fast", against: "few, fast", at_least: 0.8 },
+            Goal { target: "many, driver", against: "few, driver", at_least: 0.8 },
         ];
         print(
             &format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"),
@@ -375,9 +371,9 @@ async fn commit(
     table: TableId,
     transaction: &EntityGroupTransaction,
 ) -> Result<u64, String> {
-    let verdict =
+    let result =
         store.commit(table, transaction, now()).await.map_err(|error| error.to_string())?;
-    verdict.map(|_| 1).map_err(|failed| format!("{failed:?}"))
+    result.map(|_| 1).map_err(|failed| format!("{failed:?}"))
 }
 
 async fn get(

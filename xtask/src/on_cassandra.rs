@@ -7,11 +7,11 @@ use crate::failure::Result;
 use crate::server::{self, Server};
 use crate::{conformance, sdk, shell, workspace};
 
-/// Where tests of our crates find the cluster, and whom they must trust.
+/// Where tests of our crates find the cluster, and the authority that they must trust.
 const VARIABLE: &str = "TAVOLA_CASSANDRA";
 const AUTHORITY: &str = "TAVOLA_CASSANDRA_CA_FILE";
 
-/// The check that guards a landing: first the shorter one, what a cluster gets that wants a
+/// The check that guards a merge: first the shorter one, what a cluster gets that wants a
 /// password and encryption and is not safe to use; then the contract of stores, the wire suite and
 /// the Python SDK.
 pub(crate) fn check() -> Result {
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result {
 fn on(shape: &Shape, run: impl FnOnce(&Cluster) -> Result) -> Result {
     let cluster = Cluster::up(shape, true)?;
     let outcome = run(&cluster);
-    // Its logs stay, which is all that anybody wants of it after a failure.
+    // Its logs stay, for the study of a failure.
     cluster.down(false).and(outcome)
 }
 
@@ -67,7 +67,7 @@ fn tests(name: &str, nodes: &str) -> Result<Command> {
 }
 
 /// One node has one copy. Suites drop hundreds of tables, each of which waits for the leases of
-/// front ends that there are not.
+/// other nodes, although there are none.
 fn settings(nodes: &str, keyspace: &str) -> String {
     format!(
         "[store]\nkind = \"cassandra\"\ncontact_points = \"{nodes}\"\nkeyspace = \"{keyspace}\"\ncreate = true\n\

@@ -1,4 +1,4 @@
-//! The session with the cluster, and one statement: timed, counted, told to whoever traces.
+//! The session with the cluster, and one statement: timed, counted, traced.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::routing::{OneCoordinator, replicas};
 use crate::statements::{Quorums, Statements};
 use crate::stats::{Counters, Kind};
 
-/// A connection that says nothing for so long is asked whether it lives.
+/// A connection that is silent for so long is probed.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// One partition, as the cluster names it.
@@ -65,8 +65,7 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
         .load_balancing_policy(Arc::new(OneCoordinator {
             data_centre: options.data_centre.clone(),
         }))
-        // A conditional write that is repeated by somebody who does not know what became of it is a
-        // write too many.
+        // The driver does not know what became of a conditional write, so it must not repeat one.
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .speculative_execution_policy(None)
         .build();
@@ -86,7 +85,7 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
     builder.build().await.map_err(|error| OpenError::connect(options, &error))
 }
 
-/// It stands in statements that cannot take it as a value.
+/// The name is part of the text of statements, which cannot take it as a value.
 fn check_keyspace_name(name: &str) -> Result<(), OpenError> {
     let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
@@ -147,8 +146,8 @@ impl Cluster {
         result
     }
 
-    /// Whoever traces a write sees each of its statements, and from which node the answer came. The
-    /// text costs something only then.
+    /// A trace of a write shows each of its statements, and which Cassandra node answered. The text
+    /// is made only then.
     fn observe(
         &self,
         kind: Kind,
@@ -168,8 +167,8 @@ impl Cluster {
         }
     }
 
-    /// Looks whether we have connections to enough replicas of a partition. If not, nothing need be
-    /// tried: a write would only leave a client not knowing what became of it.
+    /// Checks that we have connections to enough replicas of a partition. Without them nothing is
+    /// tried: the outcome of a write would only be unknown.
     pub(crate) fn check_quorum(&self, partition: &Partition) -> Result<(), String> {
         let state = self.session.get_cluster_state();
         if all_connected(&state) {
@@ -181,7 +180,7 @@ impl Cluster {
         self.check_replicas(&state, table, token)
     }
 
-    /// The same for all partitions that there can be.
+    /// The same for every token range.
     pub(crate) fn check_all_ranges(&self) -> Result<(), String> {
         let state = self.session.get_cluster_state();
         let Some(table) =
@@ -220,7 +219,7 @@ impl Cluster {
     }
 }
 
-/// The statements of a batch; those that follow their like are counted.
+/// The statements of a batch; runs of equal ones are counted.
 struct BatchText<'a>(&'a Batch);
 
 impl fmt::Display for BatchText<'_> {
@@ -256,7 +255,7 @@ mod tests {
     use super::{BatchText, check_keyspace_name};
 
     #[test]
-    fn a_batch_is_told_by_its_statements() {
+    fn a_batch_is_described_by_its_statements() {
         let mut batch = Batch::new(BatchType::Unlogged);
         ["guard", "put", "put", "delete"].iter().for_each(|text| batch.append_statement(*text));
         assert_eq!(BatchText(&batch).to_string(), "guard; put (2 times); delete");

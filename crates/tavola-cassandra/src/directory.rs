@@ -1,4 +1,5 @@
-//! The partition keys of a table in their order, read from slots that each know a part of them.
+//! The directory: the partition keys of a table in their order, kept in slots that each hold a part
+//! of them.
 
 use std::collections::VecDeque;
 
@@ -6,18 +7,51 @@ use futures::future::try_join_all;
 use tavola_store::StoreError;
 use twox_hash::XxHash3_64;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Partition};
 use crate::error::unavailable;
-use crate::stats::Kind;
+use crate::stats::{Kind, count};
 
 /// Keys read from one slot at a time: few at first, because most scans want few.
 const KEYS_FIRST: usize = 8;
 const KEYS_MAX: usize = 512;
 
-/// The slot of a partition key. It must never change: rows lie where it said.
-pub(crate) fn slot_of(key: &[u8], slots: u16) -> i16 {
+/// The slot of a partition key. It must never change: entries are stored under it.
+fn slot_of(key: &[u8], slots: u16) -> i16 {
     let slot = XxHash3_64::oneshot(key) % u64::from(slots.max(1));
     i16::try_from(slot).unwrap_or(i16::MAX)
+}
+
+impl Cluster {
+    /// Enters a partition into the directory. It must come before the partition's first row: a scan
+    /// finds only partitions that are entered.
+    pub(crate) async fn enter(
+        &self,
+        partition: &Partition,
+        slots: u16,
+        generation: i32,
+    ) -> Result<(), String> {
+        count(&self.counters.registrations, 1);
+        let values = entry(partition, slots, generation);
+        let entered = self.execute(Kind::Register, &self.statements.enter, values).await;
+        entered.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Takes a retired partition out of the directory, with its earlier generations.
+    pub(crate) async fn leave(
+        &self,
+        partition: &Partition,
+        slots: u16,
+        generation: i32,
+    ) -> Result<(), String> {
+        let values = entry(partition, slots, generation);
+        let left = self.execute(Kind::Retire, &self.statements.leave, values).await;
+        left.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The columns of an entry.
+fn entry(partition: &Partition, slots: u16, generation: i32) -> (i64, i16, &[u8], i32) {
+    (partition.table, slot_of(&partition.key, slots), &partition.key, generation)
 }
 
 /// A walk through the keys of a table between two bounds.
@@ -33,12 +67,12 @@ pub(crate) struct Walk<'a> {
 #[derive(Debug)]
 struct Slot {
     number: i16,
-    /// Read and not handed out.
+    /// Keys that were read and not returned yet.
     keys: VecDeque<Vec<u8>>,
     /// Where to read on; `None`: the slot has no more.
     next: Option<Vec<u8>>,
-    /// How many are read the next time: twice as many as the last time, so that no more is read
-    /// than was wanted before.
+    /// How many are read the next time: twice as many as the last time, so that a walk reads at
+    /// most as many keys too many as it needed.
     keys_at_a_time: usize,
 }
 
@@ -83,9 +117,9 @@ impl<'a> Walk<'a> {
         Ok(smallest.and_then(|slot| slot.keys.pop_front()))
     }
 
-    /// Reads on once a slot has run out: without its next key nobody knows which is the smallest.
-    /// Hashing empties all slots at the same pace, so those that follow soon are read with it, and
-    /// a page waits a few times instead of once for each.
+    /// Reads on once a slot has run out: without its next key the smallest is unknown. Hashing
+    /// empties all slots at the same pace, so slots that are nearly empty are read with it, and a
+    /// page waits a few times instead of once for each.
     async fn fill(&mut self) -> Result<(), StoreError> {
         if !self.slots.iter().any(Slot::is_dry) {
             return Ok(());
@@ -142,7 +176,7 @@ mod tests {
 
     #[test]
     fn slots_never_move() {
-        // These lie in clusters: a change would lose partitions from scans.
+        // Clusters store these: a change would hide partitions from scans.
         let slots: Vec<i16> = ["", "a", "p", "customer-17", "2026-11-16"]
             .iter()
             .map(|key| slot_of(key.as_bytes(), 16))
@@ -154,7 +188,7 @@ mod tests {
     const SLOTS: [i16; 5] = [2, 15, 7, 12, 3];
 
     #[test]
-    fn nothing_stands_between_a_key_and_what_is_after_it() {
+    fn nothing_is_between_a_key_and_what_is_after_it() {
         assert!(after(b"a") > b"a".to_vec());
         assert!(after(b"a") < b"a ".to_vec());
         assert_eq!(after(b""), [0]);

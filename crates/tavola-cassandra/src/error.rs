@@ -13,22 +13,22 @@ use crate::options::Options;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No node could be reached, or none let us in.
+    /// No Cassandra node could be reached, or none accepted us.
     #[error(
         "cannot connect to the cluster at {contact_points} (setting store.contact_points): {reason}"
     )]
     Connect {
-        /// Whom we asked.
+        /// The setting `store.contact_points`.
         contact_points: String,
         /// What came of it.
         reason: String,
     },
-    /// A node has no certificate that we trust, or does not speak TLS.
+    /// A Cassandra node has no certificate that we trust, or does not speak TLS.
     #[error(
         "cannot secure the connections to the cluster at {contact_points} (settings store.tls, store.ca_file): {reason}"
     )]
     Tls {
-        /// Whom we asked.
+        /// The setting `store.contact_points`.
         contact_points: String,
         /// What is wrong.
         reason: String,
@@ -38,20 +38,19 @@ pub enum OpenError {
         "the cluster at {contact_points} refuses user {user:?} (settings store.user, store.password): {reason}"
     )]
     Credentials {
-        /// Whom we asked.
+        /// The setting `store.contact_points`.
         contact_points: String,
-        /// As whom.
+        /// The setting `store.user`.
         user: String,
         /// What it said.
         reason: String,
     },
-    /// It wants to know who we are.
+    /// The cluster demands a user and a password.
     #[error(
-        "the cluster at {contact_points} lets in only who has a password (settings store.user, store.password_file), and \
-         none is set"
+        "the cluster at {contact_points} demands a password (settings store.user, store.password_file), and none is set"
     )]
     NoCredentials {
-        /// Whom we asked.
+        /// The setting `store.contact_points`.
         contact_points: String,
     },
     /// There is no such keyspace, and we may not create it.
@@ -131,7 +130,7 @@ impl OpenError {
     }
 }
 
-/// Why the last of the nodes did not take us in.
+/// Why the last Cassandra node did not accept us.
 fn last_connection(error: &NewSessionError) -> Option<&ConnectionError> {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
@@ -154,7 +153,7 @@ fn is_about_tls(error: &ConnectionError) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
-/// The node took the connection, and ended it at our first words.
+/// The Cassandra node accepted the connection, and closed it at our first message.
 fn is_hung_up(error: &ConnectionError) -> bool {
     let ConnectionError::ConnectionSetupRequestError(setup) = error else { return false };
     matches!(setup.error, SetupError::BrokenConnection(_))
@@ -216,7 +215,7 @@ fn never_began(attempt: &RequestAttemptError) -> bool {
     }
 }
 
-/// Trouble of the cluster's that a caller can only wait out.
+/// A failure of the cluster that a caller can only wait out.
 pub(crate) fn unavailable(reason: impl Into<String>) -> StoreError {
     StoreError::Unavailable { reason: reason.into(), source: None }
 }

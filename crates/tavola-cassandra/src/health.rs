@@ -1,5 +1,4 @@
-//! Whether the cluster can serve, asked in the background so that whoever wants to know need not
-//! wait.
+//! Whether the cluster can serve. A task asks in the background, so that a probe does not wait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// An answer that is older says nothing.
 const STALE: Duration = Duration::from_secs(10);
 
-/// What the last question was answered with.
+/// The last answer of the cluster.
 #[derive(Debug)]
 pub(crate) struct Health {
     last: ArcSwap<Probe>,
@@ -53,7 +52,7 @@ impl Health {
     }
 }
 
-/// A partition that nobody writes: table 0 is the store's own.
+/// A partition that no client writes: table 0 is the store's own.
 fn probe() -> Partition {
     Partition { table: 0, key: (*b"probe").into() }
 }

@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use crate::cluster::Cluster;
 use crate::error::OpenError;
-use crate::schema::{SECRET_KEY, facts};
+use crate::schema::{NODE_LIST_NAME, SECRET_KEY, read_meta};
 use crate::stats::Kind;
 
-/// All nodes of a keyspace are on one list.
+/// All nodes of a keyspace are in one partition of the list.
 const LIST: i32 = 0;
 
 /// The list, as the cluster keeps it.
@@ -23,9 +23,9 @@ pub(crate) struct NodeList {
 }
 
 impl NodeList {
-    /// Only nodes that know each other need it, and a keyspace may be older than the list.
+    /// Only nodes with peers need it, and a keyspace may be older than the list.
     pub(crate) async fn open(cluster: &Cluster, keyspace: &str) -> Result<Self, String> {
-        let table = format!("{keyspace}.front_end");
+        let table = format!("{keyspace}.{NODE_LIST_NAME}");
         let prepare = async |text: String| {
             let prepared = cluster.session.prepare(text).await.map_err(|error| error.to_string());
             prepared.map_err(|error| {
@@ -76,9 +76,10 @@ impl NodeList {
 
 /// What nodes prove themselves to each other with.
 pub(crate) async fn secret(cluster: &Cluster, keyspace: &str) -> Result<Vec<u8>, String> {
-    let facts =
-        facts(&cluster.session, keyspace).await.map_err(|error: OpenError| error.to_string())?;
-    let secret = facts.get(SECRET_KEY).map(|secret| secret.clone().into_bytes());
+    let meta = read_meta(&cluster.session, keyspace)
+        .await
+        .map_err(|error: OpenError| error.to_string())?;
+    let secret = meta.get(SECRET_KEY).map(|secret| secret.clone().into_bytes());
     secret.ok_or_else(|| {
         "the keyspace has no secret for its nodes (`tavola store init` makes one)".to_owned()
     })

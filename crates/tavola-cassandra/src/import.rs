@@ -1,9 +1,9 @@
-//! Rows of another store, written as they are: conditional batches on rows that must not be there.
+//! Writes rows of another store as they are: conditional batches on rows that must not exist.
 //!
 //! Each batch has the guard of an ordinary write, so that the partition is registered, its highest
-//! version is above all that were brought, and an attempt that lands late is refused by it. Nothing
-//! is fenced: whatever became of an attempt, the next one finds the rows there, and they are the
-//! same, or writes them.
+//! version is not below any that was imported, and the cluster refuses an attempt that comes late.
+//! No fence is needed: whatever became of an attempt, the next one finds the same rows, or writes
+//! them.
 
 use std::time::Instant;
 
@@ -14,12 +14,12 @@ use tavola_core::{EntityView, Outcome, TableId, Timestamp};
 use tavola_store::import::{by_partition, is_missing};
 use tavola_store::keys::encode_text;
 use tavola_store::{Import, ImportError, Row, StoreError};
-use uuid::Uuid;
 
 use crate::cluster::Partition;
 use crate::error::{Failure, unavailable};
-use crate::memory::{Hint, Registration};
-use crate::plan::{Condition, Planned, version_of};
+use crate::hints::Hint;
+use crate::plan::{Condition, RowWrite, version_of};
+use crate::registration::Registration;
 use crate::reply::Reply;
 use crate::stats::count;
 use crate::store::CassandraStore;
@@ -38,22 +38,22 @@ impl Import for CassandraStore {
     }
 }
 
-/// A row that is to be written.
-struct Brought<'a> {
+/// A row of the other store, and its write to this one.
+struct ImportedRow<'a> {
     row: &'a Row,
-    planned: Planned,
+    write: RowWrite,
 }
 
-impl<'a> Brought<'a> {
+impl<'a> ImportedRow<'a> {
     fn new(row: &'a Row) -> Self {
-        let planned = Planned {
+        let write = RowWrite {
             row: encode_text(row.row_key().as_str()),
             condition: Condition::Absent,
             document: Some(row.value().to_vec()),
             outcome: Outcome::Written(row.timestamp()),
-            rests_on_read: false,
+            depends_on_read: false,
         };
-        Self { row, planned }
+        Self { row, write }
     }
 }
 
@@ -67,10 +67,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Tries until the rows are there, as long as there is time.
+    /// Tries until the rows are stored, or time is over.
     async fn import_batch(&self, partition: &Partition, rows: &[Row]) -> Result<(), ImportError> {
         let deadline = Instant::now() + self.answer_time;
-        let mut missing: Vec<Brought<'_>> = rows.iter().map(Brought::new).collect();
+        let mut missing: Vec<ImportedRow<'_>> = rows.iter().map(ImportedRow::new).collect();
         for round in 0u32.. {
             let failure = match self.try_import(partition, &mut missing).await? {
                 Ok(()) if missing.is_empty() => return Ok(()),
@@ -90,27 +90,27 @@ impl Writer {
         Ok(())
     }
 
-    /// One attempt; takes those out of `missing` that are there now.
+    /// One attempt. `missing` keeps the rows that are not known to be stored.
     async fn try_import(
         &self,
         partition: &Partition,
-        missing: &mut Vec<Brought<'_>>,
+        missing: &mut Vec<ImportedRow<'_>>,
     ) -> Result<Result<(), Failure>, ImportError> {
-        // Most partitions that are brought were never written here.
+        // Most imported partitions were never written here.
         let hint = self
             .hints
-            .known(partition)
+            .get(partition)
             .unwrap_or(Hint { registration: Registration::New, version: 0 });
         let attempt = attempt(hint, missing)?;
         let generation = hint.registration.generation();
-        if !hint.registration.is_standing()
-            && let Err(reason) = self.enter(partition, generation).await
+        if !hint.registration.is_active()
+            && let Err(reason) = self.cluster.enter(partition, self.slots, generation).await
         {
             return Ok(Err(Failure::NotDone(reason)));
         }
         count(&self.cluster.counters.attempts, 1);
-        let planned = missing.iter().map(|brought| (brought.row.timestamp(), &brought.planned));
-        match self.cluster.send_planned(partition, &attempt, planned).await {
+        let writes = missing.iter().map(|imported| (imported.row.timestamp(), &imported.write));
+        match self.cluster.send(partition, &attempt, writes).await {
             Ok(Reply::Applied) => {
                 let registration = hint.registration.after_write();
                 self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
@@ -124,20 +124,20 @@ impl Writer {
                     partition,
                     Hint { registration, version: refused.version.unwrap_or_default() },
                 );
-                self.look_again(partition, missing).await
+                self.retain_missing(partition, missing).await
             }
             Err(failure) => Ok(Err(failure)),
         }
     }
 
-    /// Keeps those that are not there.
-    async fn look_again(
+    /// Reads the rows, and keeps those that are missing.
+    async fn retain_missing(
         &self,
         partition: &Partition,
-        missing: &mut Vec<Brought<'_>>,
+        missing: &mut Vec<ImportedRow<'_>>,
     ) -> Result<Result<(), Failure>, ImportError> {
         let keys: Vec<Vec<u8>> =
-            missing.iter().map(|brought| brought.planned.row.clone()).collect();
+            missing.iter().map(|imported| imported.write.row.clone()).collect();
         let current = match self.cluster.rows("", partition, &keys).await {
             Ok(read) => read,
             Err(reason) => return Ok(Err(Failure::NotDone(reason))),
@@ -146,9 +146,9 @@ impl Writer {
             return Err(StoreError::Corrupt(damage.to_owned()).into());
         }
         let mut left = Vec::new();
-        for brought in missing.drain(..) {
-            if is_missing(brought.row, current.rows.get(&brought.planned.row).map(Row::value))? {
-                left.push(brought);
+        for imported in missing.drain(..) {
+            if is_missing(imported.row, current.rows.get(&imported.write.row).map(Row::value))? {
+                left.push(imported);
             }
         }
         *missing = left;
@@ -158,17 +158,11 @@ impl Writer {
 
 /// The guard: the partition's highest version becomes at least that of the rows, and one that it
 /// did not have.
-fn attempt(hint: Hint, rows: &[Brought<'_>]) -> Result<Attempt, StoreError> {
+fn attempt(hint: Hint, rows: &[ImportedRow<'_>]) -> Result<Attempt, StoreError> {
     let highest =
-        rows.iter().map(|brought| brought.row.timestamp()).max().unwrap_or(Timestamp::MIN);
+        rows.iter().map(|imported| imported.row.timestamp()).max().unwrap_or(Timestamp::MIN);
     let last = highest.max(version_of(hint.version.saturating_add(1))?);
-    Ok(Attempt {
-        registration: hint.registration,
-        first: last,
-        last,
-        id: Uuid::new_v4(),
-        members: Vec::new(),
-    })
+    Ok(Attempt::without_members(hint.registration, last))
 }
 
 /// Rows of one partition, as many as fit into a batch.

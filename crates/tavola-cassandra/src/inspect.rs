@@ -1,7 +1,7 @@
-//! What an operator should know about a cluster before trusting it: its own settings, copies,
-//! versions and clocks.
+//! What an operator should know about a cluster before trusting it: settings, replication, versions
+//! and clocks of its Cassandra nodes. `evaluate` turns what they say into findings.
 
-mod judge;
+mod evaluate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cluster::connect;
 use crate::error::OpenError;
 use crate::options::Options;
 use crate::schema;
-use judge::{judge_copies, judge_node, judge_versions, unseen};
+use evaluate::{evaluate_node, evaluate_replication, evaluate_versions, unreachable_node};
 
 /// What can be wrong, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Risk {
     Nodes,
     /// A node that takes no write as large as the largest transaction.
     Mutations,
-    /// A node that does not tell its settings: what cannot be seen cannot be called safe.
+    /// A node that does not show its settings: what cannot be seen cannot be called safe.
     Settings,
 }
 
@@ -55,7 +55,7 @@ impl Risk {
         Self::Settings,
     ];
 
-    /// The word by which it can be accepted.
+    /// The word in the setting `store.accept_risks`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -92,107 +92,106 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// A node that answered.
+/// A Cassandra node that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeSeen {
+pub struct InspectedNode {
     /// Its address.
     pub address: String,
     /// Its version.
     pub version: String,
-    /// How far its clock is from ours, as far as that can be told over a network.
+    /// How far its clock is from ours, as exactly as a network allows.
     pub clock_offset: Duration,
-    /// What it says about the settings that count, as `name: value`; empty if it tells none.
+    /// Its settings that matter, as `name: value`; empty if it shows none.
     pub settings: Vec<String>,
 }
 
-/// A cluster that was looked at.
+/// What an inspection of a cluster found.
 #[derive(Debug)]
 pub struct Inspection {
     /// Every node that answered.
-    pub nodes: Vec<NodeSeen>,
+    pub nodes: Vec<InspectedNode>,
     /// What should be otherwise.
     pub findings: Vec<Finding>,
-    /// Whether the keyspace is one that the store can use, and if not, why; otherwise the slots of
-    /// its directory.
+    /// The slots of the directory of its keyspace, or why the store cannot use the keyspace.
     pub keyspace: Result<u16, OpenError>,
 }
 
-/// Looks at a cluster, node by node, and at the keyspace.
+/// Inspects every Cassandra node of a cluster, and the keyspace.
 ///
 /// # Errors
 /// If it cannot be reached.
 pub async fn inspect(options: &Options) -> Result<Inspection, OpenError> {
     let session = connect(options).await?;
     let keyspace = schema::check(&session, options).await.map(|layout| layout.slots);
-    let (nodes, findings) = look(&session, options).await;
+    let (nodes, findings) = inspect_nodes(&session, options).await;
     Ok(Inspection { nodes, findings, keyspace })
 }
 
 /// What should be otherwise.
 pub(crate) async fn findings(session: &Session, options: &Options) -> Vec<Finding> {
-    look(session, options).await.1
+    inspect_nodes(session, options).await.1
 }
 
-async fn look(session: &Session, options: &Options) -> (Vec<NodeSeen>, Vec<Finding>) {
+async fn inspect_nodes(session: &Session, options: &Options) -> (Vec<InspectedNode>, Vec<Finding>) {
     let state = session.get_cluster_state();
     let (mut nodes, mut findings) = (Vec::new(), Vec::new());
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for node in state.get_nodes_info() {
         let address = node.address.to_string();
-        match look_at(session, node).await {
+        match inspect_node(session, node).await {
             Ok(seen) => {
                 versions.entry(seen.version.clone()).or_default().insert(address.clone());
-                findings.extend(judge_node(&address, &seen));
-                nodes.push(seen.shown(address));
+                findings.extend(evaluate_node(&address, &seen));
+                nodes.push(seen.into_inspected(address));
             }
-            Err(reason) => findings.push(unseen(&address, &reason)),
+            Err(reason) => findings.push(unreachable_node(&address, &reason)),
         }
     }
-    findings.extend(judge_versions(&versions));
+    findings.extend(evaluate_versions(&versions));
     if let Some(copies) = copies(session, &options.keyspace) {
-        findings.extend(judge_copies(&options.keyspace, copies));
+        findings.extend(evaluate_replication(&options.keyspace, copies));
     }
     (nodes, findings)
 }
 
-/// What a node says of itself.
+/// What a Cassandra node says of itself.
 #[derive(Debug, Default)]
-struct Seen {
+struct NodeReport {
     version: String,
     settings: Settings,
     clock_offset: Duration,
 }
 
-/// What a node says of its settings.
+/// The settings of a Cassandra node.
 #[derive(Debug, Default)]
 enum Settings {
-    Told(BTreeMap<String, String>),
+    Known(BTreeMap<String, String>),
     /// It has no table of them, as ScyllaDB.
     #[default]
     NoTable,
-    /// Not to this user.
-    NotToUs,
+    /// Our user may not read them.
+    Denied,
 }
 
 impl Settings {
     fn get(&self, name: &str) -> Option<&str> {
-        let Self::Told(settings) = self else { return None };
+        let Self::Known(settings) = self else { return None };
         settings.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
-/// The settings that are shown of a node on which nothing is wrong.
+/// The settings that a report shows even if nothing is wrong with them.
 const SHOWN: [&str; 3] = ["commitlog_sync", "paxos_variant", "commitlog_segment_size"];
 
-impl Seen {
-    fn shown(self, address: String) -> NodeSeen {
+impl NodeReport {
+    fn into_inspected(self, address: String) -> InspectedNode {
         let line = |name: &str| self.settings.get(name).map(|value| format!("{name}: {value}"));
         let settings = SHOWN.into_iter().filter_map(line).collect();
-        NodeSeen { address, version: self.version, clock_offset: self.clock_offset, settings }
+        InspectedNode { address, version: self.version, clock_offset: self.clock_offset, settings }
     }
 }
 
-async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
+async fn inspect_node(session: &Session, node: &Arc<Node>) -> Result<NodeReport, String> {
     let ask = |text: &str| {
         let mut statement = Statement::new(text);
         statement.set_consistency(Consistency::One);
@@ -207,19 +206,19 @@ async fn look_at(session: &Session, node: &Arc<Node>) -> Result<Seen, String> {
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
     let (version, at) =
         result.first_row::<(String, CqlTimestamp)>().map_err(|error| error.to_string())?;
-    Ok(Seen {
+    Ok(NodeReport {
         version,
         settings: settings(session, ask).await?,
         clock_offset: offset(before, after, at.0),
     })
 }
 
-/// Cassandra tells its settings in a virtual table; another database has none.
+/// Cassandra shows its settings in a virtual table; another database has none.
 async fn settings(session: &Session, ask: impl Fn(&str) -> Statement) -> Result<Settings, String> {
     let select = ask("SELECT name, value FROM system_views.settings");
     let result = match session.query_unpaged(select, ()).await {
         Ok(result) => result,
-        // Any other failure says nothing about the settings, and must not pass for "none told".
+        // Any other failure says nothing about the settings, and must not pass for "none".
         Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
             DbError::Invalid,
             _,
@@ -230,17 +229,17 @@ async fn settings(session: &Session, ask: impl Fn(&str) -> Statement) -> Result<
             DbError::Unauthorized,
             _,
         ))) => {
-            return Ok(Settings::NotToUs);
+            return Ok(Settings::Denied);
         }
         Err(error) => return Err(error.to_string()),
     };
     let result = result.into_rows_result().map_err(|error| error.to_string())?;
     let rows = result.rows::<(String, Option<String>)>().map_err(|error| error.to_string())?;
     let read = rows.map(|row| row.map(|(name, value)| (name, value.unwrap_or_default())));
-    read.collect::<Result<_, _>>().map(Settings::Told).map_err(|error| error.to_string())
+    read.collect::<Result<_, _>>().map(Settings::Known).map_err(|error| error.to_string())
 }
 
-/// Zero if the node's time lies between question and answer.
+/// Zero if the node's time is between question and answer.
 fn offset(before: SystemTime, after: SystemTime, millis: i64) -> Duration {
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default());
     let early = before.duration_since(at).unwrap_or_default();

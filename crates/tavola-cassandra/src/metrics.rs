@@ -49,10 +49,10 @@ impl Stats {
             ("tavola_store_retries", "Conditional batches that were repeated.", self.retries),
             (
                 "tavola_store_unknown",
-                "Conditional batches whose outcome was not told.",
+                "Conditional batches whose outcome was unknown at first.",
                 self.unknown,
             ),
-            ("tavola_store_fences", "Fences that were put up to find out.", self.fences),
+            ("tavola_store_fences", "Fences that were written to find out.", self.fences),
             (
                 "tavola_store_unresolved",
                 "Transactions answered with an unknown outcome.",
@@ -65,7 +65,7 @@ impl Stats {
             ),
             (
                 "tavola_store_retirements",
-                "Empty partitions taken out of the directory.",
+                "Empty partitions removed from the directory.",
                 self.retirements,
             ),
         ]

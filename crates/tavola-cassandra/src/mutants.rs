@@ -15,9 +15,9 @@ const VARIABLE: &str = "TAVOLA_MUTANT";
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// A write whose outcome was not told is taken for one that was not done.
+    /// A write whose outcome is unknown is taken for one that was not applied.
     TimeoutMeansNo,
-    /// What became of it is read without a fence before.
+    /// Its outcome is read without a fence before.
     NoFence,
     /// Writes without a condition go beside the conditional batch instead of into it.
     PlainWrite,

@@ -9,7 +9,7 @@ use crate::inspect::Risk;
 /// How a cluster is reached and used.
 #[derive(Clone)]
 pub struct Options {
-    /// Nodes to begin with, `host` or `host:port`; the others are learnt from them.
+    /// Cassandra nodes to begin with, `host` or `host:port`; they name the others.
     pub contact_points: Vec<String>,
     /// Where the tables of this store are.
     pub keyspace: String,
@@ -22,14 +22,14 @@ pub struct Options {
     pub slots: u16,
     /// Create the keyspace if it does not exist.
     pub create: bool,
-    /// Who we are.
+    /// User and password.
     pub credentials: Option<(String, String)>,
     /// How connections are secured; `None`: not at all.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// Until a connection stands.
+    /// Until a connection is established.
     pub connect_time: Duration,
-    /// Until one statement is answered. Shorter than the cluster's own, so that we are not the ones
-    /// who wait.
+    /// Until one statement is answered. Shorter than the cluster's own timeout, so that ours ends
+    /// the wait.
     pub statement_time: Duration,
     /// Until a commit or a read is answered, whatever it takes.
     pub answer_time: Duration,
@@ -46,8 +46,8 @@ pub struct Options {
 /// What reads promise: of one entity, and of a partition's rows in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// Linearizable (SERIAL): a transaction is seen whole or not at all, and from then on by
-    /// everybody.
+    /// Linearizable (SERIAL): a transaction is seen whole or not at all, and from then on by every
+    /// reader.
     Strict,
     /// A quorum's newest rows (QUORUM): a transaction that is still under way may be seen in part.
     Fast,

@@ -1,9 +1,9 @@
-//! From operations to conditional statements: what a row must be for the statement to be right, and
+//! From operations to conditional statements: what a row must be for the statement to apply, and
 //! what it becomes.
 //!
-//! Most operations need no look at their row: the condition says what they assume. A merge does,
-//! and so does a tag that cannot be turned into a version; for these the row is read, and the
-//! condition says that it is still the same.
+//! Most operations do not read their row: the condition says what they assume. A merge reads it,
+//! and so does an operation whose tag is no version; the condition then says that the row is
+//! unchanged.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use tavola_store::encoding::encode_value;
 use tavola_store::keys::encode_text;
 use tavola_store::{Row, StoreError};
 
-/// What the row must be.
+/// What the row must be for a statement to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Whatever it is.
+    /// Anything, or absent.
     None,
     Absent,
     Present,
@@ -36,7 +36,7 @@ impl Condition {
         }
     }
 
-    /// What an operation assumes of its row without a look at it.
+    /// What an operation assumes of its row without reading it.
     fn of(operation: &EntityOperation) -> Self {
         match operation {
             EntityOperation::Insert(_) => Self::Absent,
@@ -57,22 +57,22 @@ impl Condition {
     }
 }
 
-/// One statement of a conditional batch.
+/// What one statement of a conditional batch does to its row.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct RowWrite {
     /// The RowKey's bytes.
     pub(crate) row: Vec<u8>,
     pub(crate) condition: Condition,
-    /// What the row becomes; `None`: nothing.
+    /// What the row becomes; `None`: it is deleted.
     pub(crate) document: Option<Vec<u8>>,
     pub(crate) outcome: Outcome,
-    /// It rests on a row that was read: if the condition fails, the row must be read again.
-    pub(crate) rests_on_read: bool,
+    /// It depends on a row that was read: if the condition fails, the row must be read again.
+    pub(crate) depends_on_read: bool,
 }
 
 /// True if the operation cannot be planned without its row. `now` is the clock's: every version
-/// that we propose is not below it, so a tag above may name a row of somebody whose clock is ahead,
-/// and only the row itself tells.
+/// that we propose is not below it, so a tag above it may name a row of a node whose clock is
+/// ahead, and only the row itself shows it.
 fn needs_row(operation: &EntityOperation, now: Timestamp) -> bool {
     match operation {
         EntityOperation::Merge(..) => true,
@@ -89,12 +89,12 @@ pub(crate) fn needs_rows(transaction: &EntityGroupTransaction, now: Timestamp) -
     transaction.operations().iter().any(|operation| needs_row(operation, now))
 }
 
-/// A transaction on assumptions alone. It cannot be refused here: that is what the conditions are
-/// for.
+/// Plans a transaction on assumptions alone. It cannot be refused here: that is what the conditions
+/// are for.
 pub(crate) fn plan_blind(
     transaction: &EntityGroupTransaction,
     version: Timestamp,
-) -> Result<Vec<Planned>, FailedOperation> {
+) -> Result<Vec<RowWrite>, FailedOperation> {
     plan_each(transaction, version, |operation, _| {
         let condition = Condition::of(operation);
         let assumed = match condition {
@@ -112,14 +112,14 @@ pub(crate) fn plan_blind(
     })
 }
 
-/// A transaction on rows that were read, all at once. A refusal is exact: it is what the domain
-/// says to those rows.
+/// Plans a transaction on rows that were read, all at one moment. A refusal is exact: it is what
+/// the domain says to those rows.
 pub(crate) fn plan_on(
     transaction: &EntityGroupTransaction,
     version: Timestamp,
     now: Timestamp,
     rows: &HashMap<Vec<u8>, Row>,
-) -> Result<Vec<Planned>, FailedOperation> {
+) -> Result<Vec<RowWrite>, FailedOperation> {
     plan_each(transaction, version, |operation, row| {
         let current = rows.get(row);
         let change =
@@ -139,61 +139,60 @@ fn plan_each<'a>(
         &'a EntityOperation,
         &[u8],
     ) -> Result<(Condition, Change<'a>, bool), tavola_core::DomainError>,
-) -> Result<Vec<Planned>, FailedOperation> {
-    let mut planned = Vec::with_capacity(transaction.operations().len());
+) -> Result<Vec<RowWrite>, FailedOperation> {
+    let mut writes = Vec::with_capacity(transaction.operations().len());
     for (index, operation) in transaction.operations().iter().enumerate() {
         let row = encode_text(operation.row_key().as_str());
         let decided =
             one(operation, &row).map_err(|domain_error| FailedOperation { index, domain_error })?;
-        let (condition, change, rests_on_read) = decided;
+        let (condition, change, depends_on_read) = decided;
         let document = match &change {
             Change::Put { properties, .. } => Some(encode_value(properties, version)),
             Change::Delete => None,
         };
-        planned.push(Planned {
+        writes.push(RowWrite {
             row,
             condition,
             document,
             outcome: change.outcome(),
-            rests_on_read,
+            depends_on_read,
         });
     }
-    Ok(planned)
+    Ok(writes)
 }
 
 /// What a refused batch means for one of its transactions.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Afterwards {
-    /// It was not the cause, or lost a race: it goes again.
-    Again,
+pub(crate) enum AfterRefusal {
+    /// It was not the cause, or another write was faster: it goes again.
+    Retry,
     /// The domain refuses it.
     Refused(FailedOperation),
 }
 
 /// Finds the first operation whose condition fails on the rows as they were when the batch was
 /// refused.
-pub(crate) fn judge(
+pub(crate) fn evaluate(
     partition_key: &PartitionKey,
     transaction: &EntityGroupTransaction,
-    planned: &[Planned],
+    writes: &[RowWrite],
     versions: &HashMap<Vec<u8>, u64>,
-) -> Result<Afterwards, StoreError> {
-    let failing =
-        |planned: &&Planned| !planned.condition.holds(versions.get(&planned.row).copied());
-    if planned.iter().filter(failing).any(|planned| planned.rests_on_read) {
-        return Ok(Afterwards::Again);
+) -> Result<AfterRefusal, StoreError> {
+    let failing = |write: &&RowWrite| !write.condition.holds(versions.get(&write.row).copied());
+    if writes.iter().filter(failing).any(|write| write.depends_on_read) {
+        return Ok(AfterRefusal::Retry);
     }
-    let Some(index) = planned.iter().position(|planned| failing(&planned)) else {
-        return Ok(Afterwards::Again);
+    let Some(index) = writes.iter().position(|write| failing(&write)) else {
+        return Ok(AfterRefusal::Retry);
     };
-    let standing = versions.get(&planned[index].row).copied();
-    let current = standing.map(version_of).transpose()?.map(VersionOnly);
+    let stored = versions.get(&writes[index].row).copied();
+    let current = stored.map(version_of).transpose()?.map(VersionOnly);
     // Only the refusal counts; a version is needed to ask for it.
-    let next = version_of(standing.unwrap_or_default().saturating_add(1))?;
+    let next = version_of(stored.unwrap_or_default().saturating_add(1))?;
     let operation = &transaction.operations()[index];
     match decide(partition_key, operation, current.as_ref().map(|row| row as _), next) {
-        Err(domain_error) => Ok(Afterwards::Refused(FailedOperation { index, domain_error })),
-        Ok(_) => Ok(Afterwards::Again),
+        Err(domain_error) => Ok(AfterRefusal::Refused(FailedOperation { index, domain_error })),
+        Ok(_) => Ok(AfterRefusal::Retry),
     }
 }
 

@@ -1,8 +1,7 @@
-//! Removing a dropped table: partition by partition through the directory, then the directory.
+//! Removes a dropped table: partition by partition through the directory, then the directory.
 //!
-//! These are plain deletes beside conditional writes, which is allowed here only because no new
-//! request writes to the table any more; what a request of before leaves behind is removed by the
-//! second purge.
+//! These are plain deletes beside conditional writes. They are safe only because no new request
+//! writes to the table; the second purge removes what an earlier request left behind.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -14,7 +13,7 @@ use crate::directory::Walk;
 use crate::error::unavailable;
 use crate::stats::Kind;
 
-/// Partitions that are removed at a time: others want the cluster too.
+/// Partitions that are removed at a time: clients need the cluster meanwhile.
 const AT_A_TIME: usize = 8;
 const ABOVE_ALL: u8 = 0xFF;
 

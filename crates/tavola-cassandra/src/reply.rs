@@ -1,4 +1,4 @@
-//! What a conditional write answers.
+//! The reply to a conditional write.
 //!
 //! Cassandra returns, for a refused batch, the condition columns of those conditioned rows that
 //! exist, in the order of their keys; one line without a RowKey if only the static row does; and no
@@ -57,7 +57,7 @@ pub(crate) fn read(result: QueryResult) -> Result<Reply, Failure> {
     }
 }
 
-/// Takes in one line; whether it says "applied".
+/// Reads one line; whether it says "applied".
 fn read_line(names: &[String], row: Row, refused: &mut Refused) -> Option<bool> {
     let (mut applied, mut key, mut version) = (None, None, None);
     for (name, value) in names.iter().zip(row.columns) {

@@ -1,9 +1,9 @@
-//! Which node is asked: for one partition always the same, as long as it lives.
+//! Which Cassandra node coordinates a statement: for one partition always the same, while it lives.
 //!
-//! Conditional writes and SERIAL reads of a partition that come through several coordinators fight
-//! for it, and end in time-outs. On Cassandra the driver cannot tell which statements are such, and
-//! spreads them; so all statements of a partition go through its replicas in the order of the ring,
-//! first of our data centre.
+//! Conditional writes and SERIAL reads of a partition that come through several coordinators
+//! contend for it, and time out. The driver does not know which statements of Cassandra are such,
+//! and spreads them; so all statements of a partition go to its replicas in the order of the ring,
+//! those of our data centre first.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub(crate) struct OneCoordinator {
 }
 
 impl OneCoordinator {
-    /// Replicas in the order of the ring, then everybody else; those that we have no connection to
-    /// at the end.
+    /// Replicas in the order of the ring, then all other Cassandra nodes; those without a
+    /// connection at the end.
     fn order<'a>(
         &'a self,
         request: &RoutingInfo<'_>,

@@ -4,9 +4,6 @@
 //! Each partition is read once per page, so that within a page a transaction is seen whole; where
 //! that read ends, the page ends.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use scylla::response::query_result::QueryRowsResult;
@@ -14,7 +11,7 @@ use scylla::statement::prepared::PreparedStatement;
 use tavola_core::{Cut, KeyRange};
 use tavola_store::keys::{decode_text, encode_text, entity_key};
 use tavola_store::page::PageBuilder;
-use tavola_store::{Scan, ScanPage, StoreError};
+use tavola_store::{BoundedCache, Scan, ScanPage, StoreError};
 
 use crate::cluster::{Cluster, Partition, table_number};
 use crate::directory::{Walk, after};
@@ -25,19 +22,19 @@ use crate::sweep::Sweeper;
 
 /// Partitions that are read at a time.
 const AHEAD_MAX: usize = 32;
-/// What a row is taken to have until some were seen.
+/// The size of a row of a table that was never scanned.
 const ROW_BYTES_GUESS: usize = 4096;
-/// No encoded key begins with it.
+/// Above every encoded key: none begins with it.
 const ABOVE_ALL: &[u8] = &[0xFF];
-/// Beyond it all are forgotten.
+/// Tables whose row sizes are remembered.
 const TABLES_MAX: usize = 10_000;
 
 /// Reads ranges.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     reads: Reads,
-    /// What rows of a table have, to ask for no more of them than a page can hold.
-    row_bytes: Mutex<HashMap<i64, usize>>,
+    /// The mean size of the rows of a table, to ask for no more of them than a page can hold.
+    row_bytes: BoundedCache<i64, usize>,
 }
 
 /// Byte bounds of a range: partitions from `first` to `last`, and rows within these two.
@@ -122,7 +119,7 @@ struct Slice {
 
 impl Scanner {
     pub(crate) fn new(reads: Reads) -> Self {
-        Self { reads, row_bytes: Mutex::default() }
+        Self { reads, row_bytes: BoundedCache::new(TABLES_MAX) }
     }
 
     pub(crate) async fn scan(
@@ -132,7 +129,7 @@ impl Scanner {
         sweeper: &Sweeper,
         scan: &Scan,
     ) -> Result<ScanPage, StoreError> {
-        // Whoever waits for the cluster holds no thread, and what was read ahead would be lost.
+        // A scan that waits for the cluster holds no thread, and what it read ahead would be lost.
         let scan = &Scan { yield_at: None, ..scan.clone() };
         let (bounds, table) = (Bounds::of(&scan.range), table_number(scan.table));
         let mut page = PageBuilder::new(scan);
@@ -222,19 +219,17 @@ impl Scanner {
     }
 
     fn expected(&self, table: i64) -> usize {
-        let known = self.row_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&table).copied().unwrap_or(ROW_BYTES_GUESS)
+        self.row_bytes.get(&table).unwrap_or(ROW_BYTES_GUESS)
     }
 
     /// Follows upwards at once and downwards slowly: too many large rows cost more than one read
-    /// more.
+    /// more. Two scans that learn at the same moment may lose one of their means; it is a guess.
     fn learn(&self, table: i64, mean: usize) {
-        let mut known = self.row_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= TABLES_MAX && !known.contains_key(&table) {
-            known.clear();
-        }
-        let standing = known.entry(table).or_insert(mean);
-        *standing = if mean > *standing { mean } else { (*standing * 3 + mean) / 4 };
+        let learnt = match self.row_bytes.get(&table) {
+            Some(known) if mean <= known => (known * 3 + mean) / 4,
+            _ => mean,
+        };
+        self.row_bytes.insert(table, learnt);
     }
 }
 

@@ -1,4 +1,7 @@
-//! What lies in the cluster: the tables, and the version of their layout.
+//! What is stored in the cluster: the tables, and the version of their layout.
+//!
+//! Names of tables, columns and keys are stored in clusters: they stay, whatever the code calls
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -22,7 +25,7 @@ const VERSION: &str = "1";
 /// - `pts`: the highest version that was given out in it.
 /// - `wid`: which write was the last.
 ///
-/// A row exists exactly while `ver` is not null, because rows are only ever made by UPDATE.
+/// A row exists exactly while `ver` is not null, because only UPDATE writes rows.
 const ENTITY: &str = "CREATE TABLE IF NOT EXISTS entity (
     tid bigint, pk blob, gen int static, pts bigint static, wid uuid static, rk blob, ver bigint, doc blob,
     PRIMARY KEY ((tid, pk), rk)
@@ -34,29 +37,32 @@ const PDIR: &str = "CREATE TABLE IF NOT EXISTS pdir (
     tid bigint, slot smallint, pk blob, gen int, PRIMARY KEY ((tid, slot), pk, gen)
 )";
 
-/// What was decided when the keyspace was made.
+/// What was decided when the keyspace was created.
 const META: &str = "CREATE TABLE IF NOT EXISTS meta (key text PRIMARY KEY, value text)";
 
-/// Who serves this keyspace. Rows vanish by themselves, and all are read at once.
-const FRONT_END: &str = "CREATE TABLE IF NOT EXISTS front_end (
+/// The name of the list of nodes. Clusters store it, so it keeps the word that nodes once had.
+pub(crate) const NODE_LIST_NAME: &str = "front_end";
+
+/// Which nodes serve this keyspace. Rows expire by themselves, and all are read at once.
+const NODE_LIST: &str = "CREATE TABLE IF NOT EXISTS front_end (
     list int, id uuid, address text, PRIMARY KEY (list, id)
 ) WITH gc_grace_seconds = 3600";
 
 const VERSION_KEY: &str = "layout";
 const SLOTS_KEY: &str = "slots";
 const SCOPE_KEY: &str = "quorum";
-/// What front ends prove themselves to each other with.
+/// What nodes prove to each other that they serve this keyspace with.
 pub(crate) const SECRET_KEY: &str = "secret";
 
-/// What was decided when the keyspace was made.
+/// What was decided when the keyspace was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) slots: u16,
 }
 
-/// What [`init`] made; nothing, if it was all there.
+/// What [`init`] created; nothing, if all of it existed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct Created {
     /// The keyspace itself.
     pub keyspace: bool,
     /// Names of tables.
@@ -69,19 +75,19 @@ pub struct Made {
 ///
 /// # Errors
 /// If the cluster cannot be reached, refuses, or has a keyspace of that name that is not ours.
-pub async fn init(options: &Options) -> Result<Made, OpenError> {
+pub async fn init(options: &Options) -> Result<Created, OpenError> {
     let session = connect(options).await?;
-    let made = create(&session, options).await?;
+    let created = create(&session, options).await?;
     let layout = check(&session, options).await?;
-    Ok(Made { slots: layout.slots, ..made })
+    Ok(Created { slots: layout.slots, ..created })
 }
 
 /// Creates what is missing.
-pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made, OpenError> {
+pub(crate) async fn create(session: &Session, options: &Options) -> Result<Created, OpenError> {
     let keyspace = &options.keyspace;
     let is_new = !has_keyspace(session, keyspace).await?;
     let before = tables(session, keyspace).await?;
-    refuse_others(session, keyspace, &before).await?;
+    refuse_foreign(session, keyspace, &before).await?;
     if is_new {
         let replication = replication(session, options)?;
         run(
@@ -91,50 +97,50 @@ pub(crate) async fn create(session: &Session, options: &Options) -> Result<Made,
         )
         .await?;
     }
-    let mut made = Made { keyspace: is_new, ..Made::default() };
+    let mut created = Created { keyspace: is_new, ..Created::default() };
     for (name, table) in
-        [("entity", ENTITY), ("pdir", PDIR), ("front_end", FRONT_END), ("meta", META)]
+        [("entity", ENTITY), ("pdir", PDIR), (NODE_LIST_NAME, NODE_LIST), ("meta", META)]
     {
-        if before.iter().any(|there| there == name) {
+        if before.iter().any(|existing| existing == name) {
             continue;
         }
         run(session, table.replacen("EXISTS ", &format!("EXISTS {keyspace}."), 1), ()).await?;
-        made.tables.push(name);
+        created.tables.push(name);
     }
-    let facts = [
+    let meta = [
         (SLOTS_KEY, options.slots.to_string()),
         (SCOPE_KEY, scope(options)),
         (SECRET_KEY, secret()),
         (VERSION_KEY, VERSION.to_owned()),
     ];
-    for (key, value) in facts {
+    for (key, value) in meta {
         let insert =
             format!("INSERT INTO {keyspace}.meta (key, value) VALUES (?, ?) IF NOT EXISTS");
         run(session, insert, (key, value)).await?;
     }
-    Ok(made)
+    Ok(created)
 }
 
-/// Nothing is added to what somebody else, or another version of this program, made.
-async fn refuse_others(
+/// Nothing is added to a keyspace of another program, or of another version of this one.
+async fn refuse_foreign(
     session: &Session,
     keyspace: &str,
     tables: &[String],
 ) -> Result<(), OpenError> {
     let unusable = |reason| OpenError::Keyspace { keyspace: keyspace.to_owned(), reason };
     if !tables.iter().any(|name| name == "meta") {
-        // A creation that was cut short has made ours in their order, and this one comes last.
+        // An interrupted creation has created ours in their order, and this one comes last.
         let foreign: Vec<&str> = tables
             .iter()
             .map(String::as_str)
-            .filter(|name| !["entity", "pdir", "front_end"].contains(name))
+            .filter(|name| !["entity", "pdir", NODE_LIST_NAME].contains(name))
             .collect();
         if foreign.is_empty() {
             return Ok(());
         }
-        return Err(unusable(format!("it has tables of somebody else: {}", foreign.join(", "))));
+        return Err(unusable(format!("it has tables of another program: {}", foreign.join(", "))));
     }
-    match facts(session, keyspace).await?.get(VERSION_KEY) {
+    match read_meta(session, keyspace).await?.get(VERSION_KEY) {
         Some(version) if version != VERSION => Err(unusable(other_version(version))),
         _ => Ok(()),
     }
@@ -150,8 +156,8 @@ fn other_version(version: &str) -> String {
 const CREATING: &str = "create the keyspace and its tables";
 const READING: &str = "read the keyspace's layout";
 
-/// Making tables takes a busy cluster longer than reading and writing them: a small one that made
-/// four keyspaces at a time did not answer within the two seconds of other statements.
+/// A busy cluster takes longer to create tables than to read and write them: a small one that
+/// created four keyspaces at a time did not answer within the two seconds of other statements.
 const CREATING_TIME: Duration = Duration::from_secs(60);
 
 async fn run(
@@ -192,8 +198,8 @@ fn replication(session: &Session, options: &Options) -> Result<String, OpenError
     Ok(format!("{{'class': 'NetworkTopologyStrategy', {}}}", copies.join(", ")))
 }
 
-/// Whose quorums count. It must be the same for all front ends: linearizability ends where two
-/// kinds of quorum meet.
+/// Whose quorums count. It must be the same for all nodes: quorums of two kinds need not overlap,
+/// and linearizability would be lost.
 fn scope(options: &Options) -> String {
     options
         .data_centre
@@ -211,21 +217,21 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<Layout
     if !has_table(session, keyspace, "meta").await? {
         return Err(unusable("it was not made by `tavola store init`".to_owned()));
     }
-    let facts = facts(session, keyspace).await?;
-    let fact = |key: &str| facts.get(key).map(String::as_str).unwrap_or_default();
-    if fact(VERSION_KEY) != VERSION {
-        return Err(unusable(other_version(fact(VERSION_KEY))));
+    let meta = read_meta(session, keyspace).await?;
+    let value = |key: &str| meta.get(key).map(String::as_str).unwrap_or_default();
+    if value(VERSION_KEY) != VERSION {
+        return Err(unusable(other_version(value(VERSION_KEY))));
     }
-    if fact(SCOPE_KEY) != scope(options) {
+    if value(SCOPE_KEY) != scope(options) {
         return Err(unusable(format!(
             "it was made for quorums of the {}, and store.data_centre asks for those of the {}",
-            fact(SCOPE_KEY),
+            value(SCOPE_KEY),
             scope(options)
         )));
     }
-    let slots = fact(SLOTS_KEY).parse().ok().filter(|slots| *slots > 0);
+    let slots = value(SLOTS_KEY).parse().ok().filter(|slots| *slots > 0);
     let slots =
-        slots.ok_or_else(|| unusable(format!("{:?} is no number of slots", fact(SLOTS_KEY))))?;
+        slots.ok_or_else(|| unusable(format!("{:?} is no number of slots", value(SLOTS_KEY))))?;
     Ok(Layout { slots })
 }
 
@@ -235,7 +241,8 @@ fn secret() -> String {
     parts.map(|part| part.simple().to_string()).concat()
 }
 
-pub(crate) async fn facts(
+/// The table `meta`.
+pub(crate) async fn read_meta(
     session: &Session,
     keyspace: &str,
 ) -> Result<HashMap<String, String>, OpenError> {

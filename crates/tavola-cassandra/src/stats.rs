@@ -1,4 +1,4 @@
-//! What the store has done since it was opened, counted for whoever exports it.
+//! Counters of what the store has done since it was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ pub const LATENCY_EDGES_MS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 100
 /// Upper edges of the buckets of batch widths: how many transactions shared a conditional batch.
 pub const WIDTH_EDGES: [u64; 7] = [1, 2, 5, 10, 25, 50, 100];
 
-/// The kinds of statements that are told apart.
+/// The kinds of statements, each with a latency of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Write,
@@ -45,7 +45,7 @@ impl Kind {
 /// How long statements of one kind took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latency {
-    /// Which kind.
+    /// The kind, as metrics name it.
     pub statement: &'static str,
     /// How many took so long; the edges are [`LATENCY_EDGES_MS`].
     pub buckets: [u64; LATENCY_EDGES_MS.len() + 1],
@@ -71,15 +71,15 @@ pub struct Stats {
     pub attempts_refused: u64,
     /// Conditional batches that were repeated, whatever the reason.
     pub retries: u64,
-    /// Conditional batches whose outcome was not told.
+    /// Conditional batches whose outcome was unknown at first.
     pub unknown: u64,
-    /// Fences that were put up to find out.
+    /// Fences that were written to find out.
     pub fences: u64,
     /// Transactions that were answered with "unknown".
     pub unresolved: u64,
     /// Partitions that were entered into the directory.
     pub registrations: u64,
-    /// Empty partitions that were taken out of it.
+    /// Empty partitions that were removed from it.
     pub retirements: u64,
     /// Transactions that wait now.
     pub waiting: u64,
@@ -118,13 +118,12 @@ struct Timed {
     failed: AtomicU64,
 }
 
-/// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
-/// For counters of what is there now.
-pub(crate) fn take_off(counter: &AtomicU64, fewer: u64) {
+/// Of a counter that says how many there are now.
+pub(crate) fn uncount(counter: &AtomicU64, fewer: u64) {
     counter.fetch_sub(fewer, Ordering::Relaxed);
 }
 
@@ -180,7 +179,7 @@ mod tests {
     use super::{Counters, KINDS, Kind};
 
     #[test]
-    fn kinds_stand_at_their_own_place() {
+    fn a_kind_is_the_index_of_its_name() {
         for (index, (kind, _)) in KINDS.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }

@@ -13,14 +13,15 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Partition, connect};
+use crate::contention::Contention;
 use crate::error::{OpenError, unavailable};
 use crate::health::Health;
 use crate::heartbeat::{self, NodeList};
+use crate::hints::Hints;
 use crate::inspect::{self, Finding, Risk};
-use crate::memory::{Contention, Hints};
 use crate::options::{Options, Reads};
 use crate::purge::purge;
-use crate::queue::{Arrival, Queues, Waiting};
+use crate::queue::{Enqueued, PendingCommit, Queues};
 use crate::scan::Scanner;
 use crate::schema;
 use crate::stats::{Kind, Stats, count};
@@ -41,7 +42,7 @@ pub struct CassandraStore {
     reads: Reads,
     keyspace: String,
     nodes: OnceCell<NodeList>,
-    /// Ended with the store.
+    /// They end with the store.
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -50,7 +51,7 @@ impl CassandraStore {
     ///
     /// # Errors
     /// If no node can be reached, the credentials or the keyspace are wrong, or the cluster would
-    /// lose data or linearizability and nobody accepted that.
+    /// lose data or linearizability and the options do not accept that.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let session = connect(&options).await?;
         if options.create {
@@ -58,7 +59,7 @@ impl CassandraStore {
         }
         let layout = schema::check(&session, &options).await?;
         refuse_dangers(inspect::findings(&session, &options).await, &options.accepted_risks)?;
-        // The driver must know a keyspace that was just made, to find its replicas.
+        // The driver must know a keyspace that was just created, to find its replicas.
         session
             .refresh_metadata()
             .await
@@ -161,9 +162,8 @@ impl Drop for CassandraStore {
     }
 }
 
-/// Tries again while the cluster cannot answer and there is time. Reads may be repeated as often as
-/// one likes.
-macro_rules! patiently {
+/// Repeats a read while the cluster cannot answer and there is time.
+macro_rules! retry_until_deadline {
     ($store:expr, $read:expr) => {{
         let deadline = Instant::now() + $store.writer.answer_time;
         loop {
@@ -182,11 +182,14 @@ impl Store for CassandraStore {
     async fn get(&self, address: &EntityAddress, _: Blocking) -> Result<Option<Row>, StoreError> {
         let partition = Partition::new(address.table, &address.key.partition_key);
         self.cluster().check_quorum(&partition).map_err(unavailable)?;
-        patiently!(self, self.try_get(address, &partition))
+        retry_until_deadline!(self, self.try_get(address, &partition))
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        patiently!(self, self.scanner.scan(self.cluster(), self.writer.slots, &self.sweeper, scan))
+        retry_until_deadline!(
+            self,
+            self.scanner.scan(self.cluster(), self.writer.slots, &self.sweeper, scan)
+        )
     }
 
     async fn commit(
@@ -198,23 +201,27 @@ impl Store for CassandraStore {
         let partition_key = transaction.partition_key();
         let partition = Partition::new(table, partition_key);
         let (reply, answer) = oneshot::channel();
-        let waiting =
-            Waiting { transaction: transaction.clone(), now, arrived: Instant::now(), reply };
+        let pending = PendingCommit {
+            transaction: transaction.clone(),
+            now,
+            enqueued_at: Instant::now(),
+            reply,
+        };
         let counters = &self.cluster().counters;
-        match self.writer.queues.arrive(&partition, waiting) {
-            Arrival::Refused => {
+        match self.writer.queues.enqueue_or_lead(&partition, pending) {
+            Enqueued::Full => {
                 count(&counters.contended, 1);
                 return Err(StoreError::Contended);
             }
-            Arrival::Waits => count(&counters.waiting, 1),
-            Arrival::Leads => {
+            Enqueued::Following => count(&counters.waiting, 1),
+            Enqueued::Leading => {
                 count(&counters.waiting, 1);
-                // In a task of its own: whoever leads writes for others too, and may be gone before
-                // they are answered.
+                // In a task of its own: a leader writes for other callers too, and its own caller
+                // may leave before they are answered.
                 tokio::spawn(Arc::clone(&self.writer).lead(partition_key.clone(), partition));
             }
         }
-        // A leader that vanished may have written before.
+        // A leader that panicked may have written first.
         answer.await.unwrap_or(Err(StoreError::UnknownOutcome))
     }
 

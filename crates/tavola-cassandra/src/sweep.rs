@@ -1,9 +1,9 @@
-//! Taking empty partitions out of the directory, so that scans need not look at them for ever.
+//! Removes empty partitions from the directory, so that scans need not read them for ever.
 //!
-//! Scans tell which partitions they found empty. After a while such a partition is retired: its
-//! register says so, which only succeeds if nobody wrote since it was seen empty, and only then its
-//! row of the directory goes. Whoever writes later finds it retired and registers it anew, as
-//! another generation.
+//! Scans report the partitions that they found empty. After a while such a partition is retired: a
+//! conditional write marks its register, which succeeds only if nothing was written since it was
+//! seen empty, and only then its entry of the directory is deleted. A later write finds it retired
+//! and enters it anew, as another generation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::cluster::Partition;
-use crate::directory::slot_of;
 use crate::error::Failure;
-use crate::memory::{FIRST_GENERATION, Hint, Registration};
+use crate::hints::Hint;
+use crate::registration::{FIRST_GENERATION, Registration};
 use crate::reply::{self, Reply};
 use crate::stats::{Kind, count};
 use crate::write::Writer;
 
-/// Partitions that wait to be looked at again; more are found by later scans.
+/// Partitions that wait to be retired; later scans find those beyond it.
 const FOUND_MAX: usize = 10_000;
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What scans found empty, and since when.
+/// Which partitions scans found empty, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     found: Mutex<HashMap<Partition, Instant>>,
@@ -37,7 +37,7 @@ impl Sweeper {
         }
     }
 
-    /// Those that were found long enough ago.
+    /// Takes those that were found long enough ago.
     fn take_due(&self, after: Duration) -> Vec<Partition> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let due = |since: &Instant| since.elapsed() >= after;
@@ -76,7 +76,7 @@ impl Writer {
             return Ok(());
         }
         let generation = match (Registration::of(register.generation), register.writer) {
-            (Registration::Standing(generation), Some(writer)) => {
+            (Registration::Active(generation), Some(writer)) => {
                 let values = (
                     generation.saturating_neg(),
                     partition.table,
@@ -90,7 +90,7 @@ impl Writer {
                     .await;
                 self.is_retired(result)?.then_some(generation)
             }
-            // Entered into the directory by somebody who got no further, or has not yet: their
+            // A node entered it into the directory and has not written yet, or never will: its
             // first write must fail.
             (Registration::New, _) => {
                 let version = self
@@ -107,10 +107,10 @@ impl Writer {
                 self.is_retired(result)?.then_some(FIRST_GENERATION)
             }
             (Registration::Retired(generation), _) => Some(generation),
-            (Registration::Standing(_), None) => None,
+            (Registration::Active(_), None) => None,
         };
         let Some(generation) = generation else { return Ok(()) };
-        self.leave(partition, generation).await?;
+        self.cluster.leave(partition, self.slots, generation).await?;
         let version = register.version.unwrap_or_default();
         self.hints
             .set(partition, Hint { registration: Registration::Retired(generation), version });
@@ -118,20 +118,13 @@ impl Writer {
         Ok(())
     }
 
-    /// True if it is. A retirement whose outcome is unknown is left for the next scan: nothing was
-    /// taken away.
+    /// True if it is retired. One whose outcome is unknown is left for the next scan: nothing was
+    /// deleted.
     fn is_retired(
         &self,
         result: Result<scylla::response::query_result::QueryResult, scylla::errors::ExecutionError>,
     ) -> Result<bool, String> {
         let result = result.map_err(|error| error.to_string())?;
         Ok(matches!(reply::read(result).map_err(Failure::text)?, Reply::Applied))
-    }
-
-    async fn leave(&self, partition: &Partition, generation: i32) -> Result<(), String> {
-        let values =
-            (partition.table, slot_of(&partition.key, self.slots), &partition.key[..], generation);
-        let left = self.cluster.execute(Kind::Retire, &self.cluster.statements.leave, values).await;
-        left.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -1,8 +1,7 @@
 //! The versions that this process proposes: not below its clock, each above the one before.
 //!
-//! That versions of a partition only rise is the guard's doing, whatever clocks do. A clock that is
-//! behind would be refused again and again, so what the guard tells moves ours forward, within a
-//! bound.
+//! The guard makes versions of a partition grow, whatever clocks do. It would refuse a clock that
+//! is behind again and again, so each refusal moves ours forward, within a bound.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,13 +34,18 @@ impl Versions {
             let last = self.last.load(Ordering::Acquire);
             let of_clock =
                 next_version(now, Timestamp::from_ticks(last).unwrap_or(Timestamp::MIN))?;
-            // A partition that somebody else's clock has led into the future must not lead all
-            // others there.
+            // A partition whose versions are ahead, because of another node's clock, must not move
+            // those of all others.
             let first = of_clock
                 .max(next_version(now, Timestamp::from_ticks(floor).unwrap_or(Timestamp::MIN))?);
             nth(first, more)?;
-            // Whoever is later takes one above ours.
+            // The next caller takes one above ours.
             let taken = nth(of_clock, more)?.ticks();
+            assert!(taken > last, "no version is taken twice");
+            assert!(
+                Timestamp::from_ticks(floor).is_none_or(|floor| first > floor),
+                "versions of a partition only grow"
+            );
             if self.last.compare_exchange(last, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
             {
                 return Ok(first);
@@ -49,15 +53,15 @@ impl Versions {
         }
     }
 
-    /// The guard refused a version: the partition has seen `standing` already, while our clock said
+    /// The guard refused a version: the partition has seen `highest` already, while our clock said
     /// `now`.
-    pub(crate) fn fell_behind(&self, now: Timestamp, standing: u64) {
-        let behind = standing.saturating_add(1).saturating_sub(now.ticks());
+    pub(crate) fn fell_behind(&self, now: Timestamp, highest: u64) {
+        let behind = highest.saturating_add(1).saturating_sub(now.ticks());
         let before = self.offset.fetch_max(behind.min(OFFSET_MAX), Ordering::Relaxed);
         if behind > OFFSET_MAX && before < OFFSET_MAX {
             tracing::warn!(
                 behind_ms = behind / 10_000,
-                "a partition's last version is far ahead of this machine's clock: set the clocks of the front ends"
+                "a partition's last version is far ahead of this machine's clock: synchronise the clocks of the nodes"
             );
         }
     }

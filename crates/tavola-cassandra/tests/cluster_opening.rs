@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use tavola_cassandra::{CassandraStore, Made, OpenError, Options, init, inspect};
+use tavola_cassandra::{CassandraStore, Created, OpenError, Options, init, inspect};
 use tavola_core::{
     EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey, Precondition,
     Properties, RowKey, TableId, Timestamp,
@@ -39,8 +39,8 @@ impl Keyspace {
     /// Why neither a server nor `init` can use it.
     async fn refusal(&self) -> String {
         let opened = CassandraStore::open(self.options.clone()).await.unwrap_err();
-        let looked = inspect(&self.options).await.unwrap().keyspace.unwrap_err();
-        assert_eq!(opened.to_string(), looked.to_string());
+        let inspected = inspect(&self.options).await.unwrap().keyspace.unwrap_err();
+        assert_eq!(opened.to_string(), inspected.to_string());
         assert!(opened.to_string().contains("store.keyspace"), "the setting is named: {opened}");
         assert!(
             opened.to_string().contains(&self.options.keyspace),
@@ -61,12 +61,12 @@ async fn a_keyspace_of_another_layout_is_left_alone() {
         CassandraStore::open(keyspace.options.clone()).await,
         Err(OpenError::NoKeyspace { .. })
     ));
-    let made = init(&keyspace.options).await.unwrap();
+    let created = init(&keyspace.options).await.unwrap();
     assert_eq!(
-        made,
-        Made { keyspace: true, tables: vec!["entity", "pdir", "front_end", "meta"], slots: 16 }
+        created,
+        Created { keyspace: true, tables: vec!["entity", "pdir", "front_end", "meta"], slots: 16 }
     );
-    assert_eq!(init(&keyspace.options).await.unwrap(), Made { slots: 16, ..Made::default() });
+    assert_eq!(init(&keyspace.options).await.unwrap(), Created { slots: 16, ..Created::default() });
     drop(CassandraStore::open(keyspace.options.clone()).await.unwrap());
 
     keyspace.run("UPDATE {k}.meta SET value='99' WHERE key='layout' IF EXISTS").await;
@@ -82,24 +82,24 @@ async fn a_keyspace_of_another_layout_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_keyspace_of_somebody_else_is_left_alone() {
+async fn a_keyspace_of_another_program_is_left_alone() {
     let keyspace = Keyspace::new().await;
     keyspace.run("CREATE KEYSPACE {k} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
     keyspace.run("CREATE TABLE {k}.theirs (a int PRIMARY KEY)").await;
     assert!(keyspace.refusal().await.contains("not made by `tavola store init`"));
     let refused = init(&keyspace.options).await.unwrap_err();
-    assert!(refused.to_string().contains("tables of somebody else: theirs"), "{refused}");
+    assert!(refused.to_string().contains("tables of another program: theirs"), "{refused}");
     keyspace.end().await;
 }
 
-/// The process ended between the tables and the facts about them.
+/// The process ended between the tables and what `meta` says about them.
 #[tokio::test]
 async fn a_creation_that_was_cut_short_goes_on() {
     let keyspace = Keyspace::new().await;
     init(&keyspace.options).await.unwrap();
     keyspace.run("DROP TABLE {k}.meta").await;
-    let made = init(&keyspace.options).await.unwrap();
-    assert_eq!((made.keyspace, made.tables), (false, vec!["meta"]));
+    let created = init(&keyspace.options).await.unwrap();
+    assert_eq!((created.keyspace, created.tables), (false, vec!["meta"]));
     keyspace.run("DELETE FROM {k}.meta WHERE key='layout' IF EXISTS").await;
     assert!(keyspace.refusal().await.contains("its layout is version \"\""));
     init(&keyspace.options).await.unwrap();
@@ -165,10 +165,10 @@ async fn a_keyspace_without_a_list_gets_one() {
     keyspace.end().await;
 }
 
-/// A write that met a damaged row was tried again and again and then told that the store is
-/// unavailable. Damage is told as damage, at once; writes to other rows of the partition go on.
+/// A write that needs a damaged row was tried again and again and then answered with "unavailable".
+/// The answer is damage, at once; writes to other rows of the partition go on.
 #[tokio::test]
-async fn a_write_that_meets_a_damaged_row_is_told_so() {
+async fn a_write_to_a_damaged_row_is_answered_with_damage() {
     let keyspace = Keyspace::new().await;
     init(&keyspace.options).await.unwrap();
     let store = CassandraStore::open(keyspace.options.clone()).await.unwrap();
@@ -190,8 +190,8 @@ async fn a_write_that_meets_a_damaged_row_is_told_so() {
     keyspace.run(damage).await;
     let merge = |row: &str| EntityOperation::Merge(new(row), Precondition::Exists);
     let retries = store.stats().retries;
-    let met = commit(merge("bad")).await;
-    assert!(matches!(met, Err(StoreError::Corrupt(_))), "{met:?}");
+    let answer = commit(merge("bad")).await;
+    assert!(matches!(answer, Err(StoreError::Corrupt(_))), "{answer:?}");
     assert_eq!(store.stats().retries, retries, "to ask again would give the same");
     commit(merge("good")).await.unwrap().unwrap();
     keyspace.end().await;

@@ -1,5 +1,5 @@
 //! What a user of the cluster must be allowed, on the node that
-//! `crates/tavola/tests/guarded_cluster.rs` describes: there nobody may do anything that was not
+//! `crates/tavola/tests/guarded_cluster.rs` describes: there a user may do only what was
 //! granted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -70,7 +70,8 @@ impl Scene {
         self.admin.query_unpaged(statement, ()).await.unwrap();
     }
 
-    /// Looks until a grant counts: nodes remember for seconds what somebody was not allowed.
+    /// Inspects until a grant counts: Cassandra nodes cache for seconds what a user was not
+    /// allowed.
     async fn inspect_until(&self, is_granted: impl Fn(&Inspection) -> bool) -> Inspection {
         for _ in 0..240 {
             let inspection = inspect(&self.options).await.unwrap();
@@ -88,9 +89,9 @@ impl Scene {
     }
 }
 
-/// A server started on a node that did not tell its user what it is set to.
+/// A server started on a Cassandra node that did not show its settings to our user.
 #[tokio::test]
-async fn a_user_who_may_not_read_settings_is_not_told_that_they_are_good() {
+async fn settings_that_a_user_may_not_read_are_not_called_safe() {
     let scene = Scene::new().await;
     let stranger = scene.open_with(&Risk::ALL).await.unwrap_err().to_string();
     assert!(
@@ -109,7 +110,7 @@ async fn a_user_who_may_not_read_settings_is_not_told_that_they_are_good() {
         panic!()
     };
     let [finding] = &findings[..] else { panic!("{findings:?}") };
-    assert!(finding.text.contains("does not tell its settings to our user"), "{finding:?}");
+    assert!(finding.text.contains("does not show its settings to our user"), "{finding:?}");
     assert!(finding.advice.starts_with("GRANT SELECT ON system_views.settings"), "{finding:?}");
     let store = scene.open_with(&[Risk::Replication, Risk::Settings]).await.unwrap();
     write_and_read(&store).await;

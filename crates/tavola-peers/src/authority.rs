@@ -87,7 +87,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// Its key, as PEM: whoever has it can be any node.
+    /// Its key, as PEM. It is secret: with it a process can pose as any node.
     #[must_use]
     pub fn key(&self) -> Zeroizing<String> {
         Zeroizing::new(self.issuer.key().serialize_pem())

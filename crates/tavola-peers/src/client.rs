@@ -17,7 +17,7 @@ use crate::node::LocalNode;
 use crate::proof::{ChannelBinding, End, Session, nonce};
 use crate::transport::{Channel, TransportError};
 
-/// Until a handshake is over. A peer that takes longer is no help.
+/// Until a handshake is over. To forward to a peer that takes longer saves nothing.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What is forwarded must begin within it, or not at all.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,8 +50,8 @@ pub(crate) enum PeerError {
 }
 
 impl PeerError {
-    /// Whether it is part of life: nodes stop, restart and are killed. Everything else is for the
-    /// operator to look at.
+    /// True if it is to be expected: nodes stop, restart and are killed. An operator should look at
+    /// everything else.
     pub(crate) fn is_ordinary(&self) -> bool {
         matches!(
             self,
@@ -83,7 +83,7 @@ impl PeerClient {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await.unwrap_or(Err(PeerError::Silent))
     }
 
-    /// Both ends show each other that they know the secret, and mean each other.
+    /// Both ends prove that they know the secret, and that they mean each other.
     async fn handshake(channel: Channel, peer: Peer, own: &LocalNode) -> Result<Self, PeerError> {
         let binding = channel.binding;
         let mut client = Self::over(channel, peer).await?;
@@ -101,7 +101,7 @@ impl PeerClient {
         }
     }
 
-    /// What the server says of itself, and our view of the handshake.
+    /// The server's welcome, and our view of the handshake.
     async fn hello(
         &self,
         own: &LocalNode,

@@ -1,6 +1,6 @@
-//! What a certificate says: the address of the node that it is for, and until when. The address
-//! stands in a URI, because a certificate's own kind of address has no port, and several nodes may
-//! share a machine.
+//! What a certificate says: the address of the node that it is for, and until when. The address is
+//! a URI, because a certificate's own kind of address has no port, and several nodes may share a
+//! machine.
 
 use std::net::SocketAddr;
 

@@ -65,7 +65,7 @@ pub enum KeysError {
     AnotherNode {
         /// Where.
         folder: PathBuf,
-        /// Whose it is.
+        /// The node that the certificate names.
         certified: SocketAddr,
         /// Which we are.
         own: SocketAddr,

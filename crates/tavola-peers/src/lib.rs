@@ -10,9 +10,9 @@
 //! conflict with nothing.
 //!
 //! Reading order: `store` (when a write is forwarded), `rendezvous` (to which node), `membership`
-//! (which nodes there are), `client` and `server` (both ends of a connection), `tenants` (who
-//! waits), `transport` (TLS), `message` and `proof` (what is said on it), `keys` and `authority`
-//! (what nodes prove with which nodes they are).
+//! (which nodes there are), `client` and `server` (both ends of a connection), `tenants` (which
+//! writes wait), `transport` (TLS), `message` and `proof` (the messages on it), `keys` and
+//! `authority` (what nodes prove with which nodes they are).
 
 pub mod authority;
 mod client;

@@ -22,7 +22,7 @@ const HEARTBEAT_TTL: Duration = Duration::from_secs(10);
 pub(crate) struct Membership {
     node: Arc<LocalNode>,
     clients: ArcSwap<Vec<Arc<PeerClient>>>,
-    /// Why peers are left out, so that it is said once.
+    /// Why peers are left out, so that each reason is logged once.
     problems: Mutex<HashMap<Peer, String>>,
 }
 
@@ -40,7 +40,7 @@ impl Membership {
         self.clients.load().iter().filter(|client| client.is_open()).count()
     }
 
-    /// What this node and its peers know each other by.
+    /// What this node proves its identity with.
     pub(crate) fn keys(&self) -> Option<&PeerKeys> {
         self.node.transport.keys()
     }

@@ -1,4 +1,4 @@
-//! What nodes say to each other, as bytes. Nodes of two versions run side by side during an
+//! The messages between nodes, as bytes. Nodes of two versions run side by side during an
 //! upgrade: whatever changes here, or in the encoding of entities, changes [`VERSION`], and they do
 //! not forward to each other meanwhile.
 
@@ -15,12 +15,12 @@ use crate::proof::{Nonce, Proof};
 /// Of the messages and the handshake; the encoding of entities has its own.
 const VERSION: u8 = 3;
 
-/// The path of everything that this version says.
+/// The path of a message of this version.
 pub(crate) fn path(what: &str) -> String {
     format!("/tavola/{VERSION}.{FORMAT_VERSION}/{what}")
 }
 
-/// What a connecting node says first.
+/// The first message of a connecting node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello<'a> {
     /// Which node it is, and at which address it is listed.
@@ -31,7 +31,7 @@ pub(crate) struct Hello<'a> {
     pub(crate) server_address: &'a str,
 }
 
-/// What the server answers.
+/// The server's answer to it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
     /// Which node it is: another process may have taken over the address.
@@ -49,7 +49,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) begin_before_ms: u64,
     pub(crate) table: u64,
     pub(crate) now: u64,
-    /// Whose write it is: whoever carries it out shares its places out by it, and nothing else.
+    /// The account of the write. The server shares its places out by it, and uses it for nothing
+    /// else.
     pub(crate) tenant: &'a str,
     partition_key: &'a str,
     #[serde(borrow)]
@@ -126,7 +127,7 @@ impl StoreRefusal {
     }
 }
 
-/// Bytes that are not what this version says.
+/// Bytes that are no message of this version.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message that cannot be read: {0}")]
 pub(crate) struct Unreadable(&'static str);
@@ -245,13 +246,13 @@ impl Operation<'_> {
 
 /// What a store said, as bytes.
 pub(crate) fn encode_answer(
-    verdict: &Result<CommitResult, StoreError>,
+    result: &Result<CommitResult, StoreError>,
 ) -> Result<Vec<u8>, Unreadable> {
-    match verdict {
+    match result {
         Ok(Ok(outcomes)) => encode(&Answer::Done(outcomes.iter().map(version_of).collect())),
         Ok(Err(failed)) => match StoreRefusal::of(&failed.domain_error) {
             Some(store_refusal) => encode(&Answer::Refused(failed.index as u64, store_refusal)),
-            None => decline("a refusal that has no words here"),
+            None => decline("a refusal that has no encoding here"),
         },
         Err(StoreError::Contended) => encode(&Answer::Contended),
         Err(StoreError::Full { reason }) => encode(&Answer::Full(reason)),
@@ -283,7 +284,7 @@ pub(crate) enum ForwardOutcome {
 }
 
 impl Answer<'_> {
-    /// What it means. One that cannot be right leaves us not knowing.
+    /// What it means. An answer that cannot be right leaves the outcome unknown.
     pub(crate) fn outcome(self, operations: usize) -> ForwardOutcome {
         let answered = match self {
             Self::Done(versions) if versions.len() == operations => outcomes(versions).map(Ok),
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_objection_is_its_own_refusal() {
+    fn every_refusal_has_its_own_encoding() {
         for (store_refusal, domain_error) in StoreRefusal::ALL {
             assert_eq!(StoreRefusal::of(&domain_error), Some(store_refusal));
             assert_eq!(store_refusal.domain_error(), domain_error);
@@ -383,14 +384,14 @@ mod tests {
         let done: CommitResult = Ok(vec![Outcome::Written(time(3)), Outcome::Deleted]);
         let refused: CommitResult =
             Err(FailedOperation { index: 1, domain_error: DomainError::ConditionNotMet });
-        for verdict in [done, refused] {
-            let bytes = encode_answer(&Ok(verdict.clone())).unwrap();
+        for result in [done, refused] {
+            let bytes = encode_answer(&Ok(result.clone())).unwrap();
             let ForwardOutcome::Answered(Ok(outcome)) =
                 decode::<Answer<'_>>(&bytes).unwrap().outcome(2)
             else {
-                panic!("no verdict")
+                panic!("no result")
             };
-            assert_eq!(outcome, verdict);
+            assert_eq!(outcome, result);
         }
     }
 

@@ -36,7 +36,7 @@ impl PeerStats {
             ),
             (
                 "tavola_peers_unanswered",
-                "Writes whose outcome another node did not tell.",
+                "Forwarded writes whose outcome is unknown.",
                 self.unanswered,
             ),
         ];

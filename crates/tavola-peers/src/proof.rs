@@ -1,6 +1,6 @@
-//! Both ends of a connection prove that they know the keyspace's secret. A proof covers who is at
-//! both ends, at which addresses, and the connection itself, so that it says nothing on any other
-//! connection: whoever gets a node to connect cannot pass its proof on.
+//! Both ends of a connection prove that they know the keyspace's secret. A proof covers the nodes
+//! at both ends, their addresses, and the connection itself, so that it is worth nothing on any
+//! other connection: a process that gets a node to connect cannot pass its proof on.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(crate) type Proof = [u8; 32];
 /// TLS.
 pub(crate) type ChannelBinding = [u8; 32];
 
-/// Which end speaks, so that what one said cannot be said back to it.
+/// Which end speaks, so that a proof of one end cannot be sent back to it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum End {
     Server,
@@ -63,7 +63,7 @@ impl Secret {
         self.mac(end, session).finalize().into_bytes().into()
     }
 
-    /// In a time that does not tell how much of it is right.
+    /// In a time that does not depend on how much of it is right.
     pub(crate) fn accepts(&self, proof: &[u8], end: End, session: &Session) -> bool {
         self.mac(end, session).verify_slice(proof).is_ok()
     }

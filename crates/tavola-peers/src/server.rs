@@ -1,5 +1,5 @@
-//! The listening end of a connection: a caller must prove what it is, then its transactions are
-//! carried out.
+//! The listening end of a connection: a caller must prove that it is a node of this store, then its
+//! transactions are carried out.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -70,7 +70,7 @@ struct PeerSession {
 }
 
 impl PeerServer {
-    /// Takes connections until told to stop; returns once those that are open are done.
+    /// Accepts connections until it is stopped; returns once the open ones are done.
     pub(crate) async fn run(
         self: Arc<Self>,
         listener: TcpListener,
@@ -134,8 +134,8 @@ impl PeerServer {
         }
     }
 
-    /// Anybody who reaches the port can cause this, so it is counted, and logged only for those who
-    /// look.
+    /// Any process that reaches the port can cause this, so it is counted, and logged only at level
+    /// debug.
     fn refuse(&self, remote: SocketAddr, reason: &str) {
         count(&self.counters.refused);
         tracing::debug!(%remote, reason, "a connection to the port for peers was refused");
@@ -235,8 +235,8 @@ impl PeerServer {
             return decline("it came too late").map_err(failed);
         }
         count(&self.counters.received);
-        let verdict = self.store.commit(table, &transaction, now.min((self.clock)())).await;
-        encode_answer(&verdict).map_err(failed)
+        let result = self.store.commit(table, &transaction, now.min((self.clock)())).await;
+        encode_answer(&result).map_err(failed)
     }
 
     fn clock_ms(&self) -> u64 {
@@ -292,7 +292,7 @@ async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) 
     }
 }
 
-/// Waits for the word to stop, or for the end of its sender.
+/// Waits for the signal to stop, or for the end of its sender.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _sender_gone = stop.wait_for(|stop| *stop).await;
 }

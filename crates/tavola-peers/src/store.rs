@@ -24,7 +24,7 @@ use crate::server::PeerServer;
 use crate::tenants::Tenants;
 use crate::transport::Transport;
 
-/// Of writes that are nobody's.
+/// Of writes without a tenant.
 const NO_TENANT: &str = "";
 /// Enough that writes of one partition share a batch, and so few that one behind all of them is not
 /// late.
@@ -92,7 +92,7 @@ pub enum OpenError {
         /// Why not.
         source: std::io::Error,
     },
-    /// Whoever reads the network could read and change what nodes say to each other.
+    /// A process on the network could read and change the messages between nodes.
     #[error(
         "{0} is beyond this machine, and this node has no keys for its peers; \
          `tavola store peer-keys init {0} …` makes those of all nodes"
@@ -124,7 +124,7 @@ impl ForwardingStore {
     /// Listens for peers, and looks for them.
     ///
     /// # Errors
-    /// If the address cannot be had, or the store does not tell its secret.
+    /// If the address cannot be bound, or the secret of the store cannot be read.
     pub async fn open(store: Arc<dyn SharedStore>, settings: &Settings) -> Result<Self, OpenError> {
         let address = settings.address;
         if settings.keys.is_none() && !settings.accept_plain && !address.ip().is_loopback() {
@@ -180,7 +180,7 @@ impl ForwardingStore {
         &self.membership.own().address
     }
 
-    /// What nodes have done for each other.
+    /// Counters of forwarded writes.
     #[must_use]
     pub fn stats(&self) -> PeerStats {
         self.counters.read(self.membership.present(), self.membership.keys())
@@ -211,10 +211,10 @@ impl ForwardingStore {
             return self.store.commit(table, transaction, now).await;
         };
         match writer.commit(tenant, table, transaction, now, self.forward_timeout).await {
-            ForwardOutcome::Answered(verdict) => {
-                let is_unknown = matches!(verdict, Err(StoreError::UnknownOutcome));
+            ForwardOutcome::Answered(result) => {
+                let is_unknown = matches!(result, Err(StoreError::UnknownOutcome));
                 count(if is_unknown { &self.counters.unanswered } else { &self.counters.sent });
-                verdict
+                result
             }
             ForwardOutcome::Declined(reason) => {
                 count(&self.counters.declined);

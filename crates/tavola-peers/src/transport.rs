@@ -163,8 +163,8 @@ fn no_binding(error: rustls::Error) -> TransportError {
     TransportError::Tls(io::Error::other(error))
 }
 
-/// Whether the other end answered with something else than TLS, or hung up on it. A certificate
-/// that does not hold is no such case: then somebody else is there.
+/// True if the other end answered with something else than TLS, or closed the connection. A
+/// certificate that does not hold is no such case: then another process is there.
 fn speaks_no_tls(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
     tls.is_none_or(|error| matches!(error, rustls::Error::InvalidMessage(_)))

@@ -77,7 +77,7 @@ async fn a_relay_is_not_taken_for_the_node_behind_it() {
     assert_eq!((one.stats().present, one.stats().sent, behind.stats().received), (0, 0, 0));
 }
 
-/// What a process that took over an address saw of those who connect.
+/// What a process that took over an address saw of the nodes that connect.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -101,7 +101,7 @@ async fn take_over(address: SocketAddr, config: Option<ServerConfig>) -> Arc<See
                         Ok(mut stream) => stream.read(&mut byte).await.unwrap_or(0),
                         Err(_) => 0,
                     },
-                    // Whoever has no key sees bytes that it cannot read; it stays silent.
+                    // A process without the key cannot read these bytes; it stays silent.
                     None => {
                         let _kept = stream;
                         seen.connections.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ fn server_with(folder: &Path) -> ServerConfig {
     config
 }
 
-/// A node dies, stays on the list for a while, and somebody else listens at its address: without
+/// A node dies, stays on the list for a while, and another process listens at its address: without
 /// keys, with keys of an authority of its own, with the keys of another node of the cluster.
 #[tokio::test]
 async fn whoever_takes_over_a_dead_nodes_port_is_sent_nothing() {
@@ -229,7 +229,7 @@ async fn settled() {
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
 }
 
-/// Half of a copy is not used, and a connection that stands goes on meanwhile.
+/// Half of a copy is not used, and open connections go on meanwhile.
 #[tokio::test]
 async fn keys_that_do_not_fit_together_are_not_used() {
     let (place, keys) = (Place::default(), ClusterKeys::new());

@@ -117,8 +117,8 @@ async fn trouble_of_the_other_is_told() {
     let troubled = open(view.clone(), Affinity::Always).await;
     let one = place.node().await;
     until(|| one.stats().present == 1).await;
-    type Trouble = fn() -> StoreError;
-    let trouble: [(Trouble, &str); 5] = [
+    type Failure = fn() -> StoreError;
+    let failures: [(Failure, &str); 5] = [
         (|| StoreError::Contended, "Err(Contended)"),
         (|| StoreError::UnknownOutcome, "Err(UnknownOutcome)"),
         (|| StoreError::Corrupt("bits".into()), "Err(Corrupt(\"bits\"))"),
@@ -132,11 +132,11 @@ async fn trouble_of_the_other_is_told() {
         partition += 1;
         write(&one, partition).await.unwrap().unwrap();
     }
-    for (trouble, expected) in trouble {
-        *view.trouble.lock().unwrap() = Some(trouble);
+    for (failure, expected) in failures {
+        *view.failure.lock().unwrap() = Some(failure);
         let before = received();
-        let told = format!("{:?}", write(&one, partition).await);
-        assert!(told.starts_with(expected), "{told}, not {expected}");
+        let answer = format!("{:?}", write(&one, partition).await);
+        assert!(answer.starts_with(expected), "{answer}, not {expected}");
         assert_eq!(received(), before + 1);
     }
     assert_eq!((one.stats().unanswered, one.stats().declined), (1, 1));

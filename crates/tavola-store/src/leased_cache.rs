@@ -6,7 +6,7 @@
 //! that began before or during a change is not remembered either, because it may have read what was
 //! there before. What another process changes is seen when the lease ends.
 //!
-//! A full cache evicts one entry at a time.
+//! [`BoundedCache`] bounds it: a full cache evicts one entry at a time.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quick_cache::Equivalent;
-use quick_cache::sync::Cache;
 use tokio::time::Instant;
+
+use crate::bounded_cache::{BoundedCache, Equivalent};
 
 /// What was read lately, by group and name.
 pub struct LeasedCache<V> {
-    entries: Cache<Key, Entry<V>>,
+    entries: BoundedCache<Key, Entry<V>>,
     /// Groups share stripes: a change of one may forget another too, which costs a read.
     stripes: [Stripe; STRIPES],
     lease: Duration,
@@ -38,8 +38,8 @@ struct Stripe {
 }
 
 impl Stripe {
-    /// The generation, unless a change is under way. One that begins after the first look is seen by
-    /// the second, or has raised the generation when the entry is put in.
+    /// The generation, unless a change is under way. One that begins after the first look is seen
+    /// by the second, or has raised the generation when the entry is put in.
     fn quiet_generation(&self) -> Option<u64> {
         let generation = self.generation.load(Ordering::SeqCst);
         (self.under_way.load(Ordering::SeqCst) == 0).then_some(generation)
@@ -103,7 +103,7 @@ impl<V> LeasedCache<V> {
     #[must_use]
     pub fn new(entries_max: usize, lease: Duration) -> Self {
         let stripes = std::array::from_fn(|_| Stripe::default());
-        Self { entries: Cache::new(entries_max), stripes, lease }
+        Self { entries: BoundedCache::new(entries_max), stripes, lease }
     }
 
     /// What is remembered under a name, if it still applies.

@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub mod blocking;
+pub mod bounded_cache;
 pub mod decision;
 pub mod encoding;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod store;
 
 pub use backend::{Backend, Sharing};
 pub use blocking::Blocking;
+pub use bounded_cache::BoundedCache;
 pub use encoding::{Row, RowFilter, RowRef};
 pub use error::StoreError;
 pub use import::{Import, ImportError};

@@ -150,7 +150,7 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
     assert!(server.terminate().success());
 }
 
-/// A figure of a server's metrics; none if it does not tell.
+/// A figure of a server's metrics; none if it is missing.
 fn figure(server: &RunningServer, name: &str) -> u64 {
     let request =
         format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.admin);
@@ -172,10 +172,10 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Front ends that write one partition find out that they do, and one of them writes for both; when
-/// it is gone, the other goes on.
+/// Nodes that write one partition notice it, and one of them writes for both; when it is gone, the
+/// other goes on.
 #[test]
-fn front_ends_write_for_each_other() {
+fn nodes_write_for_each_other() {
     let home = Home::new("peers");
     home.init().text();
     let serve = || {

@@ -1,5 +1,5 @@
-//! Our commands on a cluster that lets in only who encrypts and has a password, and whose settings
-//! are dangerous: one node at `TAVOLA_CASSANDRA`, with the certificate of its authority at
+//! Our commands on a cluster that demands TLS and a password, and whose settings are dangerous: one
+//! Cassandra node at `TAVOLA_CASSANDRA`, with the certificate of its authority at
 //! `TAVOLA_CASSANDRA_CA_FILE`.
 //!
 //! ```sh

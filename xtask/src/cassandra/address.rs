@@ -1,4 +1,4 @@
-//! Where nodes listen: always on this machine, each cluster on addresses of its own.
+//! Where Cassandra nodes listen: always on this machine, each cluster on addresses of its own.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -36,9 +36,9 @@ impl Place {
         (self.address, CQL_PORT).into()
     }
 
-    /// The group under which the node's process runs, if root starts it: a packet filter can tell
-    /// by it who sends, which it cannot by the address, because nodes send from 127.0.0.1. The
-    /// number is as much its own as the port.
+    /// The group under which the node's process runs, if root starts it: a packet filter recognises
+    /// the sender by it. The address does not help, because nodes send from 127.0.0.1. The number
+    /// is as unique as the port.
     pub(super) fn group(&self) -> u16 {
         self.jmx_port
     }
@@ -51,7 +51,7 @@ impl Place {
         ]
     }
 
-    /// Fails if somebody else listens where the node will.
+    /// Fails if another process listens where the node will.
     pub(super) fn check_free(&self) -> Result {
         self.listeners().into_iter().try_for_each(check_free)
     }

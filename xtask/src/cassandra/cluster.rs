@@ -23,7 +23,7 @@ const CLUSTER_FILE: &str = "cluster.json";
 const NODETOOL: &str = "nodetool";
 const LOGBACK_OF_NODETOOL: &str = "logback-nodetool.xml";
 
-/// It lives on when this value is dropped: whoever no longer needs it calls [`Cluster::down`].
+/// It runs on when this value is dropped; [`Cluster::down`] ends it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     shape: Shape,
@@ -152,7 +152,7 @@ impl Cluster {
         self.write_files(programs)?;
         let start = Instant::now();
         if let Err(failure) = self.start_nodes(&missing) {
-            // What runs only in part serves nobody; what ran before stays.
+            // A part of a cluster serves no client; what ran before stays.
             let missing: Vec<Node> = missing.into_iter().cloned().collect();
             if let Err(second) = wait::until_all_have_stopped(&missing) {
                 eprintln!("warning: {second}");
@@ -248,7 +248,7 @@ impl Cluster {
             .context(|| format!("cannot move {} to {}", log.display(), kept.display()))
     }
 
-    /// Of nodes that are no more.
+    /// Holds the logs of nodes that were removed.
     pub(super) fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }

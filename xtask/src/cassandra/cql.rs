@@ -1,4 +1,5 @@
-//! As much of the CQL protocol (version 4) as tells whether a node serves clients.
+//! As much of the CQL protocol (version 4) as it takes to see whether a Cassandra node serves
+//! clients.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +20,7 @@ const AUTH_SUCCESS: u8 = 0x10;
 /// is no.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What we ask for fits many times; a length beyond it is no CQL.
+/// Our answers are far shorter; a length beyond it is no CQL.
 const BODY_BYTES_MAX: u32 = 1 << 20;
 
 /// A TLS 1.2 greeting that offers the usual: curves x25519 and P-256, AES-GCM, signatures by either
@@ -175,20 +176,21 @@ mod tests {
             assert!(!answers(address), "{answer:?}");
             thread.join().unwrap();
         }
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(!answers(nobody));
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(!answers(unused));
     }
 
     #[test]
     fn a_login_succeeds_or_does_not() {
-        const WHO: &[u8] = &[0x84, 0, 0, 0, AUTHENTICATE, 0, 0, 0, 3, 0, 1, b'x'];
-        let (address, thread) = server(&[WHO, &[0x84, 0, 0, 0, AUTH_SUCCESS, 0, 0, 0, 0]]);
+        const LOGIN_DEMANDED: &[u8] = &[0x84, 0, 0, 0, AUTHENTICATE, 0, 0, 0, 3, 0, 1, b'x'];
+        let (address, thread) =
+            server(&[LOGIN_DEMANDED, &[0x84, 0, 0, 0, AUTH_SUCCESS, 0, 0, 0, 0]]);
         assert!(admits(address, "me", "secret"));
         let frames = thread.join().unwrap();
         assert!(frames[0].ends_with(b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0"), "{frames:?}");
         assert!(frames[1].ends_with(b"\0\0\0\x0a\0me\0secret"), "{frames:?}");
 
-        let (address, thread) = server(&[WHO, &[0x84, 0, 0, 0, 0, 0, 0, 0, 0]]);
+        let (address, thread) = server(&[LOGIN_DEMANDED, &[0x84, 0, 0, 0, 0, 0, 0, 0, 0]]);
         assert!(!admits(address, "me", "wrong"));
         thread.join().unwrap();
     }

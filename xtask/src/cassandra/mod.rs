@@ -2,7 +2,7 @@
 //! developers.
 //!
 //! Everything about a cluster is in its folder below the cache folder. A node is started by its own
-//! script, so that a program that kills nodes for a living can start them again without us.
+//! script, so that a test that kills nodes can start them again without us.
 
 mod address;
 mod cluster;

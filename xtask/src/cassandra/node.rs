@@ -1,4 +1,4 @@
-//! One node: its folder, its process, its log.
+//! One Cassandra node: its folder, its process, its log.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// Whether it serves clients, as far as can be told without cryptography.
+    /// True if it serves clients, as far as that can be seen without cryptography.
     pub(super) fn answers(&self, tls: bool) -> bool {
         let address = self.place.cql();
         if tls { cql::greets_encrypted(address) } else { cql::answers(address) }

@@ -1,10 +1,10 @@
-//! What a node says of the others.
+//! What a Cassandra node says of the others.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Which nodes are up and normal in the eyes of node `number`; none if it does not say.
+/// Which nodes are up and normal according to node `number`; none if it does not answer.
 pub(super) fn seen_by(nodetool: &Path, number: u32) -> Vec<Ipv4Addr> {
     let output =
         Command::new(nodetool).args([&number.to_string(), "status"]).stdin(Stdio::null()).output();

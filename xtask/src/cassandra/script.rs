@@ -1,4 +1,4 @@
-//! The files with which anybody can start a node, or ask it something, without `cargo xtask`.
+//! Scripts that start a Cassandra node, or query it, without `cargo xtask`.
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ pub(super) fn start(
         format!("-Djna.tmpdir={folder_text}/tmp"),
         // Binds JMX to 127.0.0.1.
         format!("-Dcassandra.jmx.local.port={}", place.jmx_port),
-        // With one copy of the users nobody could log in while the node that has it is down.
+        // With one copy of the users no login would succeed while the node that has it is down.
         format!("-Dcassandra.system_auth.default_rf={}", shape.nodes.min(3)),
         // The first nodes come all at once into an empty ring. A spare node comes into a full one:
         // there only the strict way, from the very replica that it replaces, keeps what a quorum
@@ -163,7 +163,7 @@ fn inner_packages() -> impl Iterator<Item = String> {
     exports.chain(OPENS.iter().map(|package| format!("--add-opens={package}=ALL-UNNAMED")))
 }
 
-/// `before` stands before the program.
+/// `before` precedes the program.
 fn exec(before: &str, java: &Path, words: &[String]) -> String {
     let words: String = words.iter().map(|word| format!(" \\\n  {}", quoted(word))).collect();
     format!("exec {before}{}{words}", quoted(&java.display().to_string()))

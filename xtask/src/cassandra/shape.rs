@@ -1,4 +1,4 @@
-//! What a cluster is asked to be: its name, its nodes, its settings.
+//! The description of a cluster: its name, its nodes, its settings.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ pub(super) const DEFAULT_NAME: &str = "dev";
 /// Bounded by the addresses and ports that a name has.
 const NODES_MAX: u32 = 16;
 
-/// Where a node listens and keeps its files is ours to say: elsewhere it would be seen from
-/// outside, or not be found.
+/// Settings that we choose ourselves: elsewhere a node would be reachable from outside, or not be
+/// found.
 const SETTINGS_OF_OURS: [&str; 6] = [
     "cluster_name",
     "storage_port",
@@ -34,9 +34,9 @@ pub(crate) struct Shape {
     pub(crate) nodes: u32,
     /// Prepared, to be added to the ring later.
     pub(crate) spares: u32,
-    /// Whether clients must say who they are.
+    /// True if clients must log in.
     pub(crate) password: bool,
-    /// Whether clients must encrypt.
+    /// True if clients must use TLS.
     pub(crate) tls: bool,
     /// Lines of `cassandra.yaml` that replace ours.
     pub(crate) settings: BTreeMap<String, String>,

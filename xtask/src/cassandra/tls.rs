@@ -10,7 +10,7 @@ use super::jars::Programs;
 use crate::cache;
 use crate::failure::{Context, Failure, Result};
 
-/// Java wants one; it protects nothing, as it stands in `cassandra.yaml` beside the file.
+/// Java demands one. It protects nothing, because `cassandra.yaml` beside the file holds it.
 const PASSWORD: &str = "cassandra";
 
 const KEY: [&str; 6] = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650"];
@@ -28,7 +28,7 @@ fn partial(cluster: &Path) -> PathBuf {
     cluster.join("tls.partial")
 }
 
-/// Those of the next cluster of this name are others.
+/// The next cluster of this name gets new certificates.
 pub(super) fn remove(cluster: &Path) -> Result {
     cache::remove_folder(&partial(cluster))?;
     cache::remove_folder(&folder(cluster))
@@ -98,7 +98,7 @@ pub(super) fn ensure(cluster: &Path, places: &[Place], programs: &Programs) -> R
     fs::rename(&work, &complete).context(|| format!("cannot create {}", complete.display()))
 }
 
-/// It tells what it did where others tell of errors; that is shown only if it fails.
+/// The program reports its progress as errors; that is shown only if it fails.
 fn run_quietly(command: &mut Command) -> Result {
     let output = command.output().context(|| "cannot start keytool".into())?;
     if output.status.success() {

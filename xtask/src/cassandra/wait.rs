@@ -1,4 +1,4 @@
-//! Waiting for nodes, with a bound on everything and a word from time to time.
+//! Waits for Cassandra nodes, with a bound on everything and a message from time to time.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ fn with_log(what: &str, node: &Node) -> Failure {
     ))
 }
 
-/// Until every node of the ring calls every other up. One that has just begun to answer may know
+/// Until every node of the ring sees every other one up. One that has just begun to answer may know
 /// only some of them, and a write to all of them would be refused.
 pub(super) fn until_all_have_met(cluster: &Cluster) -> Result {
     let start = Instant::now();

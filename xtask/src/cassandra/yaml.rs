@@ -1,4 +1,4 @@
-//! `cassandra.yaml` of a node: what tests need of it, and small enough for several nodes on one
+//! `cassandra.yaml` of a Cassandra node: what tests need, and small enough for several nodes on one
 //! machine.
 
 use std::path::Path;
@@ -62,7 +62,7 @@ const COMMON: [(&str, &str); 44] = [
     ("snapshot_before_compaction", "false"),
     ("incremental_backups", "false"),
     ("cdc_enabled", "false"),
-    // Trouble shall be seen, not lived with.
+    // A failure must be seen.
     ("disk_failure_policy", "die"),
     ("commit_failure_policy", "die"),
     ("hinted_handoff_enabled", "true"),
@@ -104,7 +104,7 @@ fn set(lines: &mut Vec<(String, String)>, key: &str, value: &str) {
     }
 }
 
-/// Who the node is, where it listens and keeps its files, and how it comes into the ring.
+/// The identity of the node, where it listens and keeps its files, and how it joins the ring.
 fn own_lines(shape: &Shape, places: &[Place], number: u32, folder: &Path) -> Vec<(String, String)> {
     let addresses: Vec<_> = places.iter().map(|place| place.address.to_string()).collect();
     let address = addresses.get(number as usize - 1).cloned().unwrap_or_default();
@@ -156,8 +156,8 @@ fn client_lines(shape: &Shape, cluster: &Path) -> Vec<(String, String)> {
     lines
 }
 
-/// Evenly spread over the ring, neighbours on different nodes: known before the nodes meet, so that
-/// they can start together.
+/// Evenly spread over the ring, adjacent tokens on different nodes. They are known before the nodes
+/// start, so that all can start at the same time.
 fn tokens(number: u32, nodes: u32) -> String {
     let (number, nodes) = (i128::from(number), i128::from(nodes));
     let step = (1_i128 << 64) / (i128::from(TOKENS_OF_A_NODE) * nodes);

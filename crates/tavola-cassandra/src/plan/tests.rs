@@ -7,7 +7,7 @@ use tavola_core::{
 use tavola_store::Row;
 use tavola_store::keys::encode_text;
 
-use super::{Afterwards, Condition, judge, needs_rows, plan_blind, plan_on};
+use super::{AfterRefusal, Condition, evaluate, needs_rows, plan_blind, plan_on};
 
 fn partition() -> PartitionKey {
     PartitionKey::new("p").unwrap()
@@ -54,7 +54,7 @@ fn conditions_say_what_is_assumed() {
         assert!(!needs_rows(&transaction, at(100)), "{transaction:?}");
         let planned = plan_blind(&transaction, at(100)).unwrap();
         assert_eq!(planned[0].condition, condition, "{transaction:?}");
-        assert!(!planned[0].rests_on_read);
+        assert!(!planned[0].depends_on_read);
     }
 }
 
@@ -79,7 +79,7 @@ fn a_merge_rests_on_the_row_that_was_read() {
     let row = Row::encode(&partition(), &RowKey::new("r").unwrap(), &properties("Old"), at(7));
     let rows = HashMap::from([(encode_text("r"), row)]);
     let planned = plan_on(&transaction, at(100), at(50), &rows).unwrap();
-    assert_eq!((planned[0].condition, planned[0].rests_on_read), (Condition::At(7), true));
+    assert_eq!((planned[0].condition, planned[0].depends_on_read), (Condition::At(7), true));
     let planned = plan_on(&transaction, at(100), at(50), &HashMap::new()).unwrap();
     assert_eq!(planned[0].condition, Condition::Absent);
     let wants_other = group(vec![EntityOperation::Merge(entity("r"), tag(8))]);
@@ -97,12 +97,12 @@ fn a_refused_batch_names_the_first_that_failed() {
     let planned = plan_blind(&transaction, at(100)).unwrap();
     let after = |rows: &[(&str, u64)]| {
         let versions = rows.iter().map(|(row, version)| (encode_text(row), *version)).collect();
-        judge(&partition(), &transaction, &planned, &versions).unwrap()
+        evaluate(&partition(), &transaction, &planned, &versions).unwrap()
     };
     let refused = |index, domain_error| {
-        Afterwards::Refused(tavola_core::FailedOperation { index, domain_error })
+        AfterRefusal::Refused(tavola_core::FailedOperation { index, domain_error })
     };
-    assert_eq!(after(&[("b", 1), ("c", 7)]), Afterwards::Again);
+    assert_eq!(after(&[("b", 1), ("c", 7)]), AfterRefusal::Retry);
     assert_eq!(
         after(&[("a", 1), ("b", 1), ("c", 7)]),
         refused(0, DomainError::EntityAlreadyExists)
@@ -114,8 +114,8 @@ fn a_refused_batch_names_the_first_that_failed() {
     assert_eq!(after(&[("a", 1_000_000), ("b", 1)]), refused(0, DomainError::EntityAlreadyExists));
 }
 
-/// Whoever lost a race on a row that was read must read again: only then is it known who fails, and
-/// why.
+/// A transaction that depends on a row that was read and has changed must read it again: only then
+/// is it known which operation fails, and why.
 #[test]
 fn a_lost_race_is_run_again() {
     let transaction = group(vec![
@@ -124,5 +124,8 @@ fn a_lost_race_is_run_again() {
     ]);
     let planned = plan_on(&transaction, at(100), at(50), &HashMap::new()).unwrap();
     let versions = HashMap::from([(encode_text("a"), 3), (encode_text("b"), 3)]);
-    assert_eq!(judge(&partition(), &transaction, &planned, &versions).unwrap(), Afterwards::Again);
+    assert_eq!(
+        evaluate(&partition(), &transaction, &planned, &versions).unwrap(),
+        AfterRefusal::Retry
+    );
 }

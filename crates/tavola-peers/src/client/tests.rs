@@ -119,8 +119,8 @@ async fn a_wrong_peer_is_forwarded_nothing() {
     assert!(matches!(connect(&peer, &foreign).await, Err(PeerError::WrongSecret)));
 }
 
-/// Whoever gets a node to connect cannot pass what it says on to another node: the proof is for the
-/// address that the caller meant.
+/// A process that gets a node to connect cannot pass its messages on to another node: the proof is
+/// for the address that the caller meant.
 #[tokio::test]
 async fn a_hello_for_another_address_is_refused() {
     let (peer, _stop) = server().await;
@@ -218,7 +218,7 @@ async fn a_caller_is_the_node_of_its_certificate() {
     assert!(matches!(refused, Err(PeerError::Refused(StatusCode::FORBIDDEN))), "{refused:?}");
 }
 
-/// What is written is kept, as somebody on the way would.
+/// Records what is written, as an attacker on the network would.
 struct Recorder {
     stream: TcpStream,
     written: Arc<Mutex<Vec<u8>>>,

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     secret: Vec<u8>,
     pub(crate) is_contended: AtomicBool,
     /// What the next commits fail with.
-    pub(crate) trouble: Mutex<Option<fn() -> StoreError>>,
+    pub(crate) failure: Mutex<Option<fn() -> StoreError>>,
     /// Commits of these partitions end with the last permit of this.
     pub(crate) stuck: (Mutex<Vec<PartitionKey>>, Semaphore),
 }
@@ -53,7 +53,7 @@ impl Place {
             list: Arc::clone(&self.list),
             secret: secret.to_vec(),
             is_contended: AtomicBool::new(true),
-            trouble: Mutex::new(None),
+            failure: Mutex::new(None),
             stuck: (Mutex::default(), Semaphore::new(0)),
         })
     }
@@ -84,7 +84,7 @@ impl Place {
         ForwardingStore::open(self.view(SECRET), &settings).await
     }
 
-    /// The same rows, and a list that somebody else may write.
+    /// The same rows, and a list that another process may write.
     pub(crate) fn with_another_list(&self) -> Self {
         Self { rows: Arc::clone(&self.rows), list: Arc::default() }
     }
@@ -151,9 +151,9 @@ impl StoreLayer for Shared {
         if is_stuck {
             drop(self.stuck.1.acquire().await.unwrap());
         }
-        let trouble = *self.trouble.lock().unwrap();
-        match trouble {
-            Some(trouble) => Err(trouble()),
+        let failure = *self.failure.lock().unwrap();
+        match failure {
+            Some(failure) => Err(failure()),
             None => self.rows.commit(table, transaction, now).await,
         }
     }

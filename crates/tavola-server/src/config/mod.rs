@@ -150,7 +150,7 @@ pub enum StoreConfig {
         /// Serve a folder whose versions are ahead of the clock.
         allow_future_versions: bool,
     },
-    /// In a cluster that other front ends use too.
+    /// In a cluster that other nodes use too.
     Cassandra(Box<ClusterConfig>),
 }
 

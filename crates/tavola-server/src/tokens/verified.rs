@@ -1,16 +1,19 @@
 //! Tokens that were checked a moment ago. Clients send the same one with every request, and a
 //! signature costs more to check than a point read.
+//!
+//! An entry counts only with the keys that its token was checked with: other keys are another
+//! generation, so that a token whose key an issuer withdrew is checked again at once.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use tavola_core::AccountName;
+use tavola_store::BoundedCache;
 
 use super::Bearer;
 
-/// Tokens of so many clients; beyond them some are checked again.
+/// Tokens of so many clients. Beyond them each new one evicts another, which is checked again when
+/// it comes.
 const ENTRIES_MAX: usize = 4096;
 /// A token is checked again after this long, however long it lives.
 const REMEMBERED_MAX: Duration = Duration::from_secs(5 * 60);
@@ -30,7 +33,7 @@ impl Digest {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     bearer: Bearer,
     generation: u64,
@@ -45,19 +48,22 @@ impl Entry {
 
 /// What was found about tokens that held. Others are not remembered, so that nobody can fill it
 /// with nonsense.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct VerifiedTokens {
-    entries: RwLock<HashMap<Digest, Entry>>,
+    entries: BoundedCache<Digest, Entry>,
+}
+
+impl Default for VerifiedTokens {
+    fn default() -> Self {
+        Self { entries: BoundedCache::new(ENTRIES_MAX) }
+    }
 }
 
 impl VerifiedTokens {
     /// The bearer of a token that was checked with the keys of this generation.
     pub(super) fn get(&self, digest: &Digest, generation: u64, now: SystemTime) -> Option<Bearer> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries
-            .get(digest)
-            .filter(|entry| entry.holds(generation, now))
-            .map(|entry| entry.bearer.clone())
+        let entry = self.entries.get(digest)?;
+        entry.holds(generation, now).then_some(entry.bearer)
     }
 
     pub(super) fn insert(
@@ -69,16 +75,7 @@ impl VerifiedTokens {
         now: SystemTime,
     ) {
         let until = expires.min(now + REMEMBERED_MAX);
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() >= ENTRIES_MAX {
-            entries.retain(|_, entry| entry.holds(generation, now));
-        }
-        // So many at once: to forget them all costs one check each, to choose among them costs a
-        // search each time.
-        if entries.len() >= ENTRIES_MAX {
-            entries.clear();
-        }
-        entries.insert(digest, Entry { bearer, generation, until });
+        self.entries.insert(digest, Entry { bearer, generation, until });
     }
 }
 
@@ -128,27 +125,36 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_bounded() {
+    fn a_full_cache_forgets_some_and_not_all() {
         let tokens = VerifiedTokens::default();
-        let count = || tokens.entries.read().unwrap().len();
+        let until = UNIX_EPOCH + MINUTE;
+        let numbered = |number: usize| digest(&number.to_string());
+        for number in 0..2 * ENTRIES_MAX {
+            tokens.insert(numbered(number), 1, reader(), until, UNIX_EPOCH);
+            assert!(tokens.entries.len() <= ENTRIES_MAX);
+            assert!(tokens.get(&numbered(number), 1, UNIX_EPOCH).is_some(), "the newest is there");
+        }
+        let known = |number: &usize| tokens.get(&numbered(*number), 1, UNIX_EPOCH).is_some();
+        let known = (0..2 * ENTRIES_MAX).filter(known).count();
+        assert!(known >= ENTRIES_MAX * 3 / 4, "{known} of {ENTRIES_MAX} are left");
+    }
+
+    /// A token that clients send again takes the place of one that has ended.
+    #[test]
+    fn tokens_that_have_ended_give_way_to_those_in_use() {
+        let tokens = VerifiedTokens::default();
         let later = UNIX_EPOCH + 10 * MINUTE;
         for number in 0..ENTRIES_MAX {
-            tokens.insert(
-                digest(&number.to_string()),
-                1,
-                reader(),
-                UNIX_EPOCH + MINUTE,
-                UNIX_EPOCH,
-            );
+            let ended = digest(&format!("ended {number}"));
+            tokens.insert(ended, 1, reader(), UNIX_EPOCH + MINUTE, UNIX_EPOCH);
         }
-        assert_eq!(count(), ENTRIES_MAX);
-        tokens.insert(digest("live"), 1, reader(), later + MINUTE, later);
-        assert_eq!(count(), 1, "only what has ended goes, if that is enough");
-        for number in 0..2 * ENTRIES_MAX {
-            tokens.insert(digest(&number.to_string()), 1, reader(), later + MINUTE, later);
-            assert!(count() <= ENTRIES_MAX);
+        let live = |number: usize| digest(&format!("live {number}"));
+        for number in 0..ENTRIES_MAX {
+            tokens.insert(live(number), 1, reader(), later + MINUTE, later);
+            assert!(tokens.get(&live(number), 1, later).is_some());
         }
-        let last = digest(&(2 * ENTRIES_MAX - 1).to_string());
-        assert!(tokens.get(&last, 1, later).is_some());
+        let known = (0..ENTRIES_MAX).filter(|it| tokens.get(&live(*it), 1, later).is_some());
+        let known = known.count();
+        assert!(known >= ENTRIES_MAX * 3 / 4, "{known} of {ENTRIES_MAX} are left");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tavola_cassandra::{Finding, Inspection, NodeSeen, OpenError, Options};
+use tavola_cassandra::{Finding, InspectedNode, Inspection, OpenError, Options};
 use tavola_server::config::ClusterConfig;
 
 use super::report::Report;
@@ -110,8 +110,8 @@ pub(crate) fn tell(inspection: &Inspection, options: &Options, report: &mut Repo
     }
 }
 
-fn node_text(node: &NodeSeen) -> String {
-    let NodeSeen { address, version, clock_offset, settings } = node;
+fn node_text(node: &InspectedNode) -> String {
+    let InspectedNode { address, version, clock_offset, settings } = node;
     let settings = if settings.is_empty() {
         "settings are not available".to_owned()
     } else {

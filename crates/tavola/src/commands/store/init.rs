@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::json;
-use tavola_cassandra::{Made, Options};
+use tavola_cassandra::{Created, Options};
 use tavola_server::config::ClusterConfig;
 
 use super::runtime;
@@ -71,7 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn init(options: &Options) -> Result<(Made, Report), Failure> {
+async fn init(options: &Options) -> Result<(Created, Report), Failure> {
     let made = tavola_cassandra::init(options).await.map_err(cluster::cannot_open)?;
     let inspection = tavola_cassandra::inspect(options).await.map_err(cluster::cannot_open)?;
     let mut report = Report::default();
@@ -79,7 +79,7 @@ async fn init(options: &Options) -> Result<(Made, Report), Failure> {
     Ok((made, report))
 }
 
-fn words(options: &Options, made: &Made) -> String {
+fn words(options: &Options, made: &Created) -> String {
     let (keyspace, tables) = (&options.keyspace, made.tables.join(", "));
     match (made.keyspace, made.tables.is_empty()) {
         (true, _) => {

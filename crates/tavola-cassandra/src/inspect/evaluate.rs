@@ -1,19 +1,19 @@
-//! From what nodes say of themselves to what should be otherwise.
+//! From what Cassandra nodes say of themselves to findings: what is wrong, and what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Finding, Risk, Seen, Settings};
+use super::{Finding, NodeReport, Risk, Settings};
 
 /// Fewer copies do not survive the loss of a node with both data and service.
 const COPIES_MIN: usize = 3;
-/// Beyond it conditional writes of different coordinators hold each other up.
+/// Beyond it conditional writes of different coordinators delay each other.
 const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(500);
 /// The largest entity group transaction, with what the cluster's own encoding adds to it.
 const MUTATION_BYTES_MIN: u64 = 5 << 20;
 
-/// What should be otherwise on one node.
-pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
+/// The findings about one Cassandra node.
+pub(super) fn evaluate_node(name: &str, seen: &NodeReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |risk: Risk, dangerous: bool, text: String, advice: &str| {
         findings.push(Finding {
@@ -58,24 +58,24 @@ pub(super) fn judge_node(name: &str, seen: &Seen) -> Vec<Finding> {
     }
     if seen.clock_offset > CLOCK_OFFSET_MAX {
         let text = format!(
-            "the clock of node {name} is {} ms from this machine's: conditional writes will hold each other up",
+            "the clock of node {name} is {} ms from this machine's: conditional writes will delay each other",
             seen.clock_offset.as_millis()
         );
         find(Risk::Clocks, false, text, "synchronise the clocks");
     }
-    if let Some((what, advice)) = untold(&seen.settings) {
+    if let Some((what, advice)) = unknown_settings(&seen.settings) {
         let text = format!(
-            "node {name} does not tell {what}: whether it loses acknowledged writes or linearizability cannot be seen"
+            "node {name} does not show {what}: whether it loses acknowledged writes or linearizability cannot be seen"
         );
         find(Risk::Settings, true, text, advice);
     }
     findings
 }
 
-/// What of that which counts a node keeps to itself, and what helps.
-fn untold(settings: &Settings) -> Option<(String, &'static str)> {
+/// Which of the settings that matter a node does not show, and what to do.
+fn unknown_settings(settings: &Settings) -> Option<(String, &'static str)> {
     match settings {
-        Settings::NotToUs => {
+        Settings::Denied => {
             let advice = "GRANT SELECT ON system_views.settings to the user of store.user";
             Some(("its settings to our user".to_owned(), advice))
         }
@@ -83,7 +83,7 @@ fn untold(settings: &Settings) -> Option<(String, &'static str)> {
             let advice = "look at its configuration; ScyllaDB always syncs conditional writes";
             Some(("its settings".to_owned(), advice))
         }
-        Settings::Told(_) => {
+        Settings::Known(_) => {
             let missing = ["commitlog_sync", "paxos_variant"]
                 .into_iter()
                 .filter(|key| settings.get(key).is_none());
@@ -93,7 +93,7 @@ fn untold(settings: &Settings) -> Option<(String, &'static str)> {
     }
 }
 
-/// The largest write that a node takes, and which setting says so.
+/// The largest write that a Cassandra node accepts, and which setting says so.
 fn mutation_bytes<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<(u64, String)> {
     let size = |key: &str| Some((size_bytes(setting(key)?)?, format!("{key}: {}", setting(key)?)));
     size("max_mutation_size").or_else(|| {
@@ -117,12 +117,12 @@ fn size_bytes(text: &str) -> Option<u64> {
 }
 
 /// A node that did not answer.
-pub(super) fn unseen(name: &str, reason: &str) -> Finding {
+pub(super) fn unreachable_node(name: &str, reason: &str) -> Finding {
     Finding {
         risk: Risk::Nodes,
         dangerous: false,
         node: Some(name.to_owned()),
-        text: format!("node {name} could not be looked at: {reason}"),
+        text: format!("node {name} could not be inspected: {reason}"),
         advice:
             "start it, or take it out of the cluster if it is gone for good (nodetool removenode)"
                 .to_owned(),
@@ -130,7 +130,7 @@ pub(super) fn unseen(name: &str, reason: &str) -> Finding {
 }
 
 /// Nodes of different versions.
-pub(super) fn judge_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> Option<Finding> {
+pub(super) fn evaluate_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> Option<Finding> {
     if versions.len() < 2 {
         return None;
     }
@@ -146,7 +146,7 @@ pub(super) fn judge_versions(versions: &BTreeMap<String, BTreeSet<String>>) -> O
 }
 
 /// Too few copies.
-pub(super) fn judge_copies(keyspace: &str, copies: usize) -> Option<Finding> {
+pub(super) fn evaluate_replication(keyspace: &str, copies: usize) -> Option<Finding> {
     if copies >= COPIES_MIN {
         return None;
     }
@@ -165,7 +165,10 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    use super::{Risk, Seen, Settings, judge_copies, judge_node, judge_versions, size_bytes};
+    use super::{
+        NodeReport, Risk, Settings, evaluate_node, evaluate_replication, evaluate_versions,
+        size_bytes,
+    };
 
     /// Of a node that is set up well but for these.
     fn risks(settings: &[(&str, &str)], clock_offset: Duration) -> Vec<(Risk, bool)> {
@@ -173,8 +176,9 @@ mod tests {
         all.extend(settings.iter().copied());
         let all =
             all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let seen = Seen { settings: Settings::Told(all), clock_offset, ..Seen::default() };
-        judge_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
+        let seen =
+            NodeReport { settings: Settings::Known(all), clock_offset, ..NodeReport::default() };
+        evaluate_node("n", &seen).iter().map(|finding| (finding.risk, finding.dangerous)).collect()
     }
 
     #[test]
@@ -228,21 +232,21 @@ mod tests {
     fn what_cannot_be_seen_is_not_called_safe() {
         for (settings, what) in [
             (Settings::NoTable, "its settings:"),
-            (Settings::NotToUs, "its settings to our user:"),
-            (Settings::Told(BTreeMap::new()), "commitlog_sync and paxos_variant:"),
+            (Settings::Denied, "its settings to our user:"),
+            (Settings::Known(BTreeMap::new()), "commitlog_sync and paxos_variant:"),
             (
-                Settings::Told(BTreeMap::from([("commitlog_sync".into(), "batch".into())])),
-                "tell paxos_variant:",
+                Settings::Known(BTreeMap::from([("commitlog_sync".into(), "batch".into())])),
+                "show paxos_variant:",
             ),
             (
-                Settings::Told(BTreeMap::from([
+                Settings::Known(BTreeMap::from([
                     ("commitlog_sync".into(), String::new()),
                     ("paxos_variant".into(), "v2".into()),
                 ])),
-                "tell commitlog_sync:",
+                "show commitlog_sync:",
             ),
         ] {
-            let findings = judge_node("n", &Seen { settings, ..Seen::default() });
+            let findings = evaluate_node("n", &NodeReport { settings, ..NodeReport::default() });
             let [finding] = &findings[..] else { panic!("{what}: {findings:?}") };
             assert!(finding.risk == Risk::Settings && finding.dangerous, "{finding:?}");
             assert!(finding.text.contains(what), "{finding:?}");
@@ -251,13 +255,13 @@ mod tests {
 
     #[test]
     fn copies_and_versions() {
-        assert!(judge_copies("k", 3).is_none());
-        assert!(judge_copies("k", 2).is_some_and(|finding| finding.dangerous));
+        assert!(evaluate_replication("k", 3).is_none());
+        assert!(evaluate_replication("k", 2).is_some_and(|finding| finding.dangerous));
         let node =
             |version: &str, name: &str| (version.to_owned(), BTreeSet::from([name.to_owned()]));
-        assert!(judge_versions(&BTreeMap::from([node("5.0.9", "a")])).is_none());
+        assert!(evaluate_versions(&BTreeMap::from([node("5.0.9", "a")])).is_none());
         let mixed =
-            judge_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
+            evaluate_versions(&BTreeMap::from([node("5.0.9", "a"), node("5.0.8", "b")])).unwrap();
         assert!(
             mixed.text.contains("5.0.8 (b)") && mixed.text.contains("5.0.9 (a)"),
             "{}",

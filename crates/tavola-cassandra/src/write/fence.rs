@@ -1,23 +1,25 @@
-//! Finding out what became of a write whose outcome was not told.
+//! Finds out what became of a write whose outcome is unknown.
 //!
-//! Reading is not enough: when we gave up, the coordinator may still be trying, and the write may
-//! land after the read. The fence makes sure that it cannot: it is the guard alone, at the versions
-//! of the write, so only one of the two can ever be applied. After that a read tells which it was.
+//! To read is not enough: the coordinator may still be trying after we gave up, and apply the write
+//! after the read. The fence is the guard alone, at the versions of the write, so that the cluster
+//! applies at most one of the two. After the fence a read shows which it was.
 
 use std::time::{Duration, Instant};
 
-use scylla::value::CqlValue;
 use tavola_core::EntityView;
 use uuid::Uuid;
 
-use crate::cluster::{Cluster, Partition};
+use super::Writer;
+use super::attempt::Attempt;
+use crate::cluster::Partition;
 use crate::error::Failure;
-use crate::memory::{Hint, Registration};
+use crate::hints::Hint;
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
+use crate::register::Register;
+use crate::registration::Registration;
 use crate::reply::{self, Reply};
 use crate::stats::{Kind, count};
-use crate::write::{Attempt, Writer};
 
 /// Between tries while the cluster does not answer.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,18 +31,8 @@ pub(crate) enum Resolution {
     Applied,
     /// It was not, and cannot be any more.
     NotApplied,
-    /// Nobody can tell: somebody wrote after it and over it, or the cluster does not answer.
+    /// It cannot be known: another write replaced its rows, or the cluster does not answer.
     Unknown,
-}
-
-/// The register of a partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Register {
-    pub(crate) generation: Option<i32>,
-    pub(crate) version: Option<u64>,
-    pub(crate) writer: Option<Uuid>,
-    /// True if the partition has a row.
-    pub(crate) has_rows: bool,
 }
 
 impl Writer {
@@ -57,6 +49,7 @@ impl Writer {
         }
         // One id for all tries: whichever of them is applied, it was the fence.
         let fence = Uuid::new_v4();
+        assert_ne!(fence, attempt.id, "the register tells a fence from its write");
         loop {
             match self.try_resolve(partition, attempt, fence).await {
                 Ok(resolution) => return resolution,
@@ -75,7 +68,7 @@ impl Writer {
         attempt: &Attempt,
         fence: Uuid,
     ) -> Result<Resolution, String> {
-        if self.put_up_fence(partition, attempt, fence).await? {
+        if self.write_fence(partition, attempt, fence).await? {
             let registration = attempt.registration.after_write();
             self.hints.set(partition, Hint { registration, version: attempt.last.ticks() });
             return Ok(Resolution::NotApplied);
@@ -90,13 +83,13 @@ impl Writer {
         );
         match resolution(attempt, register) {
             Some(resolution) => Ok(resolution),
-            // Others wrote after it. Its rows tell, unless they were overwritten too.
-            None => self.look_for_rows(partition, attempt).await,
+            // Another write came after it. Its rows show it, unless that write replaced them.
+            None => self.find_rows(partition, attempt).await,
         }
     }
 
-    /// True if the fence stands; false if the guard refused it.
-    async fn put_up_fence(
+    /// True if the fence is stored; false if the cluster refused its guard.
+    async fn write_fence(
         &self,
         partition: &Partition,
         attempt: &Attempt,
@@ -119,17 +112,17 @@ impl Writer {
         }
     }
 
-    async fn look_for_rows(
+    /// Looks for a row exactly as the attempt wrote it.
+    async fn find_rows(
         &self,
         partition: &Partition,
         attempt: &Attempt,
     ) -> Result<Resolution, String> {
-        let keys: Vec<Vec<u8>> =
-            attempt.planned().map(|(_, planned)| planned.row.clone()).collect();
+        let keys: Vec<Vec<u8>> = attempt.writes().map(|(_, write)| write.row.clone()).collect();
         // A row whose bytes cannot be read is not the one that was written.
         let rows = self.cluster.rows("", partition, &keys).await?.rows;
-        let found = attempt.planned().any(|(version, planned)| {
-            match (&planned.document, rows.get(&planned.row)) {
+        let found = attempt.writes().any(|(version, write)| {
+            match (&write.document, rows.get(&write.row)) {
                 (Some(document), Some(row)) => {
                     row.timestamp() == version && row.value() == document
                 }
@@ -140,37 +133,20 @@ impl Writer {
     }
 }
 
-/// What the register alone tells, once the fence has been refused and the write can no longer land.
+/// What the register alone shows, once the fence was refused and the write can no longer be
+/// applied.
 fn resolution(attempt: &Attempt, register: Register) -> Option<Resolution> {
     let version = attempt.last.ticks();
     match register.version {
-        // It would have left at least its own last version.
+        // The write would have left at least its own last version.
         None => Some(Resolution::NotApplied),
-        Some(standing) if standing < version => Some(Resolution::NotApplied),
-        // Of two writes at one version only one can have passed the guard, and it left its id.
-        Some(standing) if standing == version && register.writer == Some(attempt.id) => {
+        Some(highest) if highest < version => Some(Resolution::NotApplied),
+        // Of two writes at one version the guard admitted only one, and that one left its id.
+        Some(highest) if highest == version && register.writer == Some(attempt.id) => {
             Some(Resolution::Applied)
         }
-        Some(standing) if standing == version => Some(Resolution::NotApplied),
+        Some(highest) if highest == version => Some(Resolution::NotApplied),
         Some(_) => None,
-    }
-}
-
-impl Cluster {
-    /// The register of a partition, linearizable.
-    pub(crate) async fn register(&self, partition: &Partition) -> Result<Register, String> {
-        let values = (partition.table, &partition.key[..]);
-        let result = self.execute(Kind::Register, &self.statements.register, values).await;
-        let result = result.map_err(|error| error.to_string())?;
-        let result = result.into_rows_result().map_err(|error| error.to_string())?;
-        let row =
-            result.maybe_first_row::<(Option<i32>, Option<i64>, Option<Uuid>, Option<CqlValue>)>();
-        let Some((generation, version, writer, row)) = row.map_err(|error| error.to_string())?
-        else {
-            return Ok(Register::default());
-        };
-        let version = version.and_then(|version| u64::try_from(version).ok());
-        Ok(Register { generation, version, writer, has_rows: row.is_some() })
     }
 }
 
@@ -179,18 +155,17 @@ mod tests {
     use tavola_core::Timestamp;
     use uuid::Uuid;
 
-    use super::{Register, Resolution, resolution};
-    use crate::memory::Registration;
-    use crate::write::Attempt;
+    use super::{Attempt, Register, Resolution, resolution};
+    use crate::registration::Registration;
 
     #[test]
-    fn what_the_register_tells() {
+    fn what_the_register_shows() {
         let (ours, theirs) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let version = Timestamp::from_ticks(50).unwrap();
         let first = Timestamp::from_ticks(45).unwrap();
-        let registration = Registration::Standing(1);
+        let registration = Registration::Active(1);
         let attempt = Attempt { registration, first, last: version, id: ours, members: Vec::new() };
-        for (standing, writer, expected) in [
+        for (highest, writer, expected) in [
             (None, None, Some(Resolution::NotApplied)),
             (Some(49), Some(theirs), Some(Resolution::NotApplied)),
             (Some(50), Some(ours), Some(Resolution::Applied)),
@@ -198,8 +173,8 @@ mod tests {
             (Some(51), Some(theirs), None),
         ] {
             let register =
-                Register { generation: Some(1), version: standing, writer, has_rows: true };
-            assert_eq!(resolution(&attempt, register), expected, "{standing:?} {writer:?}");
+                Register { generation: Some(1), version: highest, writer, has_rows: true };
+            assert_eq!(resolution(&attempt, register), expected, "{highest:?} {writer:?}");
         }
     }
 }

@@ -1,16 +1,14 @@
-//! The driver alone, for benchmarks: the same statements on the same tables, and nothing of a table
-//! service.
+//! The baseline of benchmarks: the driver alone, with the statements of the store on its tables,
+//! and nothing of a table service.
 
 use tavola_core::{PartitionKey, TableId, Timestamp};
 use tavola_store::keys::encode_text;
-use uuid::Uuid;
 
 use crate::cluster::{Cluster, Partition, connect};
-use crate::directory::slot_of;
 use crate::error::{Failure, OpenError};
-use crate::memory::{FIRST_GENERATION, Registration};
 use crate::options::Options;
-use crate::plan::{Condition, Planned};
+use crate::plan::{Condition, RowWrite};
+use crate::registration::{FIRST_GENERATION, Registration};
 use crate::reply::Reply;
 use crate::schema;
 use crate::stats::Kind;
@@ -18,12 +16,12 @@ use crate::write::Attempt;
 
 /// A session and its statements.
 #[derive(Debug)]
-pub struct Yardstick {
+pub struct DriverBaseline {
     cluster: Cluster,
     slots: u16,
 }
 
-impl Yardstick {
+impl DriverBaseline {
     /// # Errors
     /// If the cluster cannot be reached or the keyspace cannot be used.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
@@ -45,22 +43,17 @@ impl Yardstick {
         version: Timestamp,
         document: Vec<u8>,
     ) -> Result<(), String> {
-        let planned = Planned {
+        let write = RowWrite {
             row: encode_text(row_key),
             condition: Condition::None,
             document: Some(document),
             outcome: tavola_core::Outcome::Written(version),
-            rests_on_read: false,
+            depends_on_read: false,
         };
-        let registration = Registration::Standing(FIRST_GENERATION);
-        let (first, last, id, members) = (version, version, Uuid::new_v4(), Vec::new());
-        let attempt = Attempt { registration, first, last, id, members };
+        let registration = Registration::Active(FIRST_GENERATION);
+        let attempt = Attempt::without_members(registration, version);
         let partition = Partition::new(table, partition_key);
-        match self
-            .cluster
-            .send_planned(&partition, &attempt, [(version, &planned)].into_iter())
-            .await
-        {
+        match self.cluster.send(&partition, &attempt, [(version, &write)].into_iter()).await {
             Ok(Reply::Applied) => Ok(()),
             Ok(Reply::Refused(refused)) => Err(format!("refused: {refused:?}")),
             Err(failure) => Err(Failure::text(failure)),
@@ -121,8 +114,7 @@ impl Yardstick {
         Ok((count, bytes))
     }
 
-    /// Puts a row there without consensus, to have many of them soon. Only for rows that nobody
-    /// writes otherwise.
+    /// Writes a row without consensus, which is fast. Only for rows that no other write touches.
     ///
     /// # Errors
     /// If it failed.
@@ -137,9 +129,7 @@ impl Yardstick {
         let partition = Partition::new(table, partition_key);
         let (number, key) = (partition.table, &partition.key[..]);
         let statements = &self.cluster.statements;
-        let entry = (number, slot_of(key, self.slots), key, FIRST_GENERATION);
-        let entered = self.cluster.execute(Kind::Register, &statements.enter, entry).await;
-        entered.map_err(|error| error.to_string())?;
+        self.cluster.enter(&partition, self.slots, FIRST_GENERATION).await?;
         let values = (version.ticks().cast_signed(), document, number, key, encode_text(row_key));
         self.cluster
             .execute(Kind::Write, &statements.put, values)
