@@ -67,7 +67,7 @@ impl SystemRows {
             if operations.is_empty() {
                 return Ok(Changed { answer, version: None });
             }
-            let committed = self.commit(begin(), &key.partition_key, operations).await;
+            let committed = self.commit_detached(begin(), &key.partition_key, operations).await;
             match committed.map_err(ServiceError::from)? {
                 Ok(outcomes) => return Ok(Changed { answer, version: first_version(&outcomes) }),
                 Err(failed) if is_lost_race(&failed) => {}
@@ -79,16 +79,13 @@ impl SystemRows {
 
     /// In a task of its own: a client that goes away must not end the change before its outcome is
     /// known, or what was there before would be remembered as if nothing had happened.
-    pub(crate) async fn commit(
+    pub(crate) async fn commit_detached(
         &self,
         under_way: impl Send + 'static,
         partition_key: &PartitionKey,
         operations: Vec<EntityOperation>,
     ) -> Result<CommitResult, StoreError> {
-        let operations =
-            operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
-        let transaction = EntityGroupTransaction::new(operations)
-            .expect("the service changes different rows of one partition");
+        let transaction = group(partition_key, operations);
         let (store, table, now) = (Arc::clone(&self.store), self.table, self.clock.now());
         let committed = tokio::spawn(async move {
             let _under_way = under_way;
@@ -96,6 +93,23 @@ impl SystemRows {
         });
         committed.await.unwrap_or(Err(StoreError::UnknownOutcome))
     }
+
+    /// For rows that nobody remembers.
+    pub(crate) async fn commit(
+        &self,
+        partition_key: &PartitionKey,
+        operations: Vec<EntityOperation>,
+    ) -> Result<CommitResult, StoreError> {
+        let transaction = group(partition_key, operations);
+        self.store.commit(self.table, &transaction, self.clock.now()).await
+    }
+}
+
+fn group(partition_key: &PartitionKey, operations: Vec<EntityOperation>) -> EntityGroupTransaction {
+    let operations =
+        operations.into_iter().map(|operation| (partition_key.clone(), operation)).collect();
+    EntityGroupTransaction::new(operations)
+        .expect("the service changes different rows of one partition")
 }
 
 /// True if the row itself is not what was read before.

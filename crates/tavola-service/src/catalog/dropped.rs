@@ -47,7 +47,7 @@ pub(crate) async fn forget(
     if ids.is_empty() {
         return Ok(());
     }
-    match rows.commit((), &partition_key, ids.iter().map(delete).collect()).await? {
+    match rows.commit(&partition_key, ids.iter().map(delete).collect()).await? {
         Ok(_) => return Ok(()),
         // Another process was faster with one of them: then each on its own.
         Err(failed) if failed.domain_error == DomainError::EntityNotFound => {}
@@ -57,7 +57,7 @@ pub(crate) async fn forget(
         return Ok(());
     }
     for id in ids {
-        match rows.commit((), &partition_key, vec![delete(id)]).await? {
+        match rows.commit(&partition_key, vec![delete(id)]).await? {
             Ok(_) => {}
             Err(failed) if failed.domain_error == DomainError::EntityNotFound => {}
             Err(failed) => return Err(failed.domain_error.into()),

@@ -161,7 +161,8 @@ impl<K: ResourceKind> Catalog<K> {
         let entry = Entry::<K>::new(name.clone(), self.base.ids.next().await?, attributes);
         let insert = entry.insert(account)?;
         let change = self.remembered.begin_change(account.as_str());
-        let committed = self.base.rows.commit(change, &partition_key(account), vec![insert]).await;
+        let partition_key = partition_key(account);
+        let committed = self.base.rows.commit_detached(change, &partition_key, vec![insert]).await;
         match committed.map_err(ServiceError::from)? {
             Ok(outcomes) => Ok(entry.at(first_version(&outcomes))),
             Err(failed) if failed.domain_error == DomainError::EntityAlreadyExists => {
