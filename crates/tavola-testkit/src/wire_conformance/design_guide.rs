@@ -148,7 +148,7 @@ fn overlapping_groups(endpoint: &Endpoint) -> Outcome {
 fn counter(endpoint: &Endpoint, name: &str) -> Result<u64, Failure> {
     let admin = endpoint.admin()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
-    let response = Connection::open(admin)?.exchange(request.as_bytes())?;
+    let response = endpoint.exchange(&mut Connection::open(admin)?, request.as_bytes())?;
     let text = response.expect_status(200)?.text()?;
     let samples: Vec<f64> = text
         .lines()

@@ -9,8 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::http::{Connection, Response};
 use super::request::Client;
 use super::{Access, Failure};
+
+/// Is told of an exchange: the request as it was sent, the status, and the headers and body of the
+/// answer.
+pub type Observer = fn(request: &[u8], status: u16, answer: &[u8]);
 
 /// A Table endpoint and the account to use there.
 pub struct Endpoint {
@@ -20,6 +25,7 @@ pub struct Endpoint {
     key: Vec<u8>,
     second_key: Option<Vec<u8>>,
     admin: Option<String>,
+    observer: Option<Observer>,
     turnstile: RwLock<()>,
     names: AtomicU64,
 }
@@ -47,6 +53,7 @@ impl Endpoint {
             key: decode_key(key)?,
             second_key: None,
             admin: None,
+            observer: None,
             turnstile: RwLock::new(()),
             names: AtomicU64::new(0),
         })
@@ -69,6 +76,13 @@ impl Endpoint {
     pub fn with_admin(mut self, url: &str) -> Result<Self, String> {
         self.admin = Some(split_url(url)?.0);
         Ok(self)
+    }
+
+    /// Tells `observer` of every exchange.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// Asks one thing, so that a run against nobody ends before it begins.
@@ -130,6 +144,21 @@ impl Endpoint {
 
     pub(super) fn client(&self) -> Client<'_> {
         Client::new(self)
+    }
+
+    /// Sends a request, reads its answer and tells the observer of both.
+    pub(super) fn exchange(
+        &self,
+        connection: &mut Connection,
+        request: &[u8],
+    ) -> Result<Response, Failure> {
+        let response = connection.exchange(request)?;
+        if let Some(observer) = self.observer {
+            let lines = response.headers.iter().map(|(name, value)| format!("{name}: {value}\n"));
+            let head: String = lines.collect();
+            observer(request, response.status, &[head.as_bytes(), &response.body].concat());
+        }
+        Ok(response)
     }
 
     /// A table name that nobody used before on this endpoint, short enough to be lengthened by a

@@ -72,7 +72,7 @@ mod writes;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Observer};
 pub use runner::{CaseStatus, Report, run, section_of};
 
 /// What a case hands back: nothing, or why it did not pass.

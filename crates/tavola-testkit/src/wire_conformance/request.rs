@@ -76,7 +76,7 @@ impl<'e> Client<'e> {
             Some(connection) => connection,
             None => Connection::open(self.endpoint.authority())?,
         };
-        let response = connection.exchange(bytes)?;
+        let response = self.endpoint.exchange(&mut connection, bytes)?;
         if !response.closes() {
             *slot = Some(connection);
         }
