@@ -26,7 +26,7 @@ line in COMPATIBILITY.md.
   --admin ADDRESS  host:port of its metrics; without it the cases about cost are skipped
   --json FILE      keep the suite's own report";
 
-/// The suite itself, a binary of the test kit.
+/// The suite itself, a binary of `tavola-conformance`.
 const SUITE: &str = "wire-conformance";
 
 pub(crate) fn command(mut args: Args) -> Result {

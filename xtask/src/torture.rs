@@ -128,14 +128,13 @@ fn runs(words: &[String], campaign: &str) -> bool {
 /// program itself is moved away, so that it is not taken for the real one, which the next build
 /// puts in its place again.
 fn build_mutants(scratch: &Path) -> Result<PathBuf> {
-    let features = "tavola-testkit/torture,tavola/mutants";
     shell::run(workspace::cargo()?.args([
         "build",
         "--workspace",
         "--bin",
         "tavola",
         "--features",
-        features,
+        "tavola/mutants",
     ]))?;
     let (built, kept) =
         (workspace::target()?.join("debug").join("tavola"), scratch.join("tavola-mutants"));
@@ -153,14 +152,7 @@ fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
     // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
     // compiled again.
-    shell::run(workspace::cargo()?.args([
-        "build",
-        "--workspace",
-        "--bin",
-        PROGRAM,
-        "--features",
-        "tavola-testkit/torture",
-    ]))?;
+    shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", PROGRAM]))?;
     Ok(workspace::target()?.join("debug").join(PROGRAM))
 }
 

@@ -160,7 +160,7 @@ mod tests {
     use tavola_store::{Blocking, MemoryStore, Scan, Store};
 
     use super::{Activity, Watch, WatchedStore};
-    use crate::store_conformance::fixture::{TABLE, group, key, now, number, replace};
+    use tavola_conformance::store_conformance::fixture::{TABLE, group, key, now, number, replace};
 
     async fn with_two_rows() -> (Arc<WatchedStore<MemoryStore>>, Watch) {
         let store = Arc::new(WatchedStore::new(MemoryStore::new()));

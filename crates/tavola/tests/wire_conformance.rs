@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::{ACCOUNT, KEY, RunningServer};
 use libtest_mimic::{Arguments, Failed, Trial};
+use tavola_conformance::wire_conformance::{Case, Endpoint, Failure, cases};
 use tavola_testkit::record;
-use tavola_testkit::wire_conformance::{Case, Endpoint, Failure, cases};
 
 /// A second key, so that the statement about both keys can be asked.
 const KEY2: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudA==";

@@ -1,0 +1,285 @@
+//! What goes wrong, and for how long.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::cuts::Cut;
+use super::process::Stopped;
+use super::scene::Scene;
+use crate::{Tally, Violation};
+
+/// Longer than everybody waits for anything: clients, servers, and the nodes for each other.
+const LONGER_THAN_ANY_PATIENCE: Duration = Duration::from_secs(13);
+/// A cut or a stop that a node's peers notice.
+const LONG_ENOUGH_TO_BE_CALLED_DOWN: Duration = Duration::from_secs(25);
+const MINUTE: i64 = 60;
+/// Clients let a server's clock be off by a quarter of an hour.
+const CLOCK_MINUTES_MAX: i64 = 10;
+const CLOCK_JUMPS: u64 = 4;
+
+// What the tally calls what was seen to go wrong.
+const KILLS: &str = "processes killed";
+const STOPS: &str = "processes stopped";
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    KillNode,
+    KillAllNodes,
+    KillFrontEnd,
+    StopNode,
+    StopFrontEnd,
+    CutNode,
+    CutMajority,
+    CutOneWay,
+    HastyClients,
+    HastyFrontEnds,
+    WrongClock,
+    RollingRestart,
+    AddAndRemove,
+}
+
+/// The names of all faults, as `--faults` takes them.
+pub const FAULT_NAMES: [&str; Fault::ALL.len()] = {
+    let mut names = [""; Fault::ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = Fault::ALL[index].name();
+        index += 1;
+    }
+    names
+};
+
+/// Whether a seed brings one of these faults.
+#[must_use]
+pub fn seed_has_fault(seed: u64, faults: &[String]) -> bool {
+    faults.iter().any(|name| name == Fault::of_seed(seed).name())
+}
+
+impl Fault {
+    pub(super) const ALL: [Self; 13] = [
+        Self::KillNode,
+        Self::KillFrontEnd,
+        Self::StopNode,
+        Self::StopFrontEnd,
+        Self::HastyClients,
+        Self::HastyFrontEnds,
+        Self::CutNode,
+        Self::CutMajority,
+        Self::CutOneWay,
+        Self::WrongClock,
+        Self::KillAllNodes,
+        Self::RollingRestart,
+        Self::AddAndRemove,
+    ];
+
+    /// Each in turn.
+    pub(super) fn of_seed(seed: u64) -> Self {
+        let count = Self::ALL.len() as u64;
+        Self::ALL[usize::try_from((seed + count - 1) % count).unwrap_or_default()]
+    }
+
+    /// As `--faults` names it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::KillNode => "kill-node",
+            Self::KillAllNodes => "kill-all-nodes",
+            Self::KillFrontEnd => "kill-front-end",
+            Self::StopNode => "stop-node",
+            Self::StopFrontEnd => "stop-front-end",
+            Self::CutNode => "cut-node",
+            Self::CutMajority => "cut-majority",
+            Self::CutOneWay => "cut-one-way",
+            Self::HastyClients => "hasty-clients",
+            Self::HastyFrontEnds => "hasty-front-ends",
+            Self::WrongClock => "wrong-clock",
+            Self::RollingRestart => "rolling-restart",
+            Self::AddAndRemove => "add-and-remove",
+        }
+    }
+
+    /// What the tally calls its seeds.
+    pub(super) const fn figure(self) -> &'static str {
+        match self {
+            Self::KillNode => "seeds of kill-node",
+            Self::KillAllNodes => "seeds of kill-all-nodes",
+            Self::KillFrontEnd => "seeds of kill-front-end",
+            Self::StopNode => "seeds of stop-node",
+            Self::StopFrontEnd => "seeds of stop-front-end",
+            Self::CutNode => "seeds of cut-node",
+            Self::CutMajority => "seeds of cut-majority",
+            Self::CutOneWay => "seeds of cut-one-way",
+            Self::HastyClients => "seeds of hasty-clients",
+            Self::HastyFrontEnds => "seeds of hasty-front-ends",
+            Self::WrongClock => "seeds of wrong-clock",
+            Self::RollingRestart => "seeds of rolling-restart",
+            Self::AddAndRemove => "seeds of add-and-remove",
+        }
+    }
+
+    /// Whether nodes must find each other again after it.
+    pub(super) fn concerns_nodes(self) -> bool {
+        !matches!(
+            self,
+            Self::KillFrontEnd
+                | Self::StopFrontEnd
+                | Self::HastyClients
+                | Self::HastyFrontEnds
+                | Self::WrongClock
+        )
+    }
+
+    /// Lets it go wrong, and makes it well again; what was seen to have gone wrong.
+    ///
+    /// # Errors
+    /// If it did not go wrong, or what was killed does not come back, or a rule or a signal cannot
+    /// be given.
+    pub(super) fn strike(
+        self,
+        scene: &mut Scene<'_>,
+        dice: &mut fastrand::Rng,
+    ) -> Result<Tally, Violation> {
+        let node = dice.usize(..scene.nodes.ring().len());
+        let front_end = dice.usize(..2);
+        let mut seen = Tally::default();
+        match self {
+            Self::HastyClients => sleep(Duration::from_secs(15)),
+            Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, dice)?),
+            Self::KillNode => {
+                scene.nodes.ring()[node].kill()?;
+                sleep(Duration::from_millis(dice.u64(..8_000)));
+                scene.nodes.ring()[node].start()?;
+                seen.add(KILLS, 1);
+            }
+            Self::KillAllNodes => {
+                scene.nodes.kill_ring()?;
+                sleep(Duration::from_millis(dice.u64(..2_000)));
+                scene.nodes.ring().iter().try_for_each(|node| node.start())?;
+                seen.add(KILLS, scene.nodes.ring().len() as u64);
+            }
+            Self::KillFrontEnd => {
+                for _ in 0..2 {
+                    scene.kill_front_end(front_end)?;
+                    sleep(Duration::from_millis(dice.u64(..4_000)));
+                    scene.start_front_end(front_end)?;
+                    sleep(Duration::from_secs(3));
+                    seen.add(KILLS, 1);
+                }
+            }
+            Self::StopNode => {
+                let stopped = scene.nodes.ring()[node].stop()?;
+                sleep(if dice.bool() {
+                    LONGER_THAN_ANY_PATIENCE
+                } else {
+                    LONG_ENOUGH_TO_BE_CALLED_DOWN
+                });
+                stopped.go_on()?;
+                seen.add(STOPS, 1);
+            }
+            Self::StopFrontEnd => {
+                let stopped = scene.front_ends.stop(front_end)?;
+                sleep(LONGER_THAN_ANY_PATIENCE);
+                stopped.go_on()?;
+                seen.add(STOPS, 1);
+            }
+            Self::CutNode | Self::CutMajority | Self::CutOneWay => {
+                seen.add("packets dropped", self.cut(scene, node, dice)?);
+            }
+            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, front_end, dice)?),
+            Self::RollingRestart => {
+                rolling_restart(scene)?;
+                seen.add("nodes restarted", scene.nodes.ring().len() as u64);
+            }
+            Self::AddAndRemove => {
+                scene.nodes.add_and_remove_spare()?;
+                seen.add("nodes joined and gone", 1);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// How many packets were dropped.
+    fn cut(
+        self,
+        scene: &Scene<'_>,
+        node: usize,
+        dice: &mut fastrand::Rng,
+    ) -> Result<u64, Violation> {
+        let ring = scene.nodes.ring();
+        let how = match self {
+            // Also from clients, or only from its peers: then it takes requests that it cannot
+            // carry out.
+            Self::CutNode | Self::CutMajority if dice.bool() => Cut::FromEverybody,
+            Self::CutNode | Self::CutMajority => Cut::FromPeers,
+            _ if dice.bool() => Cut::Mute,
+            _ => Cut::Deaf,
+        };
+        scene.nodes.cuts.cut(&ring[node], how)?;
+        if self == Self::CutMajority {
+            scene.nodes.cuts.cut(&ring[(node + 1) % ring.len()], how)?;
+        }
+        sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
+        let dropped = scene.nodes.cuts.dropped();
+        scene.nodes.cuts.heal()?;
+        dropped
+    }
+}
+
+/// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends
+/// it when they go on. How many stops there were.
+fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+    let ring = scene.nodes.ring();
+    let mut stops = 0;
+    for _ in 0..20 {
+        let coordinator = dice.usize(..ring.len());
+        let others = ring.iter().enumerate().filter(|(index, _)| *index != coordinator);
+        let stopped: Vec<_> = others.map(|(_, node)| node.stop()).collect::<Result<_, _>>()?;
+        sleep(Duration::from_millis(dice.u64(150..600)));
+        stops += stopped.len() as u64;
+        stopped.into_iter().try_for_each(Stopped::go_on)?;
+        sleep(Duration::from_millis(dice.u64(200..800)));
+    }
+    Ok(stops)
+}
+
+/// Back and forth by minutes, while clients of both servers write the same rows. How often the
+/// server told a wrong time.
+fn wrong_clock(
+    scene: &Scene<'_>,
+    front_end: usize,
+    dice: &mut fastrand::Rng,
+) -> Result<u64, Violation> {
+    for _ in 0..CLOCK_JUMPS {
+        let minutes = dice.i64(1..=CLOCK_MINUTES_MAX);
+        let sign = if dice.bool() { 1 } else { -1 };
+        scene.front_ends.set_clock(front_end, sign * minutes * MINUTE);
+        scene.front_ends.check_clock(front_end, sign * minutes * MINUTE)?;
+        sleep(Duration::from_secs(4));
+    }
+    scene.front_ends.set_clock(front_end, 0);
+    Ok(CLOCK_JUMPS)
+}
+
+fn rolling_restart(scene: &Scene<'_>) -> Result<(), Violation> {
+    for node in scene.nodes.ring() {
+        node.terminate()?;
+        node.start()?;
+        scene.nodes.wait_until_well()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_bring_every_fault_in_turn() {
+        let names: Vec<&str> = (1..=13).map(|seed| Fault::of_seed(seed).name()).collect();
+        assert_eq!(names, FAULT_NAMES);
+        assert_eq!(Fault::of_seed(14), Fault::of_seed(1));
+        assert_eq!(Fault::of_seed(0), Fault::of_seed(13));
+        assert!(seed_has_fault(2, &["kill-node".into(), "kill-front-end".into()]));
+        assert!(!seed_has_fault(3, &["kill-node".into(), "kill-front-end".into()]));
+    }
+}

@@ -1,0 +1,297 @@
+//! One seed: servers start, clients race, something goes wrong and is healed, everything is read
+//! and judged.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::bank::Bank;
+use super::fault::Fault;
+use super::folder;
+use super::front_ends::{Defect, FrontEnds, Patience};
+use super::nodes::{Nodes, wait_until};
+use crate::history::{Finished, Race, RaceShape};
+use crate::{Arena, Tally, Violation};
+use tavola_testkit::client::Client;
+
+/// Until a cluster whose nodes are all well has done something.
+pub(super) const HEALTHY_TIME_MAX: Duration = Duration::from_secs(60);
+const BEFORE_THE_FAULT: Duration = Duration::from_secs(4);
+const AFTER_THE_FAULT: Duration = Duration::from_secs(4);
+const BANKERS: u64 = 2;
+/// Clients wait longer than servers, unless they are hasty.
+const PATIENCE: Duration = Duration::from_secs(9);
+
+/// Of the bank, and of what servers keep for themselves.
+const OTHER_PARTITIONS: u64 = 4;
+
+/// What the tally calls partitions that left the directory.
+pub(super) const RETIRED: &str = "partitions retired";
+/// And how often one came back. Two servers that enter the same one at a time count twice.
+pub(super) const REGISTERED_AGAIN: &str = "registrations beyond the first";
+
+/// Writes that one server carried out for the other.
+pub(super) const FOR_PEERS: &str = "writes for a peer";
+
+/// What faults are done to.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    arena: &'a Arena,
+    server: &'a Path,
+    pub(super) nodes: Nodes,
+    pub(super) front_ends: FrontEnds,
+    races: &'a [Race; 2],
+}
+
+/// What a seed came to, as far as it could be played.
+pub(super) type SeedResult = Result<Tally, Violation>;
+
+/// Plays one seed and judges it.
+///
+/// # Errors
+/// If it could not be played, because a node or a server did not come back. What clients heard is
+/// judged in the verdict.
+pub(super) fn play(
+    arena: &Arena,
+    server: &Path,
+    fault: Fault,
+    defect: Defect,
+) -> Result<SeedResult, Violation> {
+    let nodes = Nodes::find(folder(arena)?)?;
+    nodes.heal()?;
+    let mut dice = arena.dice(0);
+    let front_ends =
+        FrontEnds::start_all(arena, server, &nodes, patience(fault, &mut dice), defect)?;
+    let tables = ["r", "s", "b"].map(|kind| format!("{kind}{}x{}", arena.seed, now_seconds()));
+    for table in &tables {
+        create_table(&front_ends, table)?;
+    }
+    let bank = Bank::open(&tables[2], front_ends.authorities()[0])?;
+    let races = races(&tables, &front_ends, fault, &mut dice);
+    let mut scene = Scene { arena, server, nodes, front_ends, races: &races };
+    let outcome = scene.act(fault, &bank, &mut dice);
+    if !matches!(outcome, Ok(Ok(_))) {
+        scene.nodes.keep_logs(&arena.folder);
+    }
+    outcome
+}
+
+fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
+    match fault {
+        // Hardly time to find out what became of a statement, and none to send it again: what was
+        // not done is told.
+        Fault::HastyFrontEnds => {
+            let statement_ms = dice.u64(150..450);
+            Patience { statement_ms, answer_ms: statement_ms * 5 / 4 }
+        }
+        _ => Patience { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
+    }
+}
+
+fn races(
+    tables: &[String; 3],
+    front_ends: &FrontEnds,
+    fault: Fault,
+    dice: &mut fastrand::Rng,
+) -> [Race; 2] {
+    let authorities = front_ends.authorities();
+    let haste = (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
+    let changes = RaceShape {
+        clients: dice.u8(4..=8),
+        partitions: 24,
+        at_a_time: dice.usize(2..=5),
+        rows: dice.u8(3..=5),
+        patience: PATIENCE,
+        haste,
+        comes_and_goes: false,
+    };
+    let goes = RaceShape {
+        clients: dice.u8(2..=4),
+        partitions: dice.u8(10..=30),
+        at_a_time: usize::MAX,
+        rows: dice.u8(1..=2),
+        comes_and_goes: true,
+        ..changes
+    };
+    [
+        Race::new(&tables[0], &authorities, changes, 1_000),
+        Race::new(&tables[1], &authorities, goes, 2_000),
+    ]
+}
+
+fn now_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn create_table(front_ends: &FrontEnds, table: &str) -> Result<(), Violation> {
+    let authority = front_ends.authorities()[0];
+    let made = wait_until(HEALTHY_TIME_MAX, || {
+        Client::connect(authority)
+            .and_then(|mut client| client.try_create_table(table))
+            .is_ok_and(|made| made)
+    });
+    made.then_some(())
+        .ok_or_else(|| Violation::new(format!("table {table} cannot be made, though all is well")))
+}
+
+/// What came of clients and a fault at the same time.
+struct Raced {
+    /// What was seen of the fault.
+    struck: Result<Tally, Violation>,
+    histories: Vec<Finished>,
+    /// What clients found wrong while they raced.
+    found: Result<(), Violation>,
+}
+
+impl Scene<'_> {
+    fn act(
+        &mut self,
+        fault: Fault,
+        bank: &Bank,
+        dice: &mut fastrand::Rng,
+    ) -> Result<SeedResult, Violation> {
+        let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
+        let outcome = match struck {
+            Ok(seen) => self.heal_and_judge(bank, found, &seen, &mut histories),
+            Err(why) => self.judge_unplayed(&why, found, &histories),
+        };
+        if let Ok(Err(violation)) | Err(violation) = &outcome {
+            self.keep_histories(violation, &histories);
+        }
+        outcome
+    }
+
+    /// Clients and fault at the same time.
+    fn race(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Raced {
+        let (arena, races) = (self.arena, self.races);
+        thread::scope(|scope| {
+            let runs: Vec<_> =
+                races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
+            let banker = |number: u64| {
+                let dice = arena.dice(3_000 + number);
+                scope.spawn(move || bank.serve(&races[0], dice))
+            };
+            let bankers: Vec<_> = (0..BANKERS).map(banker).collect();
+            thread::sleep(BEFORE_THE_FAULT);
+            let struck = fault.strike(self, dice).and_then(|seen| {
+                if fault.concerns_nodes() {
+                    self.nodes.wait_until_well()?;
+                }
+                Ok(seen)
+            });
+            thread::sleep(AFTER_THE_FAULT);
+            races.iter().for_each(Race::end);
+            bank.close();
+            let panicked = || Err(Violation::new("a client panicked"));
+            let mut found: Result<(), _> =
+                bankers.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| panicked()));
+            let mut histories = Vec::new();
+            for run in runs {
+                match run.join() {
+                    Ok(mut finished) => {
+                        found = found.and(std::mem::replace(&mut finished.found, Ok(())));
+                        histories.push(finished);
+                    }
+                    Err(_) => found = found.and(panicked()),
+                }
+            }
+            let struck = struck.and_then(|seen| {
+                let is_played = fault != Fault::HastyClients
+                    || histories.iter().any(|history| history.given_up() > 0);
+                is_played
+                    .then_some(seen)
+                    .ok_or_else(|| Violation::new("no client was too hasty to hear an answer"))
+            });
+            Raced { struck, histories, found }
+        })
+    }
+
+    /// What a seed came to whose fault was played.
+    fn heal_and_judge(
+        &self,
+        bank: &Bank,
+        found: Result<(), Violation>,
+        seen: &Tally,
+        histories: &mut [Finished],
+    ) -> Result<SeedResult, Violation> {
+        if let Err(violation) = found {
+            return Ok(Err(violation));
+        }
+        self.nodes.heal()?;
+        self.front_ends.wait_until_ready()?;
+        let figures = self.front_ends.figures()?;
+        let partitions =
+            histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
+        Ok(self.read_and_judge(bank, histories).map(|mut tally| {
+            tally.merge(seen);
+            tally.add(FOR_PEERS, figures.for_peers);
+            tally.add(RETIRED, figures.retirements);
+            tally.add(REGISTERED_AGAIN, figures.registrations.saturating_sub(partitions));
+            tally
+        }))
+    }
+
+    /// What a seed came to whose fault could not be played: what clients heard until then counts
+    /// all the same.
+    fn judge_unplayed(
+        &self,
+        why: &Violation,
+        found: Result<(), Violation>,
+        histories: &[Finished],
+    ) -> Result<SeedResult, Violation> {
+        if let Err(found) = found {
+            // That may be because of what did not come back.
+            return Err(Violation::new(format!("{why}; and a client found: {found}")));
+        }
+        match self.judge(histories) {
+            Err(violation) => Ok(Err(violation)),
+            Ok(_) => Err(Violation::new(why.to_string())),
+        }
+    }
+
+    /// For whoever looks for the cause of a finding.
+    fn keep_histories(&self, violation: &Violation, histories: &[Finished]) {
+        // Without one of them there is less to read; the finding stands.
+        let keep = |name: &str, text: String| drop(fs::write(self.arena.folder.join(name), text));
+        keep("violation.txt", format!("{violation}\n"));
+        for ((race, finished), name) in
+            self.races.iter().zip(histories).zip(["changes.txt", "comes-and-goes.txt"])
+        {
+            keep(name, race.describe(finished));
+        }
+    }
+
+    /// Everything that was acknowledged must be there, whichever server is asked.
+    fn read_and_judge(&self, bank: &Bank, histories: &mut [Finished]) -> Result<Tally, Violation> {
+        for (index, authority) in (0u8..).zip(self.front_ends.authorities()) {
+            bank.audit(authority)?;
+            for (race, finished) in self.races.iter().zip(histories.iter_mut()) {
+                race.read_everything(authority, index, self.arena, finished)?;
+            }
+        }
+        let mut tally = self.judge(histories)?;
+        tally.merge(&bank.tally());
+        Ok(tally)
+    }
+
+    fn judge(&self, histories: &[Finished]) -> Result<Tally, Violation> {
+        let mut tally = Tally::default();
+        for (race, finished) in self.races.iter().zip(histories) {
+            tally.merge(&race.judge(finished)?);
+        }
+        Ok(tally)
+    }
+
+    pub(super) fn kill_front_end(&mut self, index: usize) -> Result<(), Violation> {
+        self.front_ends.kill(index)?;
+        self.races.iter().for_each(|race| race.server_died(index));
+        Ok(())
+    }
+
+    pub(super) fn start_front_end(&mut self, index: usize) -> Result<(), Violation> {
+        let authority = self.front_ends.start(self.arena, self.server, index)?;
+        self.races.iter().for_each(|race| race.server_lives(index, &authority));
+        Ok(())
+    }
+}
