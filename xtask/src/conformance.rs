@@ -88,7 +88,8 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Resu
     print(&join(&report)?)
 }
 
-fn build_suite() -> Result<PathBuf> {
+/// Builds the suite and says where it is.
+pub(crate) fn build_suite() -> Result<PathBuf> {
     rocksdb::ensure()?;
     // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
     // compiled again.
