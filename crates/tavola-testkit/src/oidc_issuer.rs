@@ -153,7 +153,7 @@ impl OidcIssuer {
         &self.state.url
     }
 
-    /// A token signed with RSA. The claims stand over the usual ones; `null` takes one away.
+    /// A token signed with RSA. These claims replace the usual ones; `null` removes one.
     #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         self.state.token(claims)

@@ -1,6 +1,6 @@
 /* A disk that fails on demand, preloaded into a server: LD_PRELOAD=faulty_disk.so
  *
- * It stands before the C library's calls that change files, and acts only on files below one folder:
+ * It replaces the C library's calls that change files, and acts only on files below one folder:
  *
  *   TAVOLA_DISK_ROOT     the folder, as the server names it
  *   TAVOLA_DISK_CONTROL  a file of CELLS numbers of 8 bytes, which the test made and which is mapped here

@@ -2,8 +2,8 @@
  *
  *   TAVOLA_CLOCK_SHIFT  a file of one signed number of 8 bytes, nanoseconds, which is added to the time of day
  *
- * The file is mapped: who writes to it changes the time of the running process. The monotonic clock stays as it is, as
- * when an administrator sets a machine's clock. Who waits until a time of day waits for the shifted one, also if it is
+ * The file is mapped: a write to it changes the time of the running process. The monotonic clock stays as it is, as
+ * when an administrator sets a machine's clock. A wait until a time of day ends at the shifted one, also if it is
  * shifted while he waits.
  *
  * Not shifted: times of files, and what asks the kernel directly.

@@ -12,7 +12,7 @@ use tavola_testkit::server_process::{ServerProcess, serve_command};
 pub struct Arena {
     /// From it follows every choice of the attack.
     pub seed: u64,
-    /// True in the short form, which every landing runs.
+    /// True in the short form, which every merge runs.
     pub is_short: bool,
     /// The server to attack.
     pub server: PathBuf,

@@ -12,7 +12,7 @@ pub struct Campaign {
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
-    /// Seeds of the short form, which every landing runs.
+    /// Seeds of the short form, which every merge runs.
     pub short_seeds: u64,
     /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by
     /// its name.
@@ -33,7 +33,7 @@ impl Campaign {
     }
 }
 
-/// A promise that was not kept, in words that let a reader judge without running it again.
+/// A promise that was not kept, in words that let a reader evaluate without running it again.
 #[derive(Debug)]
 pub struct Violation(String);
 

@@ -112,13 +112,13 @@ impl Ledger {
         let partition = rows.first().map(|(key, _)| (table.to_owned(), key.0.clone()));
         let before = partition.as_ref().and_then(|partition| self.newest.get(partition)).copied();
         for (key, version) in rows {
-            let standing = self.tables.entry(table.to_owned()).or_default();
+            let current = self.tables.entry(table.to_owned()).or_default();
             let Some(version) = version else {
-                standing.remove(&key);
+                current.remove(&key);
                 continue;
             };
             let timestamp = version.timestamp;
-            standing.insert(key.clone(), version);
+            current.insert(key.clone(), version);
             if let Some(before) = before.filter(|before| timestamp <= *before) {
                 let what =
                     format!("the version of {table} {key:?} goes back: {before}, then {timestamp}");
@@ -181,9 +181,9 @@ impl Ledger {
                 after.into_iter().map(|(key, _)| (key.clone(), shown.get(&key).cloned())).collect();
             return self.take_over(table, rows);
         }
-        let standing = self.tables.get(table);
+        let current = self.tables.get(table);
         let is_untouched = |(key, _): &(Key, Option<Values>)| {
-            standing.and_then(|rows| rows.get(key)) == shown.get(key)
+            current.and_then(|rows| rows.get(key)) == shown.get(key)
         };
         if after.iter().all(is_untouched) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Libraries that are preloaded into a server: a disk that fails, one that forgets, and a clock
 //! that somebody sets.
 //!
-//! They are C, because they stand before functions of the C library; each says at its top what it
+//! They are C, because they replace functions of the C library; each says at its top what it
 //! does. They are compiled when a campaign needs them, by the compiler that compiled the engine.
 //! Numbers in files that they share with us are in the order of the machine, and all machines that
 //! the engine is built for are little endian.

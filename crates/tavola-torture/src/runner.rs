@@ -13,7 +13,7 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// No new seed is begun after this time.
     pub time_max: Option<Duration>,
-    /// The short form, which every landing runs.
+    /// The short form, which every merge runs.
     pub is_short: bool,
     /// The server to attack.
     pub server: PathBuf,

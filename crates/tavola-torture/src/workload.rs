@@ -43,7 +43,7 @@ impl Progress {
     }
 }
 
-/// Authors who each know what must be there.
+/// Authors, each of which knows what must be stored.
 #[derive(Debug)]
 pub(super) struct Load {
     authors: Vec<Author>,
@@ -183,7 +183,7 @@ fn write_on(author: &mut Author, authority: &str, progress: &Progress) -> Result
         }
         Ok(())
     };
-    // Who found something need not wait for the others.
+    // A client that found something need not wait for the others.
     written().inspect_err(|_| progress.stop())
 }
 

@@ -125,7 +125,7 @@ fn to_json(reports: &[Report]) -> String {
 }
 
 fn conclude(reports: &[Report]) -> ExitCode {
-    let count = |verdict| reports.iter().filter(|report| report.verdict == verdict).count();
+    let count = |status| reports.iter().filter(|report| report.status == status).count();
     let failed = count(CaseStatus::Failed);
     println!(
         "{} passed, {failed} failed, {} skipped",

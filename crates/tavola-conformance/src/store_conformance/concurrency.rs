@@ -55,10 +55,10 @@ pub async fn no_increment_is_lost(store: Subject) {
 pub async fn one_of_many_inserts_wins(store: Subject) {
     at_once(&store, |store, task| async move {
         for round in 0..ROUNDS {
-            let verdict =
+            let result =
                 store.commit("p", vec![insert(&format!("{round}"), number(task as i32))]).await;
-            if verdict.is_ok() {
-                // Whoever wins finds its own row, and leaves a mark that nobody else can leave.
+            if result.is_ok() {
+                // The writer that wins finds its own row, and writes what no other writer can.
                 assert_eq!(store.number("p", &format!("{round}")).await, Some(task as i32));
                 store
                     .commit("winners", vec![insert(&format!("{round}"), number(1))])
@@ -134,7 +134,7 @@ pub async fn versions_of_a_partition_are_all_different(store: Subject) {
     assert_eq!(versions.len(), TASKS * ROUNDS);
 }
 
-/// A client that hangs up drops the future of its commit wherever it stands.
+/// A client that hangs up drops the future of its commit at any point.
 pub async fn a_dropped_commit_is_whole_or_absent(store: Subject) {
     for round in 0..ROUNDS {
         let partition_key = format!("{round}");
@@ -145,7 +145,7 @@ pub async fn a_dropped_commit_is_whole_or_absent(store: Subject) {
             let polled = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(_))));
         }
-        // Whatever was left behind stands in line before this one.
+        // Whatever was left behind is queued before this one.
         store.put(&partition_key, "c", number(1)).await;
         let rows = store.rows(TABLE, KeyRange::partition(partition(&partition_key))).await.len();
         assert!(rows == 1 || rows == 3, "{rows} rows");

@@ -12,7 +12,7 @@ use tavola_store::{Blocking, CommitResult, Row, Scan, ScanPage, Store};
 /// The table that most cases use.
 pub const TABLE: TableId = TableId::new(1000);
 
-/// A clock that stands.
+/// A clock that does not move.
 pub fn now() -> Timestamp {
     at(130_000_000_000_000_000)
 }
@@ -217,8 +217,8 @@ pub fn entity_of(row: &Row) -> Entity {
 }
 
 /// The version of a transaction's first operation, which wrote.
-pub fn written_at(verdict: &CommitResult) -> Timestamp {
-    match verdict.as_deref() {
+pub fn written_at(result: &CommitResult) -> Timestamp {
+    match result.as_deref() {
         Ok([Outcome::Written(timestamp), ..]) => *timestamp,
         other => panic!("the operation was carried out, not {other:?}"),
     }

@@ -63,15 +63,15 @@ pub async fn an_import_may_be_repeated(store: Arc<dyn Import>) {
 
 /// Another content, or only another version, under the same key.
 pub async fn nothing_is_overwritten(store: Arc<dyn Import>) {
-    let standing = row("p", "b", 1, later(10));
-    import(&store, std::slice::from_ref(&standing)).await;
+    let existing = row("p", "b", 1, later(10));
+    import(&store, std::slice::from_ref(&existing)).await;
     for other in [row("p", "b", 2, later(10)), row("p", "b", 1, later(11))] {
         let brought = [row("p", "a", 9, later(1)), other, row("p", "c", 9, later(1))];
         match store.import(TABLE, &brought).await {
             Err(ImportError::Occupied(at)) => assert_eq!(at, key("p", "b")),
             other => panic!("the import is refused, not {other:?}"),
         }
-        assert_eq!(subject(&store).row("p", "b").await.as_ref(), Some(&standing));
+        assert_eq!(subject(&store).row("p", "b").await.as_ref(), Some(&existing));
     }
     let written = subject(&store).put("q", "r", number(1)).await;
     let brought = row("q", "r", 2, later(99));
@@ -91,13 +91,13 @@ pub async fn versions_go_on_above_what_was_brought(store: Arc<dyn Import>) {
     let written = store.put("p", "a", number(4)).await;
     assert!(written > later(9_000), "{written:?} is above the highest of its partition");
     let condition = super::fixture::version(later(9_000));
-    let verdict = store.commit("p", vec![replace("b", number(5), condition)]).await;
+    let result = store.commit("p", vec![replace("b", number(5), condition)]).await;
     assert!(
-        written_at(&verdict) > written,
+        written_at(&result) > written,
         "the ETag that was brought counts, and the next version is higher"
     );
-    let verdict = store.commit("p", vec![replace("c", number(6), Precondition::Exists)]).await;
-    assert!(written_at(&verdict) > written);
+    let result = store.commit("p", vec![replace("c", number(6), Precondition::Exists)]).await;
+    assert!(written_at(&result) > written);
 }
 
 /// More rows than fit into one transaction, and many partitions at once.

@@ -156,16 +156,16 @@ async fn commit(
     writes.dedup_by_key(|write| write.row);
     let operations =
         writes.iter().map(|write| model.operation(table, partition_key, write)).collect();
-    let verdict = store.0.commit(TableId::new(table), &group(partition_key, operations), now).await;
-    let verdict = verdict.expect("the store commits");
+    let result = store.0.commit(TableId::new(table), &group(partition_key, operations), now).await;
+    let result = result.expect("the store commits");
     let expected = writes.iter().enumerate().find_map(|(index, write)| {
         let domain_error = model.domain_error(table, partition_key, write)?;
         Some(FailedOperation { index, domain_error })
     });
-    match (verdict, expected) {
+    match (result, expected) {
         (Err(failed), Some(expected)) => assert_eq!(failed, expected),
         (Ok(outcomes), None) => model.apply(table, partition_key, &writes, &outcomes, now),
-        (verdict, expected) => panic!("the store says {verdict:?}, the model {expected:?}"),
+        (result, expected) => panic!("the store says {result:?}, the model {expected:?}"),
     }
 }
 

@@ -36,9 +36,9 @@ pub async fn every_type_is_read_back(store: Subject) {
         ("Guid", EdmValue::Guid(Guid::from_bytes([7; 16]))),
         ("Binary", EdmValue::Binary((0..=255).collect())),
     ]);
-    let verdict = store.commit("p", vec![insert("r", written.clone())]).await;
+    let result = store.commit("p", vec![insert("r", written.clone())]).await;
     let expected =
-        Entity { key: key("p", "r"), timestamp: written_at(&verdict), properties: written };
+        Entity { key: key("p", "r"), timestamp: written_at(&result), properties: written };
     assert_eq!(store.row("p", "r").await.as_ref().map(entity_of), Some(expected));
 }
 
@@ -88,9 +88,9 @@ pub async fn insert_refuses_an_existing_entity(store: Subject) {
 
 pub async fn replace_writes_all_properties(store: Subject) {
     store.put("p", "r", properties([("A", EdmValue::Int32(1)), ("B", EdmValue::Int32(2))])).await;
-    let verdict = store.commit("p", vec![replace("r", number(3), Precondition::Exists)]).await;
+    let result = store.commit("p", vec![replace("r", number(3), Precondition::Exists)]).await;
     let row = store.row("p", "r").await.expect("it was written");
-    assert_eq!(row.timestamp(), written_at(&verdict));
+    assert_eq!(row.timestamp(), written_at(&result));
     assert_eq!(entity_of(&row).properties, number(3));
 }
 
@@ -120,7 +120,7 @@ pub async fn replace_checks_its_condition(store: Subject) {
 pub async fn merge_keeps_what_it_does_not_name(store: Subject) {
     let text = |text: &str| EdmValue::String(text.to_owned());
     store.put("p", "r", properties([("A", text("a")), ("B", text("b"))])).await;
-    let verdict = store.commit(
+    let result = store.commit(
         "p",
         vec![merge(
             "r",
@@ -128,7 +128,7 @@ pub async fn merge_keeps_what_it_does_not_name(store: Subject) {
             Precondition::Exists,
         )],
     );
-    let merged_at = written_at(&verdict.await);
+    let merged_at = written_at(&result.await);
     let row = store.row("p", "r").await.expect("it was written");
     assert_eq!(row.timestamp(), merged_at);
     let expected = properties([("A", EdmValue::Int32(1)), ("B", text("b")), ("C", text("c"))]);
@@ -180,8 +180,8 @@ pub async fn merge_refuses_to_grow_beyond_the_limits(store: Subject) {
 pub async fn delete_removes_the_entity(store: Subject) {
     store.put("p", "r", number(1)).await;
     store.put("p", "rr", number(2)).await;
-    let verdict = store.commit("p", vec![delete("r", Precondition::Exists)]).await;
-    assert_eq!(verdict, Ok(vec![Outcome::Deleted]));
+    let result = store.commit("p", vec![delete("r", Precondition::Exists)]).await;
+    assert_eq!(result, Ok(vec![Outcome::Deleted]));
     assert!(store.row("p", "r").await.is_none());
     assert_eq!(store.number("p", "rr").await, Some(2));
 }

@@ -46,7 +46,7 @@ pub async fn a_refusal_leaves_nothing(store: Subject) {
     assert_eq!(store.number("p", "old").await, Some(1));
     assert!(
         store.commit("p", vec![replace("old", number(5), version(before))]).await.is_ok(),
-        "its version stands"
+        "its version is unchanged"
     );
 }
 

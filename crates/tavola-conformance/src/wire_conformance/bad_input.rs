@@ -333,7 +333,7 @@ fn unpaired_surrogates(endpoint: &Endpoint) -> Outcome {
     client.expect_usable_connection()
 }
 
-/// The detail helps whoever writes a client, and discloses nothing: it is made of the request
+/// The detail helps the author of a client, and discloses nothing: it is made of the request
 /// alone.
 fn string_to_sign_shown(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();

@@ -102,7 +102,7 @@ fn challenge_version(endpoint: &Endpoint) -> Outcome {
     )
 }
 
-/// A challenge is for who has nothing to show; a wrong signature of either kind is wrong at any
+/// A challenge answers a request without a credential; a wrong signature of either kind is wrong at any
 /// version.
 fn not_challenged(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();

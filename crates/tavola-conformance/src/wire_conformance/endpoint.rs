@@ -1,4 +1,4 @@
-//! Whom the suite asks: address, account, keys, and the turnstile for cases that need the account
+//! The endpoint under test: address, account, keys, and the turnstile for cases that need the account
 //! for themselves.
 
 use std::fmt;

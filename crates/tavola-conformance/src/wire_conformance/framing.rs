@@ -273,7 +273,7 @@ fn missing_host(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// Whoever stands between may have gone by the other one; also if both say the same.
+/// A proxy in between may have gone by the other one; also if both say the same.
 fn two_hosts(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     for host in [endpoint.authority(), "other.example"] {

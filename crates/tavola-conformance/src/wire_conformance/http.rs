@@ -108,12 +108,12 @@ impl Connection {
         })
     }
 
-    /// True when the endpoint has closed; false when it stays silent for `patience` on an open
+    /// True when the endpoint has closed; false when it stays silent for `timeout` on an open
     /// connection.
-    pub(super) fn closes_within(&mut self, patience: Duration) -> Result<bool, Failure> {
+    pub(super) fn closes_within(&mut self, timeout: Duration) -> Result<bool, Failure> {
         let stream = self.reader.get_ref();
         let failed = |error| Failure::mismatch(format!("cannot set a timeout: {error}"));
-        stream.set_read_timeout(Some(patience)).map_err(failed)?;
+        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
         let mut byte = [0];
         let closed = match self.reader.read(&mut byte) {
             Ok(0) => true,

@@ -101,7 +101,7 @@ fn create_below(endpoint: &Endpoint) -> Outcome {
         "PropertiesNeedValue",
         "The values are not specified for all properties in the entity.",
     )?;
-    // Whether the table is there is told to nobody who may not add to it.
+    // A credential that may not add to the table does not learn whether it exists.
     create(table.name()).sas(&table.sas("r")).send()?.expect_denied(DenialKind::Permission)?;
     client.get(&format!("/Tables('{missing}')")).send()?.expect_status(404)?;
     Ok(())

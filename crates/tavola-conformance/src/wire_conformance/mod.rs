@@ -2,7 +2,7 @@
 //! endpoint.
 //!
 //! The suite is an independent witness. It has its own HTTP client, its own signer and its own
-//! reading of the protocol reference, and shares no line with the server it judges; so it can be
+//! reading of the protocol reference, and shares no line with the server under test; so it can be
 //! pointed at Tavola, at Azurite or at Azure. Every case names the statements of the reference
 //! (`"1"` to `"260"`) and of the design guide (`"G1"` …) that it carries.
 //!
@@ -22,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (whom to ask), `request` and `http`
+//! Read [`Case`] and [`cases`] first. Below them: `endpoint` (address and keys), `request` and `http`
 //! (bytes out, bytes in), `signer` (SharedKey and SharedKeyLite), `sas` (shared access signatures),
 //! `check` (what was expected), `table` (a table of one's own), `multipart` (batches); then one
 //! file per section of the checklist.
@@ -108,7 +108,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Whether a case tolerates neighbours.
+/// Whether other cases may run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// The case only touches tables that it created: any number of such cases may run at once.

@@ -27,7 +27,7 @@ impl CaseStatus {
     }
 }
 
-/// One case with its verdict. Displayed as the line that the program prints.
+/// One case with its result. Displayed as the line that the program prints.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The name of the case.
@@ -35,19 +35,19 @@ pub struct Report {
     /// The statements that it carries.
     pub statements: &'static [&'static str],
     /// What became of it.
-    pub verdict: CaseStatus,
+    pub status: CaseStatus,
     /// Why it failed or was skipped; empty when it passed.
     pub detail: String,
 }
 
 impl Report {
     fn new(case: &Case, outcome: Result<(), Failure>) -> Self {
-        let (verdict, detail) = match outcome {
+        let (status, detail) = match outcome {
             Ok(()) => (CaseStatus::Passed, String::new()),
             Err(Failure::Mismatch(detail)) => (CaseStatus::Failed, detail),
             Err(Failure::Skipped(reason)) => (CaseStatus::Skipped, reason),
         };
-        Report { test: case.name, statements: case.statements, verdict, detail }
+        Report { test: case.name, statements: case.statements, status, detail }
     }
 
     /// The entry of the JSON report.
@@ -55,7 +55,7 @@ impl Report {
         json!({
             "test": self.test,
             "statements": self.statements,
-            "result": self.verdict.word(),
+            "result": self.status.word(),
             "detail": self.detail,
         })
     }
@@ -63,7 +63,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.verdict {
+        match self.status {
             CaseStatus::Passed => write!(formatter, "ok {}{}", self.test, labels(self.statements)),
             CaseStatus::Failed => write!(formatter, "FAILED {}: {}", self.test, self.detail),
             CaseStatus::Skipped => write!(formatter, "skipped {}: {}", self.test, self.detail),
@@ -122,7 +122,7 @@ const SECTIONS: [(&str, u16); 14] = [
 ];
 const GUIDE_LINES: u16 = 173;
 
-/// The section that a statement stands in: `16.7` for `"105"`, `guide` for `"G12"`. Nothing for an
+/// The section that a statement is in: `16.7` for `"105"`, `guide` for `"G12"`. Nothing for an
 /// unknown number.
 pub fn section_of(statement: &str) -> Option<&'static str> {
     if let Some(line) = statement.strip_prefix('G') {

@@ -1,7 +1,7 @@
 //! Shared access signatures for the Table service, written from sections 4.3 and 4.4 of the
 //! protocol reference.
 //!
-//! A [`Sas`] is what its owner signs: names and plain texts. A [`SasQuery`] is what then stands in
+//! A [`Sas`] is what its owner signs: names and plain texts. A [`SasQuery`] is what is then sent in
 //! a URL, where a case may change what was signed.
 
 use std::fmt;

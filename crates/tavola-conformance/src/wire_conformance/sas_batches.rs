@@ -218,7 +218,7 @@ fn queries(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// A query stands outside a change set, so its index is not settled.
+/// A query is outside a change set, so its index is not settled.
 fn expect_read_refused(response: &Response, code: &str) -> Outcome {
     if response.status != 202 {
         response.expect_code(403, code)?;

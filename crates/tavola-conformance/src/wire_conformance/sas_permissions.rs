@@ -282,7 +282,7 @@ fn no_service(endpoint: &Endpoint) -> Outcome {
     client.get(properties).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
     let document = "<StorageServiceProperties></StorageServiceProperties>";
     client.put(properties).xml(document).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
-    // Only the secondary has stats; elsewhere they are no operation at all, whoever asks.
+    // Only the secondary has stats; elsewhere they are no operation at all, with any credential.
     if endpoint.require_path_style().is_ok() {
         let target = format!("/{}-secondary/?restype=service&comp=stats", endpoint.account());
         client.get("").target(&target).sas(&sas).send()?.expect_denied(DenialKind::Operation)?;
@@ -316,7 +316,7 @@ fn no_other_table(endpoint: &Endpoint) -> Outcome {
     other.expect_missing("p", "new")
 }
 
-/// Whether a table exists is told only to who may ask for it.
+/// Only a credential that covers a table learns whether the table exists.
 fn missing_table(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let name = endpoint.fresh_name();

@@ -283,7 +283,7 @@ fn old_fields(endpoint: &Endpoint) -> Outcome {
     Ok(())
 }
 
-/// The old text does not cover them, so whoever holds such a SAS could add, change or drop them.
+/// The old text does not cover them, so the holder of such a SAS could add, change or drop them.
 fn old_versions_with_address(endpoint: &Endpoint) -> Outcome {
     let client = endpoint.client();
     let table = client.table_with_entity()?;

@@ -362,8 +362,8 @@ fn properties_limits(endpoint: &Endpoint) -> Outcome {
             format!("<Cors>{all}</Cors>")
         };
         let days = |days: u16| LOGGING.replace("<Days>5</Days>", &format!("<Days>{days}</Days>"));
-        let standing = format!("{}{HOUR}{MINUTE}{}", days(365), rules(5));
-        set_properties(client, &standing)?;
+        let current = format!("{}{HOUR}{MINUTE}{}", days(365), rules(5));
+        set_properties(client, &current)?;
         for groups in [
             rules(6),
             days(366),
@@ -382,7 +382,7 @@ fn properties_limits(endpoint: &Endpoint) -> Outcome {
                 .send()?
                 .expect_xml_error(400, "InvalidXmlDocument")?;
         }
-        expect_properties(client, &standing)
+        expect_properties(client, &current)
     })
 }
 

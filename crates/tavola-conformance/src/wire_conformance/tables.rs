@@ -357,14 +357,14 @@ fn created_again(endpoint: &Endpoint) -> Outcome {
 
 /// The service blocks the name of a deleted table for a while.
 pub(super) fn create_when_free(client: &Client<'_>, name: &str) -> Outcome {
-    let patience = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let response = client.create_table(name).send()?;
         if response.status == 201 {
             return Ok(());
         }
         response.expect_error(409, "TableBeingDeleted")?;
-        ensure!(Instant::now() < patience, "{name} is not free after two minutes");
+        ensure!(Instant::now() < deadline, "{name} is not free after two minutes");
         sleep(Duration::from_secs(1));
     }
 }

@@ -252,7 +252,7 @@ fn operation((partition, row): &Key, value: Option<&(i32, String)>) -> EntityOpe
     let values = vec![
         (property("Round"), EdmValue::Int32(*round)),
         (property("Filler"), EdmValue::String(filler.clone())),
-        // Whoever changes a part of the row changes a part that another part tells.
+        // A change of any part of the row contradicts another part.
         (property("Length"), EdmValue::Int64(filler.len() as i64)),
     ];
     let key = EntityKey::new(PartitionKey::new(partition).expect("a legal key"), row_key);

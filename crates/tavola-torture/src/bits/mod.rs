@@ -60,7 +60,7 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let reported = check.status.code() == Some(DATA_EXIT);
     repair(arena, &base, &damage, &check, &mut tally).map_err(story)?;
     let seen = serve(arena, &base.content, &mut dice, &mut tally).map_err(story)?;
-    if (seen == Seen::Trouble || damage.must_be_reported()) && !reported {
+    if (seen == Seen::Failure || damage.must_be_reported()) && !reported {
         let said = String::from_utf8_lossy(&check.stdout).into_owned();
         return Err(story(Violation::new(format!(
             "`tavola check` reports nothing; the server: {seen:?}; it said: {said}"
@@ -76,7 +76,7 @@ enum Seen {
     /// Everything is there and right.
     Nothing,
     /// It refused, or a read failed.
-    Trouble,
+    Failure,
 }
 
 /// A command of ours, which must end by itself, in words, and leave the damaged folder as it is.
@@ -132,7 +132,7 @@ fn repair(
         )));
     }
     if !saved.exists() {
-        // A sound folder needs none, and a marker of a newer format is not ours to judge.
+        // A sound folder needs none, and this program cannot evaluate a marker of a newer format.
         let is_right = check.status.success() || done.status.code() == Some(DATA_EXIT);
         return if is_right {
             Ok(())
@@ -195,14 +195,14 @@ fn serve(
                 Err(ended) => {
                     refused_well(arena, ended.status)?;
                     tally.add("folders refused", 1);
-                    return Ok(Seen::Trouble);
+                    return Ok(Seen::Failure);
                 }
             };
         let read = content.verify_damaged(&mut connect(&server)?, dice)?;
         tally.add("rows read", read.rows);
         tally.add("reads that failed", read.errors);
         if read != (Read { errors: 0, ..read }) {
-            seen = Seen::Trouble;
+            seen = Seen::Failure;
         }
         tally.add("folders opened", u64::from(life == 0));
         ends_well(server, arena)?;

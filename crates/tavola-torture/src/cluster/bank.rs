@@ -10,7 +10,7 @@ use tavola_core::{
 };
 use tavola_protocol::table::decode::{DecodeError, Decoded};
 
-use super::nodes::wait_until;
+use super::cassandra_nodes::wait_until;
 use super::scene::HEALTHY_TIME_MAX;
 use crate::history::Race;
 use crate::{Tally, Violation};
@@ -86,9 +86,9 @@ impl Bank {
                 connection = race.connect(dice.usize(..))?;
                 continue;
             };
-            race.throw_patience(client, &mut dice);
+            race.draw_timeout(client, &mut dice);
             let partition = dice.usize(..PARTITIONS);
-            // A part of the accounts now and then: who reads a part must not tear what others see.
+            // A part of the accounts now and then: a read of a part must not tear what others see.
             let part = dice.u8(..4) == 0;
             let Ok(accounts) = self.read(client, partition, part.then_some(ACCOUNTS / 2))? else {
                 connection = None;

@@ -1,14 +1,14 @@
-//! Nodes that do not hear each other: rules of the packet filter, on this cluster's loopback
+//! Cassandra nodes that do not hear each other: rules of the packet filter, on this cluster's loopback
 //! addresses only.
 //!
-//! Nodes send from 127.0.0.1, whoever they are; so what a node sends is told by the group of its
-//! process. The rules are in a chain of our own, which goes with them. Each has a name, by which it
+//! All Cassandra nodes send from 127.0.0.1, so that the group of a node's process tells what it
+//! sends. The rules are in a chain of our own, which goes with them. Each has a name, by which it
 //! is told what it dropped.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
-use super::nodes::Node;
+use super::cassandra_nodes::CassandraNode;
 use crate::Violation;
 
 const CHAIN: &str = "TAVOLA-TORTURE";
@@ -53,7 +53,7 @@ impl Cuts {
     ///
     /// # Errors
     /// If the packet filter cannot be had.
-    pub(super) fn cut(&self, node: &Node, how: Cut) -> Result<(), Violation> {
+    pub(super) fn cut(&self, node: &CassandraNode, how: Cut) -> Result<(), Violation> {
         if iptables(&["-n", "-L", CHAIN]).is_err() {
             iptables(&["-N", CHAIN])?;
             iptables(&["-I", "OUTPUT", "-o", "lo", "-j", CHAIN])?;

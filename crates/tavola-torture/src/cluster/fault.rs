@@ -8,9 +8,9 @@ use super::process::Stopped;
 use super::scene::Scene;
 use crate::{Tally, Violation};
 
-/// Longer than everybody waits for anything: clients, servers, and the nodes for each other.
-const LONGER_THAN_ANY_PATIENCE: Duration = Duration::from_secs(13);
-/// A cut or a stop that a node's peers notice.
+/// Longer than any timeout: of clients, of nodes, and of Cassandra nodes for each other.
+const LONGER_THAN_ANY_TIMEOUT: Duration = Duration::from_secs(13);
+/// A cut or a stop that the other Cassandra nodes notice.
 const LONG_ENOUGH_TO_BE_CALLED_DOWN: Duration = Duration::from_secs(25);
 const MINUTE: i64 = 60;
 /// Clients let a server's clock be off by a quarter of an hour.
@@ -21,7 +21,8 @@ const CLOCK_JUMPS: u64 = 4;
 const KILLS: &str = "processes killed";
 const STOPS: &str = "processes stopped";
 
-/// One thing that goes wrong.
+/// One thing that goes wrong. The log of runs records these names: a *node* is a Cassandra node
+/// here, a *front end* a node that serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     KillNode,
@@ -117,7 +118,7 @@ impl Fault {
         }
     }
 
-    /// Whether nodes must find each other again after it.
+    /// Whether Cassandra nodes must find each other again after it.
     pub(super) fn concerns_nodes(self) -> bool {
         !matches!(
             self,
@@ -139,37 +140,37 @@ impl Fault {
         scene: &mut Scene<'_>,
         dice: &mut fastrand::Rng,
     ) -> Result<Tally, Violation> {
-        let node = dice.usize(..scene.nodes.ring().len());
-        let front_end = dice.usize(..2);
+        let cassandra_node = dice.usize(..scene.cassandra.ring().len());
+        let node = dice.usize(..2);
         let mut seen = Tally::default();
         match self {
             Self::HastyClients => sleep(Duration::from_secs(15)),
             Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, dice)?),
             Self::KillNode => {
-                scene.nodes.ring()[node].kill()?;
+                scene.cassandra.ring()[cassandra_node].kill()?;
                 sleep(Duration::from_millis(dice.u64(..8_000)));
-                scene.nodes.ring()[node].start()?;
+                scene.cassandra.ring()[cassandra_node].start()?;
                 seen.add(KILLS, 1);
             }
             Self::KillAllNodes => {
-                scene.nodes.kill_ring()?;
+                scene.cassandra.kill_ring()?;
                 sleep(Duration::from_millis(dice.u64(..2_000)));
-                scene.nodes.ring().iter().try_for_each(|node| node.start())?;
-                seen.add(KILLS, scene.nodes.ring().len() as u64);
+                scene.cassandra.ring().iter().try_for_each(|node| node.start())?;
+                seen.add(KILLS, scene.cassandra.ring().len() as u64);
             }
             Self::KillFrontEnd => {
                 for _ in 0..2 {
-                    scene.kill_front_end(front_end)?;
+                    scene.kill_node(node)?;
                     sleep(Duration::from_millis(dice.u64(..4_000)));
-                    scene.start_front_end(front_end)?;
+                    scene.start_node(node)?;
                     sleep(Duration::from_secs(3));
                     seen.add(KILLS, 1);
                 }
             }
             Self::StopNode => {
-                let stopped = scene.nodes.ring()[node].stop()?;
+                let stopped = scene.cassandra.ring()[cassandra_node].stop()?;
                 sleep(if dice.bool() {
-                    LONGER_THAN_ANY_PATIENCE
+                    LONGER_THAN_ANY_TIMEOUT
                 } else {
                     LONG_ENOUGH_TO_BE_CALLED_DOWN
                 });
@@ -177,21 +178,21 @@ impl Fault {
                 seen.add(STOPS, 1);
             }
             Self::StopFrontEnd => {
-                let stopped = scene.front_ends.stop(front_end)?;
-                sleep(LONGER_THAN_ANY_PATIENCE);
+                let stopped = scene.nodes.stop(node)?;
+                sleep(LONGER_THAN_ANY_TIMEOUT);
                 stopped.go_on()?;
                 seen.add(STOPS, 1);
             }
             Self::CutNode | Self::CutMajority | Self::CutOneWay => {
-                seen.add("packets dropped", self.cut(scene, node, dice)?);
+                seen.add("packets dropped", self.cut(scene, cassandra_node, dice)?);
             }
-            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, front_end, dice)?),
+            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, node, dice)?),
             Self::RollingRestart => {
                 rolling_restart(scene)?;
-                seen.add("nodes restarted", scene.nodes.ring().len() as u64);
+                seen.add("nodes restarted", scene.cassandra.ring().len() as u64);
             }
             Self::AddAndRemove => {
-                scene.nodes.add_and_remove_spare()?;
+                scene.cassandra.add_and_remove_spare()?;
                 seen.add("nodes joined and gone", 1);
             }
         }
@@ -202,10 +203,10 @@ impl Fault {
     fn cut(
         self,
         scene: &Scene<'_>,
-        node: usize,
+        cassandra_node: usize,
         dice: &mut fastrand::Rng,
     ) -> Result<u64, Violation> {
-        let ring = scene.nodes.ring();
+        let ring = scene.cassandra.ring();
         let how = match self {
             // Also from clients, or only from its peers: then it takes requests that it cannot
             // carry out.
@@ -214,13 +215,13 @@ impl Fault {
             _ if dice.bool() => Cut::Mute,
             _ => Cut::Deaf,
         };
-        scene.nodes.cuts.cut(&ring[node], how)?;
+        scene.cassandra.cuts.cut(&ring[cassandra_node], how)?;
         if self == Self::CutMajority {
-            scene.nodes.cuts.cut(&ring[(node + 1) % ring.len()], how)?;
+            scene.cassandra.cuts.cut(&ring[(cassandra_node + 1) % ring.len()], how)?;
         }
-        sleep(if dice.bool() { LONGER_THAN_ANY_PATIENCE } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
-        let dropped = scene.nodes.cuts.dropped();
-        scene.nodes.cuts.heal()?;
+        sleep(if dice.bool() { LONGER_THAN_ANY_TIMEOUT } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
+        let dropped = scene.cassandra.cuts.dropped();
+        scene.cassandra.cuts.heal()?;
         dropped
     }
 }
@@ -228,7 +229,7 @@ impl Fault {
 /// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends
 /// it when they go on. How many stops there were.
 fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
-    let ring = scene.nodes.ring();
+    let ring = scene.cassandra.ring();
     let mut stops = 0;
     for _ in 0..20 {
         let coordinator = dice.usize(..ring.len());
@@ -244,27 +245,23 @@ fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, 
 
 /// Back and forth by minutes, while clients of both servers write the same rows. How often the
 /// server told a wrong time.
-fn wrong_clock(
-    scene: &Scene<'_>,
-    front_end: usize,
-    dice: &mut fastrand::Rng,
-) -> Result<u64, Violation> {
+fn wrong_clock(scene: &Scene<'_>, node: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
     for _ in 0..CLOCK_JUMPS {
         let minutes = dice.i64(1..=CLOCK_MINUTES_MAX);
         let sign = if dice.bool() { 1 } else { -1 };
-        scene.front_ends.set_clock(front_end, sign * minutes * MINUTE);
-        scene.front_ends.check_clock(front_end, sign * minutes * MINUTE)?;
+        scene.nodes.set_clock(node, sign * minutes * MINUTE);
+        scene.nodes.check_clock(node, sign * minutes * MINUTE)?;
         sleep(Duration::from_secs(4));
     }
-    scene.front_ends.set_clock(front_end, 0);
+    scene.nodes.set_clock(node, 0);
     Ok(CLOCK_JUMPS)
 }
 
 fn rolling_restart(scene: &Scene<'_>) -> Result<(), Violation> {
-    for node in scene.nodes.ring() {
+    for node in scene.cassandra.ring() {
         node.terminate()?;
         node.start()?;
-        scene.nodes.wait_until_well()?;
+        scene.cassandra.wait_until_well()?;
     }
     Ok(())
 }

@@ -1,18 +1,19 @@
-//! A cluster of three nodes behind two servers, while something goes wrong with one of the five.
+//! Three Cassandra nodes behind two nodes that serve, while something goes wrong with one of the
+//! five.
 //!
 //! Clients race on two tables and move amounts between the rows of a third; meanwhile one fault
-//! happens, chosen by the seed, and is healed again. Then everything is read through both servers,
-//! and what all clients heard must be explained. Nodes are started once, by `cargo xtask torture
-//! cluster`; each seed has tables of its own.
+//! happens, chosen by the seed, and is healed again. Then everything is read through both
+//! nodes, and what all clients heard must be explained. Cassandra nodes are started once, by `cargo
+//! xtask torture cluster`; each seed has tables of its own.
 //!
 //! Reading order: `fault` (what goes wrong), `scene` (one seed from its beginning to its end),
-//! `nodes`, `cuts`, `process` and `front_ends` (what it is done to), `bank` (are transactions
+//! `cassandra_nodes`, `cuts`, `process` and `nodes` (what it is done to), `bank` (are transactions
 //! whole?), `mutants` (does all this find anything?).
 
 mod bank;
+mod cassandra_nodes;
 mod cuts;
 mod fault;
-mod front_ends;
 mod mutants;
 mod nodes;
 mod process;
@@ -25,9 +26,9 @@ use super::{Arena, Campaign, Tally, Violation};
 pub use fault::{FAULT_NAMES, seed_has_fault};
 pub(super) use mutants::MUTANTS;
 
+use cassandra_nodes::CassandraNodes;
 use fault::Fault;
-use front_ends::Defect;
-use nodes::Nodes;
+use nodes::Defect;
 use scene::{FOR_PEERS, REGISTERED_AGAIN, RETIRED, play};
 
 /// Every fault once.
@@ -44,8 +45,8 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     let fault = Fault::of_seed(arena.seed);
     let outcome = play(arena, &arena.server, fault, Defect::None);
     let begin = format!("cluster: seed {:<4} {:<16}", arena.seed, fault.name());
-    let verdict = outcome.inspect_err(|_| println!("{begin} could not be played"))?;
-    let mut tally = verdict.inspect_err(|_| println!("{begin} BROKEN"))?;
+    let result = outcome.inspect_err(|_| println!("{begin} could not be played"))?;
+    let mut tally = result.inspect_err(|_| println!("{begin} BROKEN"))?;
     println!(
         "{begin} {:>5} calls {:>4} unknown {:>4} busy {:>4} transfers {:>4} for a peer {:>2} undecided: clean",
         tally.get("calls checked"),
@@ -65,7 +66,7 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
 /// # Errors
 /// If rules remain, or there is no such cluster.
 pub fn undo_faults(cluster: &Path) -> Result<(), Violation> {
-    Nodes::find(cluster)?.undo().map(drop)
+    CassandraNodes::find(cluster)?.undo().map(drop)
 }
 
 /// Where the cluster is: the folder that `cargo xtask cassandra up` made.

@@ -2,7 +2,7 @@
 //! means that the checks are blind, and that is what this campaign reports.
 
 use super::fault::Fault;
-use super::front_ends::Defect;
+use super::nodes::Defect;
 use super::scene::play;
 use crate::mutants::{Mutant, report_all};
 use crate::{Arena, Campaign, Tally, Violation};

@@ -1,307 +1,342 @@
-//! The nodes of a cluster that `cargo xtask cassandra up` made: their processes, and what they say
-//! of each other.
+//! The two nodes before the Cassandra nodes: processes that serve.
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use serde_json::Value;
+use bytes::Bytes;
+use http::Response;
 
-use super::cuts::Cuts;
-use super::process::{self, State, Stopped, send};
-use crate::Violation;
+use super::cassandra_nodes::{CassandraNodes, wait_until};
+use super::process::{self, State, Stopped};
+use crate::preload::ShiftedClock;
+use crate::time::{date, distance};
+use crate::{Arena, Violation};
+use tavola_testkit::client::{Client, NoAnswer, shifted};
+use tavola_testkit::server_process::{ServerProcess, serve_command};
 
-/// Of nodes that start on a machine that does much else.
-const WELL_TIME_MAX: Duration = Duration::from_secs(240);
-const DIE_TIME_MAX: Duration = Duration::from_secs(30);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
-const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
+pub(super) const COUNT: usize = 2;
+/// Below those that the system gives to clients.
+const PEER_PORTS_FROM: u64 = 20_000;
+const PEER_PORTS: u64 = 10_000;
+const READY_TIME_MAX: Duration = Duration::from_secs(120);
+/// Until a server that nothing happens to has told its time, or its figures.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// A time that is told is so old at most. Clocks are set wrong by a minute at least.
+const TIME_TOLD_OFF_MAX: Duration = Duration::from_secs(20);
 
-/// The nodes.
-#[derive(Debug)]
-pub(super) struct Nodes {
-    /// First those of the ring, then the spare.
-    all: Vec<Node>,
-    nodetool: PathBuf,
-    pub(super) cuts: Cuts,
+/// What servers tell of the directory of partition keys, and of each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) registrations: u64,
+    pub(super) retirements: u64,
+    /// Writes that one carried out for the other.
+    pub(super) for_peers: u64,
 }
 
-/// One node.
+/// What the servers of a seed do for each other, as `store.affinity` names it. Every other seed
+/// nothing, every fourth the writes of contended partitions, every fourth all that the other is
+/// preferred for. Faults are an odd number, so that each comes with all of them.
+fn affinity(seed: u64) -> Option<&'static str> {
+    match seed % 4 {
+        0 => Some("always"),
+        2 => Some("contended"),
+        _ => None,
+    }
+}
+
+/// What a server does wrong on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Defect {
+    None,
+    /// As `TAVOLA_MUTANT` names it.
+    Mutant(&'static str),
+}
+
+/// How long the nodes wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    /// Until one statement is answered: shorter than the cluster's own bounds, so that Cassandra
+    /// nodes go on with what no node waits for any more.
+    pub(super) statement_ms: u64,
+    pub(super) answer_ms: u64,
+}
+
+/// Both nodes.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) number: u64,
-    pub(super) address: Ipv4Addr,
-    cql_port: u16,
-    /// The group under which its process runs; see the script `start`.
-    pub(super) group: u64,
-    is_spare: bool,
-    folder: PathBuf,
+pub(super) struct Nodes {
+    servers: Vec<Option<ServerProcess>>,
+    clocks: Vec<ShiftedClock>,
+    settings: Settings,
+}
+
+#[derive(Debug)]
+struct Settings {
+    contact_points: String,
+    peers: Option<Peers>,
+    timeouts: Timeouts,
+    defect: Defect,
 }
 
 impl Nodes {
-    /// Reads the file that describes a cluster.
+    /// Starts them.
     ///
     /// # Errors
-    /// If there is none, or it does not describe what is needed.
-    pub(super) fn find(folder: &Path) -> Result<Self, Violation> {
-        let file = folder.join("cluster.json");
-        let unknown = || Violation::new(format!("{} does not describe a cluster", file.display()));
-        let text = fs::read_to_string(&file).map_err(|_| unknown())?;
-        let value: Value = serde_json::from_str(&text).map_err(|_| unknown())?;
-        let nodes = value["nodes"].as_array().ok_or_else(unknown)?;
-        let all: Vec<Node> =
-            nodes.iter().map(Node::from_json).collect::<Option<_>>().ok_or_else(unknown)?;
-        let nodetool = value["nodetool"].as_str().ok_or_else(unknown)?.into();
-        let cuts = Cuts::new(all.first().ok_or_else(unknown)?.address);
-        Ok(Self { all, nodetool, cuts })
-    }
-
-    /// Those that hold the data.
-    pub(super) fn ring(&self) -> &[Node] {
-        let spare = self.all.iter().position(|node| node.is_spare).unwrap_or(self.all.len());
-        &self.all[..spare]
-    }
-
-    pub(super) fn contact_points(&self) -> String {
-        let points: Vec<String> = self.ring().iter().map(|node| node.cql().to_string()).collect();
-        points.join(",")
-    }
-
-    /// Takes all rules of the packet filter away, and lets stopped nodes go on; whether something
-    /// was cut.
-    ///
-    /// # Errors
-    /// If rules remain, or a node cannot be sent a signal.
-    pub(super) fn undo(&self) -> Result<bool, Violation> {
-        let was_cut = self.cuts.heal()?;
-        let live = self.all.iter().filter(|node| node.live_pid().is_some());
-        live.map(|node| node.signal("-CONT")).fold(Ok(()), Result::and).map(|()| was_cut)
-    }
-
-    /// Undoes every fault, whoever left it behind, and waits until all is well.
-    ///
-    /// # Errors
-    /// If that does not come about.
-    pub(super) fn heal(&self) -> Result<(), Violation> {
-        let was_cut = self.undo()?;
-        let dead: Vec<&Node> =
-            self.ring().iter().filter(|node| node.live_pid().is_none()).collect();
-        dead.iter().try_for_each(|node| node.start())?;
-        // To ask all nodes takes seconds; who answers and was not touched is as well as the last
-        // time.
-        if was_cut || !dead.is_empty() || !self.ring().iter().all(Node::answers) {
-            self.wait_until_well()?;
+    /// If one does not start.
+    pub(super) fn start_all(
+        arena: &Arena,
+        server: &Path,
+        cassandra: &CassandraNodes,
+        timeouts: Timeouts,
+        defect: Defect,
+    ) -> Result<Self, Violation> {
+        let peers = affinity(arena.seed);
+        let peers = peers.map(|affinity| Peers::with_keys(arena, server, affinity)).transpose()?;
+        let has_peers = peers.is_some();
+        let settings =
+            Settings { contact_points: cassandra.contact_points(), peers, timeouts, defect };
+        let clocks = (0..COUNT).map(|index| ShiftedClock::named(arena, &format!("node-{index}")));
+        let clocks = clocks.collect::<Result<_, _>>()?;
+        let mut nodes = Self { servers: (0..COUNT).map(|_| None).collect(), clocks, settings };
+        // The first start of all makes the keyspace, which takes longer than the hasty ones wait.
+        nodes.settings.timeouts = Timeouts { statement_ms: 10_000, answer_ms: 20_000 };
+        nodes.start(arena, server, 0)?;
+        nodes.kill(0)?;
+        nodes.settings.timeouts = timeouts;
+        for index in 0..COUNT {
+            nodes.start(arena, server, index)?;
         }
-        if self.spare().is_some_and(|spare| spare.live_pid().is_some()) {
-            self.remove_spare()?;
+        if has_peers {
+            nodes.wait_until_they_met()?;
         }
-        Ok(())
+        Ok(nodes)
     }
 
-    /// Until every node of the ring serves clients and sees all others.
-    ///
-    /// # Errors
-    /// If that takes too long.
-    pub(super) fn wait_until_well(&self) -> Result<(), Violation> {
-        let ring = self.ring();
-        wait_until(WELL_TIME_MAX, || ring.iter().all(Node::answers))
-            .then_some(())
-            .ok_or_else(|| Violation::new("not all nodes came back"))?;
-        let sees_all = |node: &Node| {
-            let seen = self.up_and_normal(node);
-            ring.iter().all(|other| seen.contains(&other.address))
+    fn wait_until_they_met(&self) -> Result<(), Violation> {
+        let has_met = |server: &ServerProcess| {
+            let answer = get(&server.admin, "/metrics").ok();
+            let present = answer
+                .and_then(|answer| figure(&String::from_utf8_lossy(answer.body()), "tavola_peers"));
+            present == Some(COUNT as u64 - 1)
         };
-        let mut left = ring.iter();
-        let mut next = left.next();
-        let all = wait_until(WELL_TIME_MAX, || {
-            while let Some(node) = next {
-                if !sees_all(node) {
-                    return false;
-                }
-                next = left.next();
-            }
-            true
-        });
-        all.then_some(()).ok_or_else(|| Violation::new("the nodes do not find each other again"))
+        let met = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(has_met));
+        met.then_some(())
+            .ok_or_else(|| Violation::new("the servers do not find each other, though all is well"))
     }
 
-    /// SIGKILL of all nodes of the ring before the first of them is gone.
+    /// Starts one that does not run; where it listens.
     ///
     /// # Errors
-    /// If one was gone before, or does not go.
-    pub(super) fn kill_ring(&self) -> Result<(), Violation> {
-        self.ring().iter().try_for_each(|node| node.signal("-KILL"))?;
-        self.ring().iter().try_for_each(|node| node.wait_until_gone("-KILL"))
+    /// If it does not start.
+    pub(super) fn start(
+        &mut self,
+        arena: &Arena,
+        server: &Path,
+        index: usize,
+    ) -> Result<String, Violation> {
+        let mut command = serve_command(server, &arena.folder.join("unused"));
+        command.env("TAVOLA_LOG__LEVEL", "warn");
+        self.settings.apply(&mut command, index);
+        self.clocks[index].attach(&mut command);
+        let process =
+            arena.spawn(process::that_dies_with_us(&command).stderr(arena.append_to_log()?))?;
+        let authority = process.table.clone();
+        self.servers[index] = Some(process);
+        Ok(authority)
     }
 
-    /// A node more, for a while.
+    /// SIGKILL of one that lives; it is gone when this returns.
     ///
     /// # Errors
-    /// If it does not come, or does not go.
-    pub(super) fn add_and_remove_spare(&self) -> Result<(), Violation> {
-        let spare = self.spare().ok_or_else(|| Violation::new("the cluster has no spare node"))?;
-        spare.start()?;
-        let (first, ring) = (&self.all[0], self.ring());
-        let has_come = wait_until(WELL_TIME_MAX, || {
-            let seen = self.up_and_normal(first);
-            seen.contains(&spare.address) && ring.iter().all(|node| seen.contains(&node.address))
-        });
-        if !has_come {
-            return Err(Violation::new("the spare node does not join the ring"));
+    /// If it was gone before.
+    pub(super) fn kill(&mut self, index: usize) -> Result<(), Violation> {
+        let server = self.servers[index].take().ok_or_else(|| not_running(index))?;
+        if State::of(server.pid()) == State::Dead {
+            return Err(not_running(index));
         }
-        sleep(Duration::from_secs(5));
-        self.remove_spare()
-    }
-
-    /// What it holds goes back to the others first.
-    fn remove_spare(&self) -> Result<(), Violation> {
-        let Some(spare) = self.spare() else { return Ok(()) };
-        self.ask(spare, "decommission")?;
-        spare.kill()?;
-        let data = spare.folder.join("data");
-        let emptied = fs::remove_dir_all(&data).and_then(|()| fs::create_dir_all(&data));
-        emptied.map_err(|error| Violation::new(format!("cannot empty {}: {error}", data.display())))
-    }
-
-    fn spare(&self) -> Option<&Node> {
-        self.all.iter().find(|node| node.is_spare)
-    }
-
-    fn ask(&self, node: &Node, what: &str) -> Result<String, Violation> {
-        let asked = Command::new(&self.nodetool)
-            .args([&node.number.to_string(), what])
-            .stdin(Stdio::null())
-            .output();
-        let failed =
-            |why: String| Violation::new(format!("nodetool {} {what}: {why}", node.number));
-        let output = asked.map_err(|error| failed(error.to_string()))?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            return Ok(said);
-        }
-        Err(failed(format!("{} {said} {}", output.status, String::from_utf8_lossy(&output.stderr))))
-    }
-
-    /// Which nodes are up and normal in the eyes of one; none if it does not say.
-    fn up_and_normal(&self, node: &Node) -> Vec<Ipv4Addr> {
-        let address =
-            |line: &str| line.strip_prefix("UN ")?.split_whitespace().next()?.parse().ok();
-        let status = self.ask(node, "status").unwrap_or_default();
-        status.lines().filter_map(address).collect()
-    }
-
-    /// Copies the nodes' logs, for whoever looks for the cause of a finding.
-    pub(super) fn keep_logs(&self, folder: &Path) {
-        for node in &self.all {
-            // Without it there is less to read; the finding stands.
-            let _missing = fs::copy(
-                node.folder.join("log").join("system.log"),
-                folder.join(format!("node{}.log", node.number)),
-            );
-        }
-    }
-}
-
-/// Nobody else knows how to undo these.
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        let _next_start_tries_again = self.undo();
-    }
-}
-
-impl Node {
-    fn from_json(value: &Value) -> Option<Self> {
-        Some(Self {
-            number: value["number"].as_u64()?,
-            address: value["address"].as_str()?.parse().ok()?,
-            cql_port: value["cql_port"].as_u64()?.try_into().ok()?,
-            group: value["group"].as_u64()?,
-            is_spare: value["role"].as_str()? == "spare",
-            folder: value["folder"].as_str()?.into(),
-        })
-    }
-
-    fn cql(&self) -> SocketAddr {
-        (self.address, self.cql_port).into()
-    }
-
-    /// Its process, unless it is gone: a zombie waits only to be counted, and numbers are given out
-    /// again.
-    fn live_pid(&self) -> Option<u32> {
-        let pid = fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()?;
-        let command_line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let is_ours =
-            String::from_utf8_lossy(&command_line).contains(&format!("{}/", self.folder.display()));
-        (is_ours && State::of(pid) != State::Dead).then_some(pid)
-    }
-
-    fn answers(&self) -> bool {
-        TcpStream::connect_timeout(&self.cql(), ANSWER_TIME_MAX).is_ok()
-    }
-
-    /// Starts it in a session of its own: it outlives us.
-    pub(super) fn start(&self) -> Result<(), Violation> {
-        let mut command = Command::new("setsid");
-        command.arg("--fork").arg(self.folder.join("start"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let started = command.status().is_ok_and(|status| status.success());
-        started
-            .then_some(())
-            .ok_or_else(|| Violation::new(format!("node {} cannot be started", self.number)))
-    }
-
-    /// SIGKILL of a node that lives; it is gone when this returns.
-    ///
-    /// # Errors
-    /// If it was gone before, or does not go.
-    pub(super) fn kill(&self) -> Result<(), Violation> {
-        self.end("-KILL")
-    }
-
-    /// In order, as an operator does.
-    pub(super) fn terminate(&self) -> Result<(), Violation> {
-        self.end("-TERM")
-    }
-
-    fn end(&self, signal: &str) -> Result<(), Violation> {
-        self.signal(signal)?;
-        self.wait_until_gone(signal)
-    }
-
-    fn wait_until_gone(&self, signal: &str) -> Result<(), Violation> {
-        let ended = wait_until(DIE_TIME_MAX, || self.live_pid().is_none());
-        ended
-            .then_some(())
-            .ok_or_else(|| Violation::new(format!("node {} does not end by {signal}", self.number)))
+        server.kill();
+        Ok(())
     }
 
     /// SIGSTOP; it has stopped when this returns.
     ///
     /// # Errors
     /// If it does not.
-    pub(super) fn stop(&self) -> Result<Stopped, Violation> {
-        process::stop(self.pid()?)
+    pub(super) fn stop(&self, index: usize) -> Result<Stopped, Violation> {
+        process::stop(self.server(index)?.pid())
     }
 
-    fn signal(&self, signal: &str) -> Result<(), Violation> {
-        send(signal, self.pid()?)
+    pub(super) fn set_clock(&self, index: usize, seconds: i64) {
+        self.clocks[index].set(seconds);
     }
 
-    fn pid(&self) -> Result<u32, Violation> {
-        self.live_pid().ok_or_else(|| Violation::new(format!("node {} is dead", self.number)))
+    /// Whether a server's clock is wrong by so much, as it tells in its answers.
+    ///
+    /// # Errors
+    /// If it is not: then a clock that nobody reads was set.
+    pub(super) fn check_clock(&self, index: usize, seconds: i64) -> Result<(), Violation> {
+        let server = self.server(index)?;
+        let mut told = None;
+        let is_wrong = wait_until(ANSWER_TIME_MAX, || {
+            told = get(&server.table, "/").ok().and_then(|answer| date(&answer));
+            told.is_some_and(|told| distance(told, shifted(seconds)) <= TIME_TOLD_OFF_MAX)
+        });
+        is_wrong.then_some(()).ok_or_else(|| {
+            let told = told.map_or("nothing".to_owned(), httpdate::fmt_http_date);
+            Violation::new(format!(
+                "the clock of server {index} is not off by {seconds} s: it told {told}"
+            ))
+        })
+    }
+
+    /// What the servers that run have done since they started.
+    ///
+    /// # Errors
+    /// If one does not tell.
+    pub(super) fn figures(&self) -> Result<Figures, Violation> {
+        let mut sum = Figures::default();
+        for server in self.servers.iter().flatten() {
+            let mut told = None;
+            wait_until(ANSWER_TIME_MAX, || {
+                let answer = get(&server.admin, "/metrics").ok();
+                told = answer
+                    .and_then(|answer| Figures::read(&String::from_utf8_lossy(answer.body())));
+                told.is_some()
+            });
+            let told = told.ok_or_else(|| Violation::new("a server does not tell its figures"))?;
+            sum.registrations += told.registrations;
+            sum.retirements += told.retirements;
+            sum.for_peers += told.for_peers;
+        }
+        Ok(sum)
+    }
+
+    fn server(&self, index: usize) -> Result<&ServerProcess, Violation> {
+        self.servers[index].as_ref().ok_or_else(|| not_running(index))
+    }
+
+    /// Where those that run listen.
+    pub(super) fn authorities(&self) -> Vec<&str> {
+        self.servers.iter().flatten().map(|server| server.table.as_str()).collect()
+    }
+
+    /// Until all say that they can serve.
+    ///
+    /// # Errors
+    /// If one does not.
+    pub(super) fn wait_until_ready(&self) -> Result<(), Violation> {
+        let is_ready = |server: &ServerProcess| {
+            get(&server.admin, "/ready").is_ok_and(|answer| answer.status().is_success())
+        };
+        let ready = wait_until(READY_TIME_MAX, || self.servers.iter().flatten().all(is_ready));
+        ready.then_some(()).ok_or_else(|| {
+            Violation::new("the servers are not ready again, though all Cassandra nodes are well")
+        })
     }
 }
 
-pub(super) fn wait_until(bound: Duration, mut is_done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + bound;
-    while !is_done() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        sleep(BETWEEN_LOOKS);
+impl Figures {
+    /// From what `/metrics` says; none if it says nothing of it.
+    fn read(exposition: &str) -> Option<Self> {
+        let figure = |name| figure(exposition, name);
+        Some(Self {
+            registrations: figure("tavola_store_registrations_total")?,
+            retirements: figure("tavola_store_retirements_total")?,
+            // Servers that do not know each other say nothing of it.
+            for_peers: figure("tavola_peers_received_total").unwrap_or_default(),
+        })
     }
-    true
+}
+
+fn figure(exposition: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    exposition.lines().find_map(value)
+}
+
+fn not_running(index: usize) -> Violation {
+    Violation::new(format!("server {index} does not run"))
+}
+
+fn get(authority: &str, path: &str) -> Result<Response<Bytes>, NoAnswer> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    Client::connect(authority)?.send(request.as_bytes())
+}
+
+/// How servers reach each other: over mutual TLS, with keys of their own.
+#[derive(Debug)]
+struct Peers {
+    affinity: &'static str,
+    addresses: [String; COUNT],
+    /// A folder for each of them.
+    keys: PathBuf,
+}
+
+impl Peers {
+    /// Makes keys as an operator does.
+    fn with_keys(arena: &Arena, server: &Path, affinity: &'static str) -> Result<Self, Violation> {
+        // Keys are bound to addresses. No ports that the system gives to clients meanwhile.
+        let port = |index: usize| PEER_PORTS_FROM + arena.seed % PEER_PORTS + index as u64;
+        let addresses = std::array::from_fn(|index| format!("127.0.0.1:{}", port(index)));
+        let keys = arena.folder.join("peer-keys");
+        let mut init = Command::new(server);
+        init.args(["store", "peer-keys", "init", "--folder"]).arg(&keys).args(&addresses);
+        let made = init.output().map_err(|error| Violation::new(format!("peer-keys: {error}")))?;
+        if !made.status.success() {
+            let told = String::from_utf8_lossy(&made.stderr).into_owned();
+            return Err(Violation::new(format!("peer-keys init failed: {told}")));
+        }
+        Ok(Self { affinity, addresses, keys })
+    }
+
+    fn apply(&self, command: &mut Command, index: usize) {
+        let address = &self.addresses[index];
+        command
+            .env("TAVOLA_STORE__PEERS", address)
+            .env("TAVOLA_STORE__PEER_KEYS", self.keys.join(address.replace(':', "_")))
+            .env("TAVOLA_STORE__AFFINITY", self.affinity);
+    }
+}
+
+impl Settings {
+    fn apply(&self, command: &mut Command, index: usize) {
+        // What a mutant leaves behind must not meet others.
+        let keyspace = match self.defect {
+            Defect::None => "torture",
+            Defect::Mutant(name) => {
+                command.env("TAVOLA_MUTANT", name);
+                "torture_mutants"
+            }
+        };
+        command
+            .args(["--store", "cassandra"])
+            .env("TAVOLA_STORE__CONTACT_POINTS", &self.contact_points)
+            .env("TAVOLA_STORE__KEYSPACE", keyspace)
+            .env("TAVOLA_STORE__CREATE", "true")
+            .env("TAVOLA_STORE__REPLICATION", "3")
+            .env("TAVOLA_STORE__STATEMENT_MS", self.timeouts.statement_ms.to_string())
+            .env("TAVOLA_STORE__ANSWER_MS", self.timeouts.answer_ms.to_string())
+            // As low as it goes, so that partitions leave the directory and come back all the time.
+            .env("TAVOLA_STORE__SWEEP_SECONDS", "1");
+        if let Some(peers) = &self.peers {
+            peers.apply(command, index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_among_others() {
+        let exposition = "# HELP tavola_store_registrations_total Partitions entered into the directory\n\
+                          # TYPE tavola_store_registrations_total counter\n\
+                          tavola_store_registrations_total 61\n\
+                          tavola_store_retirements_total 17\n";
+        let expected = Figures { registrations: 61, retirements: 17, for_peers: 0 };
+        assert_eq!(Figures::read(exposition), Some(expected));
+        let more = format!("{exposition}tavola_peers 1\ntavola_peers_received_total 5\n");
+        assert_eq!(Figures::read(&more), Some(Figures { for_peers: 5, ..expected }));
+        assert_eq!(Figures::read("tavola_store_registrations_total 61\n"), None);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::Violation;
 
-/// A signal that was sent is a signal that will be seen to, unless the machine stands still.
+/// A signal that was sent is a signal that will be seen to, unless the machine is frozen.
 const SIGNAL_TIME_MAX: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 

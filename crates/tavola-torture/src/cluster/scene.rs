@@ -1,5 +1,5 @@
-//! One seed: servers start, clients race, something goes wrong and is healed, everything is read
-//! and judged.
+//! One seed: nodes start, clients race, something goes wrong and is healed, everything is read
+//! and evaluated.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::bank::Bank;
+use super::cassandra_nodes::{CassandraNodes, wait_until};
 use super::fault::Fault;
 use super::folder;
-use super::front_ends::{Defect, FrontEnds, Patience};
-use super::nodes::{Nodes, wait_until};
+use super::nodes::{Defect, Nodes, Timeouts};
 use crate::history::{Finished, Race, RaceShape};
 use crate::{Arena, Tally, Violation};
 use tavola_testkit::client::Client;
@@ -21,7 +21,7 @@ const BEFORE_THE_FAULT: Duration = Duration::from_secs(4);
 const AFTER_THE_FAULT: Duration = Duration::from_secs(4);
 const BANKERS: u64 = 2;
 /// Clients wait longer than servers, unless they are hasty.
-const PATIENCE: Duration = Duration::from_secs(9);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// Of the bank, and of what servers keep for themselves.
 const OTHER_PARTITIONS: u64 = 4;
@@ -39,71 +39,66 @@ pub(super) const FOR_PEERS: &str = "writes for a peer";
 pub(super) struct Scene<'a> {
     arena: &'a Arena,
     server: &'a Path,
+    pub(super) cassandra: CassandraNodes,
     pub(super) nodes: Nodes,
-    pub(super) front_ends: FrontEnds,
     races: &'a [Race; 2],
 }
 
 /// What a seed came to, as far as it could be played.
 pub(super) type SeedResult = Result<Tally, Violation>;
 
-/// Plays one seed and judges it.
+/// Plays one seed and evaluates it.
 ///
 /// # Errors
-/// If it could not be played, because a node or a server did not come back. What clients heard is
-/// judged in the verdict.
+/// If it could not be played, because a node of either kind did not come back. The inner result
+/// evaluates what clients heard.
 pub(super) fn play(
     arena: &Arena,
     server: &Path,
     fault: Fault,
     defect: Defect,
 ) -> Result<SeedResult, Violation> {
-    let nodes = Nodes::find(folder(arena)?)?;
-    nodes.heal()?;
+    let cassandra = CassandraNodes::find(folder(arena)?)?;
+    cassandra.heal()?;
     let mut dice = arena.dice(0);
-    let front_ends =
-        FrontEnds::start_all(arena, server, &nodes, patience(fault, &mut dice), defect)?;
+    let nodes = Nodes::start_all(arena, server, &cassandra, timeouts(fault, &mut dice), defect)?;
     let tables = ["r", "s", "b"].map(|kind| format!("{kind}{}x{}", arena.seed, now_seconds()));
     for table in &tables {
-        create_table(&front_ends, table)?;
+        create_table(&nodes, table)?;
     }
-    let bank = Bank::open(&tables[2], front_ends.authorities()[0])?;
-    let races = races(&tables, &front_ends, fault, &mut dice);
-    let mut scene = Scene { arena, server, nodes, front_ends, races: &races };
+    let bank = Bank::open(&tables[2], nodes.authorities()[0])?;
+    let races = races(&tables, &nodes, fault, &mut dice);
+    let mut scene = Scene { arena, server, cassandra, nodes, races: &races };
     let outcome = scene.act(fault, &bank, &mut dice);
     if !matches!(outcome, Ok(Ok(_))) {
-        scene.nodes.keep_logs(&arena.folder);
+        scene.cassandra.keep_logs(&arena.folder);
     }
     outcome
 }
 
-fn patience(fault: Fault, dice: &mut fastrand::Rng) -> Patience {
+fn timeouts(fault: Fault, dice: &mut fastrand::Rng) -> Timeouts {
     match fault {
         // Hardly time to find out what became of a statement, and none to send it again: what was
         // not done is told.
         Fault::HastyFrontEnds => {
             let statement_ms = dice.u64(150..450);
-            Patience { statement_ms, answer_ms: statement_ms * 5 / 4 }
+            Timeouts { statement_ms, answer_ms: statement_ms * 5 / 4 }
         }
-        _ => Patience { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
+        _ => Timeouts { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
     }
 }
 
-fn races(
-    tables: &[String; 3],
-    front_ends: &FrontEnds,
-    fault: Fault,
-    dice: &mut fastrand::Rng,
-) -> [Race; 2] {
-    let authorities = front_ends.authorities();
-    let haste = (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
+fn races(tables: &[String; 3], nodes: &Nodes, fault: Fault, dice: &mut fastrand::Rng) -> [Race; 2] {
+    let authorities = nodes.authorities();
+    let short_timeout =
+        (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
     let changes = RaceShape {
         clients: dice.u8(4..=8),
         partitions: 24,
         at_a_time: dice.usize(2..=5),
         rows: dice.u8(3..=5),
-        patience: PATIENCE,
-        haste,
+        timeout: ANSWER_TIMEOUT,
+        short_timeout,
         comes_and_goes: false,
     };
     let goes = RaceShape {
@@ -124,8 +119,8 @@ fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-fn create_table(front_ends: &FrontEnds, table: &str) -> Result<(), Violation> {
-    let authority = front_ends.authorities()[0];
+fn create_table(nodes: &Nodes, table: &str) -> Result<(), Violation> {
+    let authority = nodes.authorities()[0];
     let made = wait_until(HEALTHY_TIME_MAX, || {
         Client::connect(authority)
             .and_then(|mut client| client.try_create_table(table))
@@ -153,8 +148,8 @@ impl Scene<'_> {
     ) -> Result<SeedResult, Violation> {
         let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
         let outcome = match struck {
-            Ok(seen) => self.heal_and_judge(bank, found, &seen, &mut histories),
-            Err(why) => self.judge_unplayed(&why, found, &histories),
+            Ok(seen) => self.heal_and_evaluate(bank, found, &seen, &mut histories),
+            Err(why) => self.evaluate_unplayed(&why, found, &histories),
         };
         if let Ok(Err(violation)) | Err(violation) = &outcome {
             self.keep_histories(violation, &histories);
@@ -176,7 +171,7 @@ impl Scene<'_> {
             thread::sleep(BEFORE_THE_FAULT);
             let struck = fault.strike(self, dice).and_then(|seen| {
                 if fault.concerns_nodes() {
-                    self.nodes.wait_until_well()?;
+                    self.cassandra.wait_until_well()?;
                 }
                 Ok(seen)
             });
@@ -208,7 +203,7 @@ impl Scene<'_> {
     }
 
     /// What a seed came to whose fault was played.
-    fn heal_and_judge(
+    fn heal_and_evaluate(
         &self,
         bank: &Bank,
         found: Result<(), Violation>,
@@ -218,12 +213,12 @@ impl Scene<'_> {
         if let Err(violation) = found {
             return Ok(Err(violation));
         }
-        self.nodes.heal()?;
-        self.front_ends.wait_until_ready()?;
-        let figures = self.front_ends.figures()?;
+        self.cassandra.heal()?;
+        self.nodes.wait_until_ready()?;
+        let figures = self.nodes.figures()?;
         let partitions =
             histories.iter().map(Finished::partitions_written).sum::<u64>() + OTHER_PARTITIONS;
-        Ok(self.read_and_judge(bank, histories).map(|mut tally| {
+        Ok(self.read_and_evaluate(bank, histories).map(|mut tally| {
             tally.merge(seen);
             tally.add(FOR_PEERS, figures.for_peers);
             tally.add(RETIRED, figures.retirements);
@@ -234,7 +229,7 @@ impl Scene<'_> {
 
     /// What a seed came to whose fault could not be played: what clients heard until then counts
     /// all the same.
-    fn judge_unplayed(
+    fn evaluate_unplayed(
         &self,
         why: &Violation,
         found: Result<(), Violation>,
@@ -244,15 +239,15 @@ impl Scene<'_> {
             // That may be because of what did not come back.
             return Err(Violation::new(format!("{why}; and a client found: {found}")));
         }
-        match self.judge(histories) {
+        match self.evaluate(histories) {
             Err(violation) => Ok(Err(violation)),
             Ok(_) => Err(Violation::new(why.to_string())),
         }
     }
 
-    /// For whoever looks for the cause of a finding.
+    /// For a person who looks for the cause of a finding.
     fn keep_histories(&self, violation: &Violation, histories: &[Finished]) {
-        // Without one of them there is less to read; the finding stands.
+        // Without one of them there is less to read; the finding remains.
         let keep = |name: &str, text: String| drop(fs::write(self.arena.folder.join(name), text));
         keep("violation.txt", format!("{violation}\n"));
         for ((race, finished), name) in
@@ -263,34 +258,38 @@ impl Scene<'_> {
     }
 
     /// Everything that was acknowledged must be there, whichever server is asked.
-    fn read_and_judge(&self, bank: &Bank, histories: &mut [Finished]) -> Result<Tally, Violation> {
-        for (index, authority) in (0u8..).zip(self.front_ends.authorities()) {
+    fn read_and_evaluate(
+        &self,
+        bank: &Bank,
+        histories: &mut [Finished],
+    ) -> Result<Tally, Violation> {
+        for (index, authority) in (0u8..).zip(self.nodes.authorities()) {
             bank.audit(authority)?;
             for (race, finished) in self.races.iter().zip(histories.iter_mut()) {
                 race.read_everything(authority, index, self.arena, finished)?;
             }
         }
-        let mut tally = self.judge(histories)?;
+        let mut tally = self.evaluate(histories)?;
         tally.merge(&bank.tally());
         Ok(tally)
     }
 
-    fn judge(&self, histories: &[Finished]) -> Result<Tally, Violation> {
+    fn evaluate(&self, histories: &[Finished]) -> Result<Tally, Violation> {
         let mut tally = Tally::default();
         for (race, finished) in self.races.iter().zip(histories) {
-            tally.merge(&race.judge(finished)?);
+            tally.merge(&race.evaluate(finished)?);
         }
         Ok(tally)
     }
 
-    pub(super) fn kill_front_end(&mut self, index: usize) -> Result<(), Violation> {
-        self.front_ends.kill(index)?;
+    pub(super) fn kill_node(&mut self, index: usize) -> Result<(), Violation> {
+        self.nodes.kill(index)?;
         self.races.iter().for_each(|race| race.server_died(index));
         Ok(())
     }
 
-    pub(super) fn start_front_end(&mut self, index: usize) -> Result<(), Violation> {
-        let authority = self.front_ends.start(self.arena, self.server, index)?;
+    pub(super) fn start_node(&mut self, index: usize) -> Result<(), Violation> {
+        let authority = self.nodes.start(self.arena, self.server, index)?;
         self.races.iter().for_each(|race| race.server_lives(index, &authority));
         Ok(())
     }

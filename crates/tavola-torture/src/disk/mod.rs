@@ -7,7 +7,8 @@
 //! - it ends neither by a signal nor by a panic, and hangs nobody;
 //! - `/ready` says that it is not ready and why, and then nothing is acknowledged; or it says that
 //!   it is ready, and then writes are taken;
-//! - who is not told otherwise still reads what was acknowledged (the clients of the load compare);
+//! - a client that is not told otherwise still reads what was acknowledged (the clients of the load
+//!   compare);
 //! - after a restart on a disk that works, everything that was acknowledged is there, and nothing
 //!   that was refused.
 

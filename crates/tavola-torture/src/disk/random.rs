@@ -93,7 +93,7 @@ fn run(
         Errand { answers: dice.usize(50..500), aftermath: 40, drop },
     )?;
     if faults.hits() > 0 {
-        judge(&server, faults, fault, tally)?;
+        evaluate(&server, faults, fault, tally)?;
     }
     if dice.bool() {
         server.kill();
@@ -102,7 +102,7 @@ fn run(
     super::terminate(arena, server)
 }
 
-fn judge(
+fn evaluate(
     server: &ServerProcess,
     faults: &FaultyDisk,
     fault: &Fault,

@@ -36,7 +36,7 @@ pub(super) enum Data {
     /// In the one server: what it was asked is done when it is dead, or never.
     InTheServer,
     /// In a cluster behind any number of servers: what one of them was asked may be done at any
-    /// later time, by nodes that outlive it. And a cluster in trouble may have to say so.
+    /// later time, by nodes that outlive it. And a cluster with faults may have to say so.
     BehindTheServers,
 }
 
@@ -104,7 +104,7 @@ impl Board {
         let (calls, open) = &self.wear[usize::from(partition)];
         let is_worn_out =
             calls.load(Ordering::Relaxed) >= CALLS_MAX || open.load(Ordering::Relaxed) >= OPEN_MAX;
-        self.may_be_in_trouble() && is_worn_out
+        self.may_fail() && is_worn_out
     }
 
     pub(super) fn calls(&self) -> u64 {
@@ -121,7 +121,7 @@ impl Board {
     }
 
     /// Whether a server may say that it cannot serve, or does not know what became of a write.
-    pub(super) fn may_be_in_trouble(&self) -> bool {
+    pub(super) fn may_fail(&self) -> bool {
         self.data == Data::BehindTheServers
     }
 
@@ -154,8 +154,7 @@ impl Board {
             let others: Vec<Life> =
                 alive.iter().copied().filter(|life| Some(*life) != failed).collect();
             // If the data is in the server, a life that gave no answer is over.
-            let candidates =
-                if others.is_empty() && self.may_be_in_trouble() { alive } else { others };
+            let candidates = if others.is_empty() && self.may_fail() { alive } else { others };
             (!candidates.is_empty()).then(|| candidates[choice % candidates.len()])
         };
         let wait = self

@@ -9,7 +9,7 @@ use super::record::{
     Answer, Ask, Call, Condition, Content, NEVER, PROPERTIES, Page, Place, Scan, Verb, Version,
     Write,
 };
-use super::wire::{self, Trouble};
+use super::wire::{self, FailureReply};
 use crate::Violation;
 use tavola_testkit::client::{Client, NoAnswer};
 
@@ -23,18 +23,20 @@ pub(super) struct Shape {
     /// Unless the board says before that it is the end.
     pub(super) calls_per_client: usize,
     /// A client waits so long for an answer.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// And every fourth time so long at most.
-    pub(super) haste: Option<Duration>,
+    pub(super) short_timeout: Option<Duration>,
     pub(super) habit: Habit,
 }
 
 impl Shape {
-    /// How long to wait for the next answer. It is thrown anew for each: who once had a patient
-    /// connection would never give up again.
-    pub(super) fn throw_patience(&self, dice: &mut fastrand::Rng) -> Duration {
-        let Some(haste) = self.haste.filter(|_| dice.u8(..4) == 0) else { return self.patience };
-        Duration::from_micros(dice.u64(1_000..=haste.as_micros() as u64))
+    /// How long to wait for the next answer. It is drawn anew for each answer: a connection that once
+    /// drew the long timeout would never give up again.
+    pub(super) fn draw_timeout(&self, dice: &mut fastrand::Rng) -> Duration {
+        let Some(short_timeout) = self.short_timeout.filter(|_| dice.u8(..4) == 0) else {
+            return self.timeout;
+        };
+        Duration::from_micros(dice.u64(1_000..=short_timeout.as_micros() as u64))
     }
 }
 
@@ -54,7 +56,7 @@ const BATCH_MAX: usize = 10;
 const PAGES_MAX: usize = 200;
 /// A page that so many tries could not get is given up, and its scan with it.
 const TRIES_MAX: usize = 20;
-/// Before a cluster in trouble is asked again.
+/// Before a cluster with faults is asked again.
 const BREATH: Duration = Duration::from_millis(30);
 /// Of the versions that a client has seen of a row it remembers so many: the last is likely to
 /// hold, others are stale.
@@ -290,14 +292,14 @@ impl<'a> Caller<'a> {
         let reply = client.ask(&request);
         let returned = board.now();
         let (answer, returned) = match reply {
-            Ok(reply) => match wire::trouble(&reply).filter(|_| board.may_be_in_trouble()) {
+            Ok(reply) => match wire::failure_reply(&reply).filter(|_| board.may_fail()) {
                 None => (wire::answer(&ask, &reply)?, returned),
-                Some(Trouble::NotDone) => {
+                Some(FailureReply::NotDone) => {
                     self.diary.busy += 1;
                     std::thread::sleep(BREATH);
                     return Ok(Answer::Unknown);
                 }
-                Some(Trouble::Unknown) => (Answer::Unknown, NEVER),
+                Some(FailureReply::Unknown) => (Answer::Unknown, NEVER),
             },
             Err(NoAnswer) => {
                 self.disconnect(life);
@@ -343,7 +345,7 @@ impl<'a> Caller<'a> {
     }
 
     /// A scan to its end, page by page. A page without an answer is asked for again: its token
-    /// outlives the server. False if a cluster in trouble did not give a page.
+    /// outlives the server. False if a cluster with faults did not give a page.
     fn scan(&mut self, scope: Range<Place>, top: usize) -> Result<bool, Violation> {
         let board = self.board;
         let request = wire::page_request(&board.table, &scope, top);
@@ -359,13 +361,13 @@ impl<'a> Caller<'a> {
             let Ok(reply) = reply else {
                 self.disconnect(life);
                 failures += 1;
-                if board.may_be_in_trouble() && failures > TRIES_MAX {
+                if board.may_fail() && failures > TRIES_MAX {
                     return Ok(false);
                 } else {
                     continue;
                 }
             };
-            if board.may_be_in_trouble() && wire::trouble(&reply).is_some() {
+            if board.may_fail() && wire::failure_reply(&reply).is_some() {
                 failures += 1;
                 self.diary.busy += 1;
                 std::thread::sleep(BREATH);
@@ -389,7 +391,7 @@ impl<'a> Caller<'a> {
             let authority = self.only.as_ref().unwrap_or(&authority);
             let Ok(client) = Client::connect(authority) else {
                 self.failed = Some(life);
-                if self.board.may_be_in_trouble() {
+                if self.board.may_fail() {
                     std::thread::sleep(BREATH);
                 }
                 continue;
@@ -399,10 +401,10 @@ impl<'a> Caller<'a> {
                 self.connection = Some((client, life));
             }
         }
-        let patience = self.shape.throw_patience(&mut self.dice);
-        self.is_hasty = patience < self.shape.patience;
+        let timeout = self.shape.draw_timeout(&mut self.dice);
+        self.is_hasty = timeout < self.shape.timeout;
         let (client, life) = self.connection.as_mut().expect("it was made above");
-        client.set_patience(patience);
+        client.set_timeout(timeout);
         Ok((client, *life))
     }
 
@@ -416,29 +418,30 @@ impl<'a> Caller<'a> {
 mod tests {
     use super::*;
 
-    /// Patience was thrown once for each connection, and only a patient one lasts: soon no client
-    /// was hasty any more.
+    /// The timeout was once drawn for each connection, and only those with the long one lasted: soon
+    /// no client was hasty any more.
     #[test]
-    fn every_fourth_answer_is_waited_for_in_haste() {
-        let (patience, haste) = (Duration::from_secs(9), Duration::from_millis(100));
+    fn every_fourth_answer_has_a_short_timeout() {
+        let (timeout, short_timeout) = (Duration::from_secs(9), Duration::from_millis(100));
         let hasty = Shape {
             partitions: 1,
             at_a_time: 1,
             rows: 1,
             calls_per_client: 1,
-            patience,
-            haste: Some(haste),
+            timeout,
+            short_timeout: Some(short_timeout),
             habit: Habit::Change,
         };
         let mut dice = fastrand::Rng::with_seed(7);
-        let thrown: Vec<Duration> = (0..1_000).map(|_| hasty.throw_patience(&mut dice)).collect();
-        let shorter: Vec<Duration> =
-            thrown.into_iter().filter(|thrown| *thrown < patience).collect();
+        let drawn: Vec<Duration> = (0..1_000).map(|_| hasty.draw_timeout(&mut dice)).collect();
+        let shorter: Vec<Duration> = drawn.into_iter().filter(|drawn| *drawn < timeout).collect();
         assert!((200..300).contains(&shorter.len()), "{}", shorter.len());
         assert!(
-            shorter.iter().all(|thrown| *thrown >= Duration::from_millis(1) && *thrown <= haste)
+            shorter
+                .iter()
+                .all(|drawn| *drawn >= Duration::from_millis(1) && *drawn <= short_timeout)
         );
-        let patient = Shape { haste: None, ..hasty };
-        assert!((0..100).all(|_| patient.throw_patience(&mut dice) == patience));
+        let patient = Shape { short_timeout: None, ..hasty };
+        assert!((0..100).all(|_| patient.draw_timeout(&mut dice) == timeout));
     }
 }

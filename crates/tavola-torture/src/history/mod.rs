@@ -7,7 +7,7 @@
 //!
 //! The same clients and checks serve attacks on a cluster: `race`.
 //!
-//! Reading order: `record` (what is written down), `clients` (who does what), `model` (one
+//! Reading order: `record` (what is written down), `clients` (what each client does), `model` (one
 //! partition, one call after another), `check` (is there an order?), `scans` (what must be true of
 //! pages), `mutants` (does all this find anything?).
 
@@ -57,13 +57,13 @@ const SHORT_SEEDS: u64 = 20;
 const TABLE: &str = "history";
 
 /// A server that needs longer does not answer any more.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The client that reads everything at the end has the next number.
 const CLIENTS_MAX: u8 = 12;
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
-    let tally = judge(&play(arena, |command| command)?)?;
+    let tally = evaluate(&play(arena, |command| command)?)?;
     if tally.get(UNDECIDED) > 0 {
         println!("history: seed {}: undecided", arena.seed);
     }
@@ -85,8 +85,8 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
         // Few rows race most; with more of them batches are longer and scans have more pages.
         rows: if dice.u8(..4) == 0 { dice.u8(10..=14) } else { dice.u8(3..=5) },
         calls_per_client: dice.usize(40..=70),
-        patience: PATIENCE,
-        haste: None,
+        timeout: ANSWER_TIMEOUT,
+        short_timeout: None,
         habit: Habit::Change,
     };
     let calls = u64::from(clients) * shape.calls_per_client as u64;
@@ -180,7 +180,7 @@ impl Game<'_> {
 ///
 /// # Errors
 /// If it breaks a promise.
-fn judge(record: &Record) -> Result<Tally, Violation> {
+fn evaluate(record: &Record) -> Result<Tally, Violation> {
     let mut tally = Tally::default();
     tally.add(UNDECIDED, 0);
     for partition in 0..record.partitions {

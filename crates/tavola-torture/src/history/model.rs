@@ -182,7 +182,7 @@ fn write_row(
 ) -> Result<Option<Content>, DomainError> {
     match (write.condition, current) {
         (Condition::Exists | Condition::Version(_), None) => return Err(DomainError::Missing),
-        // If nobody was ever told the version, whoever names one names another.
+        // If no client was ever told the version, a write that names one names another.
         (Condition::Version(wanted), Some(content)) if versions.of(content) != Some(wanted) => {
             return Err(DomainError::Changed);
         }

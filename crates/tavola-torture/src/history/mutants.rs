@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::{SHORT_SEEDS, judge, play};
+use super::{SHORT_SEEDS, evaluate, play};
 use crate::mutants::{Mutant, report_all};
 use crate::{Arena, Campaign, Tally, Violation};
 
@@ -42,6 +42,6 @@ const ALL: [Mutant<Choose>; 3] = [
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
     report_all(MUTANTS.name, arena, &ALL, SHORT_SEEDS, |race, mutant| {
-        Ok(judge(&play(race, mutant.how)?))
+        Ok(evaluate(&play(race, mutant.how)?))
     })
 }

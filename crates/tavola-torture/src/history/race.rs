@@ -1,4 +1,4 @@
-//! The clients and checks of histories for whoever brings servers of his own: several of them,
+//! The clients and checks of histories for campaigns that start servers of their own: several of them,
 //! before one cluster.
 
 use std::collections::BTreeSet;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::board::{Board, Data};
 use super::clients::{Caller, Diary, Habit, Shape};
 use super::record::Ask;
-use super::{judge, record};
+use super::{evaluate, record};
 use crate::{Arena, Tally, Violation};
 use tavola_testkit::client::Client;
 
-/// Who races, on how much.
+/// How many clients race, on how much.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RaceShape {
     pub(crate) clients: u8,
@@ -21,9 +21,9 @@ pub(crate) struct RaceShape {
     pub(crate) at_a_time: usize,
     pub(crate) rows: u8,
     /// A client waits so long for an answer.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// And every fourth time so long at most.
-    pub(crate) haste: Option<Duration>,
+    pub(crate) short_timeout: Option<Duration>,
     /// Whether partitions shall be empty at times.
     pub(crate) comes_and_goes: bool,
 }
@@ -38,20 +38,20 @@ pub(crate) struct Race {
     purpose: u64,
 }
 
-/// Who reads at the end waits as long as it takes.
-const PATIENCE_AT_THE_END: Duration = Duration::from_secs(30);
+/// The read at the end waits as long as it takes.
+const LAST_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Race {
     pub(crate) fn new(table: &str, authorities: &[&str], shape: RaceShape, purpose: u64) -> Self {
         let habit = if shape.comes_and_goes { Habit::ComeAndGo } else { Habit::Change };
-        let RaceShape { clients, partitions, at_a_time, rows, patience, haste, .. } = shape;
+        let RaceShape { clients, partitions, at_a_time, rows, timeout, short_timeout, .. } = shape;
         let shape = Shape {
             partitions,
             at_a_time,
             rows,
             calls_per_client: usize::MAX,
-            patience,
-            haste,
+            timeout,
+            short_timeout,
             habit,
         };
         Self {
@@ -84,9 +84,9 @@ impl Race {
         Ok(Client::connect(&authority).ok())
     }
 
-    /// Makes a client as patient as the others are for their next answer.
-    pub(crate) fn throw_patience(&self, client: &Client, dice: &mut fastrand::Rng) {
-        client.set_patience(self.shape.throw_patience(dice));
+    /// Draws the timeout of a client's next answer as for the others.
+    pub(crate) fn draw_timeout(&self, client: &Client, dice: &mut fastrand::Rng) {
+        client.set_timeout(self.shape.draw_timeout(dice));
     }
 
     /// All clients make calls until the race is ended: what they did, and what they found wrong
@@ -122,7 +122,7 @@ impl Race {
         arena: &Arena,
         finished: &mut Finished,
     ) -> Result<(), Violation> {
-        let shape = Shape { patience: PATIENCE_AT_THE_END, haste: None, ..self.shape };
+        let shape = Shape { timeout: LAST_TIMEOUT, short_timeout: None, ..self.shape };
         let mut caller = self.caller(self.clients + index, shape, arena).only_through(authority);
         let read = caller.read_everything().and_then(|()| caller.get_everything());
         let read = read.and_then(|()| caller.read_everything());
@@ -134,14 +134,14 @@ impl Race {
     ///
     /// # Errors
     /// If a promise was broken.
-    pub(crate) fn judge(&self, finished: &Finished) -> Result<Tally, Violation> {
-        let mut tally = judge(&record(self.shape, finished.diaries.iter().cloned()))?;
+    pub(crate) fn evaluate(&self, finished: &Finished) -> Result<Tally, Violation> {
+        let mut tally = evaluate(&record(self.shape, finished.diaries.iter().cloned()))?;
         tally.add("answers 503", finished.diaries.iter().map(|diary| diary.busy).sum());
         tally.add("answers not waited for", finished.given_up());
         Ok(tally)
     }
 
-    /// Every call and page in words, for whoever looks for the cause of a finding.
+    /// Every call and page in words, for a person who looks for the cause of a finding.
     pub(crate) fn describe(&self, finished: &Finished) -> String {
         let record = record(self.shape, finished.diaries.iter().cloned());
         let partitions =

@@ -2,7 +2,7 @@
 //!
 //! Everything is small numbers: partitions and rows count from zero and their keys sort likewise;
 //! every write has a number of its own and writes that number into the properties that it sets, so
-//! that a reader sees who wrote what.
+//! that a reader sees which client wrote what.
 
 use std::fmt;
 use std::ops::Range;
@@ -138,7 +138,7 @@ pub(super) type Place = (u8, u8);
 pub(super) struct Page {
     pub(super) invoked: Moment,
     pub(super) returned: Moment,
-    /// What it covers: from where the scan stood to where the server said to go on.
+    /// What it covers: from the scan's position to where the server said to go on.
     pub(super) covers: Range<Place>,
     pub(super) entities: Vec<(Place, Entity)>,
 }

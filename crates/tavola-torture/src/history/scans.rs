@@ -3,7 +3,7 @@
 
 use super::record::{Answer, Ask, Call, Page, Place, Record, Scan, Verb, Write};
 
-/// Judges every scan of a record.
+/// Evaluates every scan of a record.
 ///
 /// # Errors
 /// The first scan that shows what it must not, or does not show what it must.

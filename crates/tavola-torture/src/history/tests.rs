@@ -1,4 +1,4 @@
-//! Histories whose verdict is known. A checker that is wrong about these proves nothing about a
+//! Histories whose result is known. A checker that is wrong about these proves nothing about a
 //! server.
 
 use super::check::{SearchResult, check, check_within};
@@ -64,7 +64,7 @@ fn unanswered(time: (Moment, Moment), writes: &[Write]) -> Call {
     call(time, Ask::Write(writes.to_vec()), Answer::Unknown)
 }
 
-fn verdict(calls: &[Call]) -> &'static str {
+fn evaluate(calls: &[Call]) -> &'static str {
     let mut calls = calls.to_vec();
     calls.sort_by_key(|call| call.invoked);
     match Versions::collect(&calls) {
@@ -77,50 +77,46 @@ fn verdict(calls: &[Call]) -> &'static str {
     }
 }
 
-fn check_verdict(name: &str, calls: &[Call], expected: &str) {
-    assert_eq!(verdict(calls), expected, "{name}");
+fn check_result(name: &str, calls: &[Call], expected: &str) {
+    assert_eq!(evaluate(calls), expected, "{name}");
 }
 
 #[test]
 fn reads_and_writes() {
     let write = done((10, 20), &[put(0, 1)]);
-    check_verdict("nothing at all", &[], "explained");
-    check_verdict(
-        "read after it",
-        &[write.clone(), get((21, 30), 0, Some(entity(1)))],
-        "explained",
-    );
-    check_verdict("stale read", &[write.clone(), get((21, 30), 0, None)], "impossible");
-    check_verdict(
+    check_result("nothing at all", &[], "explained");
+    check_result("read after it", &[write.clone(), get((21, 30), 0, Some(entity(1)))], "explained");
+    check_result("stale read", &[write.clone(), get((21, 30), 0, None)], "impossible");
+    check_result(
         "read from the future",
         &[get((1, 9), 0, Some(entity(1))), write.clone()],
         "impossible",
     );
-    check_verdict("old while under way", &[write.clone(), get((11, 19), 0, None)], "explained");
-    check_verdict(
+    check_result("old while under way", &[write.clone(), get((11, 19), 0, None)], "explained");
+    check_result(
         "new while under way",
         &[write.clone(), get((11, 12), 0, Some(entity(1)))],
         "explained",
     );
     let there_and_back = [write, get((11, 12), 0, Some(entity(1))), get((13, 14), 0, None)];
-    check_verdict("a value that vanishes again", &there_and_back, "impossible");
+    check_result("a value that vanishes again", &there_and_back, "impossible");
 }
 
 #[test]
 fn versions_order_writes() {
     let second_first = [done((10, 20), &[put(0, 2)]), done((21, 30), &[put(1, 1)])];
-    check_verdict("a version below an earlier one", &second_first, "impossible");
+    check_result("a version below an earlier one", &second_first, "impossible");
     let together = [done((10, 20), &[put(0, 2)]), done((11, 19), &[put(1, 1)])];
-    check_verdict("in either order while under way", &together, "explained");
+    check_result("in either order while under way", &together, "explained");
 
     let other_version = Entity { version: 77, ..entity(1) };
-    check_verdict(
+    check_result(
         "a version that changes",
         &[done((1, 2), &[put(0, 1)]), get((3, 4), 0, Some(other_version))],
         "contradiction",
     );
     let same_version = Entity { version: 10, ..entity(2) };
-    check_verdict(
+    check_result(
         "a version of two commits",
         &[
             done((1, 2), &[put(0, 1)]),
@@ -129,13 +125,13 @@ fn versions_order_writes() {
         ],
         "contradiction",
     );
-    check_verdict("what nobody wrote", &[get((3, 4), 0, Some(entity(1)))], "contradiction");
+    check_result("what nobody wrote", &[get((3, 4), 0, Some(entity(1)))], "contradiction");
     let halves = call(
         (1, 2),
         Ask::Write(vec![put(0, 1), put(1, 2)]),
         Answer::Written(vec![Some(10), Some(20)]),
     );
-    check_verdict("a batch with two versions", &[halves], "contradiction");
+    check_result("a batch with two versions", &[halves], "contradiction");
 }
 
 #[test]
@@ -145,36 +141,36 @@ fn conditions() {
     let first = done((1, 2), &[put(0, 1)]);
     let winner = done((10, 20), &[replace(2, 10)]);
     let loser = |row: DomainError| refused((11, 21), &[replace(3, 10)], 0, row);
-    check_verdict(
+    check_result(
         "one winner",
         &[first.clone(), winner.clone(), loser(DomainError::Changed)],
         "explained",
     );
-    check_verdict(
+    check_result(
         "refused for another reason",
         &[first.clone(), winner.clone(), loser(DomainError::Missing)],
         "impossible",
     );
     let winners = [first.clone(), winner.clone(), done((11, 21), &[replace(3, 10)])];
-    check_verdict("two winners with one ETag", &winners, "impossible");
-    check_verdict(
+    check_result("two winners with one ETag", &winners, "impossible");
+    check_result(
         "refused though nothing changed",
         &[first.clone(), loser(DomainError::Changed)],
         "impossible",
     );
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
-    check_verdict("insert on top", &[first.clone(), done((3, 4), &[insert])], "impossible");
-    check_verdict(
+    check_result("insert on top", &[first.clone(), done((3, 4), &[insert])], "impossible");
+    check_result(
         "insert refused",
         &[first.clone(), refused((3, 4), &[insert], 0, DomainError::Exists)],
         "explained",
     );
-    check_verdict(
+    check_result(
         "insert refused for nothing",
         &[refused((3, 4), &[insert], 0, DomainError::Exists)],
         "impossible",
     );
-    check_verdict(
+    check_result(
         "deleted twice",
         &[first, done((3, 9), &[delete(0)]), done((3, 9), &[delete(0)])],
         "impossible",
@@ -190,8 +186,8 @@ fn merges_keep_what_others_set() {
     };
     let merges = [done((1, 9), &[merge(1, 1, 0)]), done((1, 9), &[merge(2, 0, 2)])];
     let saw = |a, b| get((10, 11), 0, Some(Entity { content: content(2, a, b), version: 20 }));
-    check_verdict("both", &[&merges[..], &[saw(1, 2)]].concat(), "explained");
-    check_verdict("one was lost", &[&merges[..], &[saw(0, 2)]].concat(), "impossible");
+    check_result("both", &[&merges[..], &[saw(1, 2)]].concat(), "explained");
+    check_result("one was lost", &[&merges[..], &[saw(0, 2)]].concat(), "impossible");
 }
 
 #[test]
@@ -200,24 +196,24 @@ fn batches_are_whole() {
     let seen = |row, number| {
         get((2, 3), row, Some(Entity { content: content(number, number, 0), version: 20 }))
     };
-    check_verdict("both rows", &[batch.clone(), seen(0, 1), seen(1, 2)], "explained");
+    check_result("both rows", &[batch.clone(), seen(0, 1), seen(1, 2)], "explained");
     let torn = [batch.clone(), seen(0, 1), get((4, 5), 1, None)];
-    check_verdict("one row, then not the other", &torn, "impossible");
+    check_result("one row, then not the other", &torn, "impossible");
     let page = |rows: Vec<(u8, Entity)>| call((2, 5), Ask::Page(0..ROWS), Answer::Rows(rows));
     let first = (0, Entity { version: 20, ..entity(1) });
-    check_verdict("a page with one of them", &[batch.clone(), page(vec![first])], "impossible");
-    check_verdict("a page with both", &[batch, page(vec![first, (1, entity(2))])], "explained");
+    check_result("a page with one of them", &[batch.clone(), page(vec![first])], "impossible");
+    check_result("a page with both", &[batch, page(vec![first, (1, entity(2))])], "explained");
 
     let failing = [put(0, 1), Write { condition: Condition::Exists, ..put(1, 2) }];
     let not_done = refused((1, 2), &failing, 1, DomainError::Missing);
-    check_verdict("refused", &[not_done.clone(), get((3, 4), 0, None)], "explained");
-    check_verdict(
+    check_result("refused", &[not_done.clone(), get((3, 4), 0, None)], "explained");
+    check_result(
         "refused and half done",
         &[not_done, get((3, 4), 0, Some(entity(1)))],
         "contradiction",
     );
     let wrong_index = refused((1, 2), &failing, 0, DomainError::Missing);
-    check_verdict("the other operation blamed", &[wrong_index], "impossible");
+    check_result("the other operation blamed", &[wrong_index], "impossible");
 }
 
 #[test]
@@ -225,23 +221,23 @@ fn calls_without_answer() {
     let lost = unanswered((1, 50), &[put(0, 1)]);
     let there = |time| get(time, 0, Some(entity(1)));
     let not_there = |time| get(time, 0, None);
-    check_verdict("never done", &[lost.clone(), not_there((60, 61))], "explained");
-    check_verdict("done", &[lost.clone(), there((60, 61))], "explained");
-    check_verdict(
+    check_result("never done", &[lost.clone(), not_there((60, 61))], "explained");
+    check_result("done", &[lost.clone(), there((60, 61))], "explained");
+    check_result(
         "done after a read",
         &[lost.clone(), not_there((2, 3)), there((60, 61))],
         "explained",
     );
     let too_late = [lost, not_there((51, 52)), there((60, 61))];
-    check_verdict("done after its process was dead", &too_late, "impossible");
+    check_result("done after its process was dead", &too_late, "impossible");
     let open = unanswered((1, NEVER), &[put(0, 1)]);
-    check_verdict("still under way", &[open, not_there((51, 52)), there((60, 61))], "explained");
+    check_result("still under way", &[open, not_there((51, 52)), there((60, 61))], "explained");
     // Nobody saw that write itself, but only it can have been in the way of the insert.
     let insert = Write { verb: Verb::Insert, ..put(0, 2) };
     let in_the_way =
         [unanswered((1, 50), &[put(0, 1)]), refused((60, 61), &[insert], 0, DomainError::Exists)];
-    check_verdict("seen by its effect only", &in_the_way, "explained");
-    check_verdict(
+    check_result("seen by its effect only", &in_the_way, "explained");
+    check_result(
         "an unanswered delete",
         &[done((1, 2), &[put(0, 1)]), unanswered((3, 9), &[delete(0)]), not_there((10, 11))],
         "explained",

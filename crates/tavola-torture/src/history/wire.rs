@@ -83,9 +83,9 @@ fn operation(partition: u8, write: &Write) -> (PartitionKey, EntityOperation) {
     (partition_key, operation)
 }
 
-/// What a server says that cannot serve.
+/// The reply of a server that cannot serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum FailureReply {
     /// 503 `ServerBusy`: it has not done it, and will not.
     NotDone,
     /// 500 `OperationTimedOut`: it does not know.
@@ -93,11 +93,11 @@ pub(super) enum Trouble {
 }
 
 /// Whether a reply says that the server cannot serve.
-pub(super) fn trouble(reply: &Reply) -> Option<Trouble> {
+pub(super) fn failure_reply(reply: &Reply) -> Option<FailureReply> {
     let Err(DecodeError::Service(error)) = reply else { return None };
     match (error.status, error.code.as_str()) {
-        (StatusCode::SERVICE_UNAVAILABLE, "ServerBusy") => Some(Trouble::NotDone),
-        (StatusCode::INTERNAL_SERVER_ERROR, "OperationTimedOut") => Some(Trouble::Unknown),
+        (StatusCode::SERVICE_UNAVAILABLE, "ServerBusy") => Some(FailureReply::NotDone),
+        (StatusCode::INTERNAL_SERVER_ERROR, "OperationTimedOut") => Some(FailureReply::Unknown),
         _ => None,
     }
 }

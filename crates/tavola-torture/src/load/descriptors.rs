@@ -23,7 +23,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: Some(DESCRIPTORS),
     configure: as_it_is,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 /// Our own soft limit, raised as far as it goes.

@@ -27,7 +27,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 /// What comes first, and what then comes again and again.
@@ -73,9 +73,9 @@ async fn send(
     authority: String,
     (first, again): (&'static [u8], &'static [u8]),
 ) -> Result<(), Violation> {
-    let trouble = |error: std::io::Error| Violation::new(format!("an endless head: {error}"));
-    let mut connection = Connection::open(&authority).await.map_err(trouble)?;
-    connection.stream.write_all(first).await.map_err(trouble)?;
+    let failed = |error: std::io::Error| Violation::new(format!("an endless head: {error}"));
+    let mut connection = Connection::open(&authority).await.map_err(failed)?;
+    connection.stream.write_all(first).await.map_err(failed)?;
     let piece = again.repeat(1000);
     let mut sent = 0;
     while connection.stream.write_all(&piece).await.is_ok() {

@@ -22,7 +22,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: from_one_address,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 /// This machine has one address to come from.

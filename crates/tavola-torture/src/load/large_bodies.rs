@@ -35,7 +35,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
 
 /// How much was sent until the answer came.
 async fn send(wire: Wire, framing: Framing) -> Result<usize, Violation> {
-    let trouble =
+    let failed =
         |error: std::io::Error| Violation::new(format!("a large body ({framing:?}): {error}"));
     let mut head = wire.head("POST", TABLE, &[JSON]);
     match framing {
@@ -79,19 +79,18 @@ async fn send(wire: Wire, framing: Framing) -> Result<usize, Violation> {
         }
         Framing::Chunked => head.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n"),
     }
-    let mut connection = Connection::open(&wire.authority).await.map_err(trouble)?;
-    connection.stream.write_all(&head).await.map_err(trouble)?;
-    let stream = connection.stream.into_std().map_err(trouble)?;
-    let writer = stream.try_clone().and_then(tokio::net::TcpStream::from_std).map_err(trouble)?;
-    let mut connection =
-        Connection::over(tokio::net::TcpStream::from_std(stream).map_err(trouble)?);
+    let mut connection = Connection::open(&wire.authority).await.map_err(failed)?;
+    connection.stream.write_all(&head).await.map_err(failed)?;
+    let stream = connection.stream.into_std().map_err(failed)?;
+    let writer = stream.try_clone().and_then(tokio::net::TcpStream::from_std).map_err(failed)?;
+    let mut connection = Connection::over(tokio::net::TcpStream::from_std(stream).map_err(failed)?);
     let sent = Arc::new(AtomicUsize::new(0));
     let sending = tokio::spawn(send_until_refused(writer, framing, Arc::clone(&sent)));
     let answer = connection.answer().await;
     // A client that was told stops; one that goes on is reset in the end.
     sending.abort();
     let sent = sent.load(Ordering::SeqCst);
-    expect_too_large(&answer.map_err(trouble)?)?;
+    expect_too_large(&answer.map_err(failed)?)?;
     if sent > SENT_BYTES_MAX {
         return Err(Violation::new(format!(
             "{sent} bytes of a large body ({framing:?}) were taken before it was refused"
@@ -125,13 +124,13 @@ fn expect_too_large(answer: &Answer) -> Result<(), Violation> {
 }
 
 async fn connection_goes_on(wire: &Wire) -> Result<(), Violation> {
-    let trouble =
+    let failed =
         |error: std::io::Error| Violation::new(format!("a slightly too large body: {error}"));
-    let mut connection = Connection::open(&wire.authority).await.map_err(trouble)?;
+    let mut connection = Connection::open(&wire.authority).await.map_err(failed)?;
     let too_large = wire.request("POST", TABLE, &[JSON], &vec![b'x'; SLIGHTLY_TOO_LARGE_BYTES]);
-    expect_too_large(&connection.ask(&too_large).await.map_err(trouble)?)?;
+    expect_too_large(&connection.ask(&too_large).await.map_err(failed)?)?;
     let answer =
-        connection.ask(&wire.get(super::polite::TABLE, "known", "known")).await.map_err(trouble)?;
+        connection.ask(&wire.get(super::polite::TABLE, "known", "known")).await.map_err(failed)?;
     match answer.status {
         200 => Ok(()),
         _ => Err(Violation::new(format!("after a slightly too large body: {}", answer.head))),

@@ -1,8 +1,8 @@
-//! Load and bad neighbours: whatever others do to the server, a polite client beside them gets
+//! Load and noisy neighbours: whatever others do to the server, a polite client beside them gets
 //! right answers, and the server's memory stays below a bound that follows from its configuration.
 //!
-//! Each neighbour meets a server process of its own. Statuses, answers and memory are judged
-//! always; latencies only in the long form, as ratios within one run, because a landing's machine
+//! Each neighbour has a server process of its own. Statuses, answers and memory are evaluated
+//! always; latencies only in the long form, as ratios within one run, because the machine of a merge
 //! may be busy with other things.
 //!
 //! Reading order: `scene` (what a neighbour is given), `polite`, `memory`, `wire`, then one file
@@ -53,7 +53,7 @@ const NEIGHBOURS: [Neighbour; 11] = [
     tenants::NEIGHBOUR,
 ];
 
-/// Meets only the neighbour of this name; for whoever looks for the cause of a finding.
+/// Runs only the neighbour of this name; for a person who looks for the cause of a finding.
 const ONLY_VARIABLE: &str = "TORTURE_NEIGHBOUR";
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
@@ -62,9 +62,10 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
     for neighbour in
         NEIGHBOURS.iter().filter(|one| only.as_ref().is_none_or(|only| only == one.name))
     {
-        let met = scene::meet(neighbour, arena);
+        let outcome = scene::run(neighbour, arena);
         tally.merge(
-            &met.map_err(|violation| Violation::new(format!("{}: {violation}", neighbour.name)))?,
+            &outcome
+                .map_err(|violation| Violation::new(format!("{}: {violation}", neighbour.name)))?,
         );
     }
     Ok(tally)

@@ -20,7 +20,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
@@ -45,7 +45,7 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         if counter != CLIENTS * raises {
             let wanted = CLIENTS * raises;
             return Err(Violation::new(format!(
-                "the counter was raised {wanted} times and stands at {counter}"
+                "the counter was raised {wanted} times and is {counter}"
             )));
         }
         check_inserts(&mut last, &scene.wire, raises).await?;

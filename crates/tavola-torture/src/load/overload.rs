@@ -43,7 +43,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge,
+    evaluate,
 };
 
 /// What happened to requests of one kind.
@@ -142,19 +142,19 @@ async fn ask_until(
     end: Instant,
     counts: Arc<Counts>,
 ) -> Result<(), Violation> {
-    let trouble =
+    let failed =
         |error: std::io::Error| Violation::new(format!("a greedy client was cut off: {error}"));
     let count = if burst.is_query { &counts.queries } else { &counts.points };
-    let mut connection = Connection::open(&authority).await.map_err(trouble)?;
+    let mut connection = Connection::open(&authority).await.map_err(failed)?;
     while Instant::now() < end {
-        connection.stream.write_all(&burst.bytes).await.map_err(trouble)?;
+        connection.stream.write_all(&burst.bytes).await.map_err(failed)?;
         count.asked.fetch_add(burst.requests, Ordering::Relaxed);
         for _ in 0..burst.requests {
-            // Who is still waiting at the end goes without an answer.
+            // A request that still waits at the end gets no answer.
             let Ok(answer) = tokio::time::timeout_at(end.into(), connection.answer()).await else {
                 return Ok(());
             };
-            let answer = answer.map_err(trouble)?;
+            let answer = answer.map_err(failed)?;
             match answer.status {
                 200 | 204 => count.served.fetch_add(1, Ordering::Relaxed),
                 503 if answer.is_server_busy() => count.refused.fetch_add(1, Ordering::Relaxed),
@@ -171,7 +171,7 @@ async fn ask_until(
     Ok(())
 }
 
-fn judge(scene: &Scene<'_>, experience: &Experience) -> Result<(), Violation> {
+fn evaluate(scene: &Scene<'_>, experience: &Experience) -> Result<(), Violation> {
     let median = |phase| experience.gets(phase).median();
     let recovered = percent(median(Phase::After), median(Phase::Quiet));
     let in_time = experience.percent_in_time(Phase::Attack);

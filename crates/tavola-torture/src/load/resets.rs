@@ -28,7 +28,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {

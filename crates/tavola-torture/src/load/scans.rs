@@ -37,7 +37,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: as_it_is,
     attack,
-    judge,
+    evaluate,
 };
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
@@ -144,11 +144,11 @@ struct Scanned {
 }
 
 async fn scan(wire: Wire, counts: bool) -> Result<Scanned, Violation> {
-    let trouble = |error: std::io::Error| Violation::new(format!("a scan was cut off: {error}"));
-    let mut connection = Connection::open(&wire.authority).await.map_err(trouble)?;
+    let failed = |error: std::io::Error| Violation::new(format!("a scan was cut off: {error}"));
+    let mut connection = Connection::open(&wire.authority).await.map_err(failed)?;
     let (mut pages, mut seen, mut query) = (0, 0, String::new());
     loop {
-        let answer = connection.ask(&wire.page(TABLE, &query)).await.map_err(trouble)?;
+        let answer = connection.ask(&wire.page(TABLE, &query)).await.map_err(failed)?;
         if answer.is_server_busy() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -179,7 +179,7 @@ fn count(text: &[u8], wanted: &[u8]) -> u64 {
     found
 }
 
-fn judge(scene: &Scene<'_>, experience: &Experience) -> Result<(), Violation> {
+fn evaluate(scene: &Scene<'_>, experience: &Experience) -> Result<(), Violation> {
     scene.peak("us p99 insert, quiet", micros(experience.inserts(Phase::Quiet).p99()));
     scene.peak("us p99 insert, fill and scans", micros(experience.inserts(Phase::Attack).p99()));
     Ok(())

@@ -1,4 +1,4 @@
-//! How a neighbour meets a server: a fresh process, a polite client beside it, and its memory
+//! What a neighbour is given: a fresh server process, a polite client beside it, and its memory
 //! watched.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ use tavola_testkit::server_process::ServerProcess;
 /// The table of the neighbours.
 pub(super) const TABLE: &str = "crowd";
 
-/// One kind of bad neighbour.
+/// One kind of noisy neighbour.
 pub(super) struct Neighbour {
     pub(super) name: &'static str,
     /// What its server's memory is called in the tally.
@@ -34,7 +34,7 @@ pub(super) struct Neighbour {
     /// What it does.
     pub(super) attack: fn(&Scene<'_>) -> Result<(), Violation>,
     /// Looks at what the polite client saw.
-    pub(super) judge: fn(&Scene<'_>, &Experience) -> Result<(), Violation>,
+    pub(super) evaluate: fn(&Scene<'_>, &Experience) -> Result<(), Violation>,
 }
 
 /// Where it does it.
@@ -86,7 +86,7 @@ pub(super) fn nothing_more(_: &Scene<'_>, _: &Experience) -> Result<(), Violatio
     Ok(())
 }
 
-pub(super) fn meet(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violation> {
+pub(super) fn run(neighbour: &Neighbour, arena: &Arena) -> Result<Tally, Violation> {
     let begun = Instant::now();
     let log = File::options().append(true).create(true).open(arena.log());
     let log = log.map_err(|error| Violation::new(format!("no log: {error}")))?;
@@ -167,7 +167,7 @@ fn act(neighbour: &Neighbour, scene: &Scene<'_>) -> Result<(), Violation> {
     scene.peak(neighbour.resident, resident);
     scene.add("polite inserts", experience.acknowledged);
     scene.add("polite refusals", experience.busy);
-    (neighbour.judge)(scene, &experience)?;
+    (neighbour.evaluate)(scene, &experience)?;
     if resident > neighbour.resident_mb_max {
         let most = neighbour.resident_mb_max;
         return Err(Violation::new(format!(

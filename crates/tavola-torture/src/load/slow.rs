@@ -15,8 +15,8 @@ use crate::Violation;
 const CONNECTIONS: usize = 200;
 const PAUSE: Duration = Duration::from_secs(1);
 /// What the server gives a head and a body; the same bounds as in production, only shorter.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// After its patience the server must have let go of a connection within this.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// After this timeout the server must have let go of a connection within this.
 const GRACE: Duration = Duration::from_secs(20);
 /// Fewer than the slow ones: they must not take the place of requests that have arrived.
 const REQUESTS_IN_FLIGHT: usize = 50;
@@ -28,7 +28,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure,
     attack,
-    judge: |_, experience| match experience.busy {
+    evaluate: |_, experience| match experience.busy {
         0 => Ok(()),
         busy => Err(Violation::new(format!(
             "slow connections made the server refuse {busy} polite requests"
@@ -37,10 +37,10 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
 };
 
 fn configure(command: &mut Command) -> &mut Command {
-    let patience = PATIENCE.as_secs().to_string();
+    let seconds = READ_TIMEOUT.as_secs().to_string();
     command
-        .env("TAVOLA_LIMITS__HEADER_SECONDS", &patience)
-        .env("TAVOLA_LIMITS__BODY_SECONDS", &patience)
+        .env("TAVOLA_LIMITS__HEADER_SECONDS", &seconds)
+        .env("TAVOLA_LIMITS__BODY_SECONDS", &seconds)
         .env("TAVOLA_LIMITS__REQUESTS_IN_FLIGHT", REQUESTS_IN_FLIGHT.to_string())
 }
 
@@ -61,7 +61,7 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         let kept = ended.iter().filter(|ended| !**ended).count();
         if kept > 0 {
             return Err(Violation::new(format!(
-                "{kept} slow connections were kept longer than {PATIENCE:?}"
+                "{kept} slow connections were kept longer than {READ_TIMEOUT:?}"
             )));
         }
         scene.add("slow connections", CONNECTIONS as u64);
@@ -78,7 +78,7 @@ async fn trickle(authority: String, request: Vec<u8>, at_once: usize) -> bool {
         return true;
     }
     for byte in rest {
-        if begun.elapsed() > PATIENCE + GRACE {
+        if begun.elapsed() > READ_TIMEOUT + GRACE {
             return false;
         }
         let ended = tokio::time::timeout(PAUSE, connection.answer()).await.is_ok();

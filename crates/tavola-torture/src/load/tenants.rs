@@ -54,7 +54,7 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure: two_accounts,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 fn two_accounts(command: &mut Command) -> &mut Command {

@@ -19,7 +19,7 @@ const CONNECTIONS: u64 = 300;
 const PIPELINED: usize = 4;
 const FILLING: Filling = Filling { table: TABLE, entities: 1000, payload_bytes: 4000 };
 /// What the server gives a client to take an answer; the same bound as in production, only shorter.
-const PATIENCE: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(30);
 
 pub(super) const NEIGHBOUR: Neighbour = Neighbour {
@@ -33,15 +33,15 @@ pub(super) const NEIGHBOUR: Neighbour = Neighbour {
     descriptors: None,
     configure,
     attack,
-    judge: nothing_more,
+    evaluate: nothing_more,
 };
 
 fn configure(command: &mut Command) -> &mut Command {
-    let patience = PATIENCE.as_secs().to_string();
+    let seconds = READ_TIMEOUT.as_secs().to_string();
     // Those that were refused are idle then, and go too.
     command
-        .env("TAVOLA_LIMITS__BODY_SECONDS", &patience)
-        .env("TAVOLA_LIMITS__HEADER_SECONDS", &patience)
+        .env("TAVOLA_LIMITS__BODY_SECONDS", &seconds)
+        .env("TAVOLA_LIMITS__HEADER_SECONDS", &seconds)
 }
 
 fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
@@ -52,15 +52,15 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         let mut held = Vec::new();
         for number in 0..CONNECTIONS {
             let connection = Connection::open(&scene.wire.authority).await;
-            let trouble = |error| Violation::new(format!("reader {number}: {error}"));
-            let mut connection = connection.map_err(trouble)?;
-            connection.stream.write_all(&request).await.map_err(trouble)?;
+            let failed = |error| Violation::new(format!("reader {number}: {error}"));
+            let mut connection = connection.map_err(failed)?;
+            connection.stream.write_all(&request).await.map_err(failed)?;
             held.push(connection);
         }
         Ok::<_, Violation>(held)
     })?;
     scene.add("answers that nobody read", CONNECTIONS);
-    wait_until_let_go(scene, before, PATIENCE + GRACE)?;
+    wait_until_let_go(scene, before, READ_TIMEOUT + GRACE)?;
     drop(held);
     // Large pages can be had again.
     scene.runtime.block_on(read_a_page(scene))
@@ -68,12 +68,12 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
 
 /// A busy machine may need more than one attempt.
 async fn read_a_page(scene: &Scene<'_>) -> Result<(), Violation> {
-    let trouble =
+    let failed =
         |error: std::io::Error| Violation::new(format!("a page after all had gone: {error}"));
-    let mut connection = Connection::open(&scene.wire.authority).await.map_err(trouble)?;
+    let mut connection = Connection::open(&scene.wire.authority).await.map_err(failed)?;
     let deadline = Instant::now() + GRACE;
     loop {
-        let answer = connection.ask(&scene.wire.page(TABLE, "")).await.map_err(trouble)?;
+        let answer = connection.ask(&scene.wire.page(TABLE, "")).await.map_err(failed)?;
         match (answer.status, answer.body.len() as u64) {
             (200, bytes) if bytes > FILLING.entities * FILLING.payload_bytes as u64 / 2 => {
                 return Ok(());
