@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Copies of each row
     #[arg(long, default_value_t = 1)]
     pub(crate) replication: u8,
-    /// Rounds of each contestant
+    /// Rounds of each target
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
     /// Seconds of a round

@@ -6,26 +6,26 @@ use crate::round::Round;
 
 /// A ratio that somebody promised.
 pub(crate) struct Goal {
-    pub(crate) contestant: &'static str,
+    pub(crate) target: &'static str,
     pub(crate) against: &'static str,
     pub(crate) at_least: f64,
 }
 
-/// The rates of all contestants of a workload, and their ratios to the first.
+/// The rates of all targets of a workload, and their ratios to the first.
 pub(crate) fn print(title: &str, rounds: &[Round], goals: &[Goal]) {
     println!("\n{title}");
-    let mut contestants: Vec<&str> = Vec::new();
+    let mut targets: Vec<&str> = Vec::new();
     for round in rounds {
-        if !contestants.contains(&round.contestant.as_str()) {
-            contestants.push(&round.contestant);
+        if !targets.contains(&round.target.as_str()) {
+            targets.push(&round.target);
         }
     }
-    for name in &contestants {
+    for name in &targets {
         let of = |value: fn(&Round) -> f64| {
-            median(rounds.iter().filter(|round| round.contestant == *name).map(value))
+            median(rounds.iter().filter(|round| round.target == *name).map(value))
         };
         let failed: u64 =
-            rounds.iter().filter(|round| round.contestant == *name).map(|round| round.failed).sum();
+            rounds.iter().filter(|round| round.target == *name).map(|round| round.failed).sum();
         println!(
             "  {name:<26} {:>9.0}/s   p50 {:>7.2} ms   p99 {:>7.2} ms   failed {failed}",
             of(|round| round.per_second).1,
@@ -34,23 +34,19 @@ pub(crate) fn print(title: &str, rounds: &[Round], goals: &[Goal]) {
         );
     }
     for goal in goals {
-        let (least, middle, most) = ratio(rounds, goal.contestant, goal.against);
-        let verdict = if middle >= goal.at_least { "reached" } else { "missed" };
+        let (least, middle, most) = ratio(rounds, goal.target, goal.against);
+        let result = if middle >= goal.at_least { "reached" } else { "missed" };
         println!(
-            "  {} / {}: {middle:.2} ({least:.2}–{most:.2}), wanted {}: {verdict}",
-            goal.contestant, goal.against, goal.at_least
+            "  {} / {}: {middle:.2} ({least:.2}–{most:.2}), wanted {}: {result}",
+            goal.target, goal.against, goal.at_least
         );
     }
 }
 
-/// Round by round, because neighbours in time share the machine's mood: least, median, most.
+/// Round by round, because rounds that follow each other find the machine alike: least, median, most.
 fn ratio(rounds: &[Round], one: &str, other: &str) -> (f64, f64, f64) {
     let rates = |name: &str| -> Vec<f64> {
-        rounds
-            .iter()
-            .filter(|round| round.contestant == name)
-            .map(|round| round.per_second)
-            .collect()
+        rounds.iter().filter(|round| round.target == name).map(|round| round.per_second).collect()
     };
     let (ones, others) = (rates(one), rates(other));
     median(ones.iter().zip(&others).map(|(one, other)| one / other))
@@ -78,9 +74,9 @@ mod tests {
 
     #[test]
     fn ratios_are_of_neighbours() {
-        let round = |contestant: &str, per_second| Round {
+        let round = |target: &str, per_second| Round {
             workload: "w".into(),
-            contestant: contestant.into(),
+            target: target.into(),
             per_second,
             p50_ms: 1.0,
             p99_ms: 1.0,

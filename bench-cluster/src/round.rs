@@ -1,4 +1,4 @@
-//! One contestant for some seconds: tasks that do the same again and again.
+//! One target for some seconds: tasks that do the same again and again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Round {
     pub(crate) workload: String,
-    pub(crate) contestant: String,
+    pub(crate) target: String,
     pub(crate) per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
@@ -69,7 +69,7 @@ where
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     Ok(Round {
         workload: name.0.to_owned(),
-        contestant: name.1.to_owned(),
+        target: name.1.to_owned(),
         per_second: done as f64 / begun.elapsed().as_secs_f64(),
         p50_ms: at(0.5),
         p99_ms: at(0.99),

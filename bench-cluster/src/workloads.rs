@@ -36,10 +36,10 @@ const PAGE: TableId = TableId::new(1002);
 const FEW: TableId = TableId::new(1003);
 const MANY: TableId = TableId::new(1004);
 
-/// Everybody who takes part.
+/// The targets of all workloads.
 pub(crate) struct Field {
     driver: Arc<Yardstick>,
-    /// Front ends, each with a session and queues of its own.
+    /// Nodes, each with a session and queues of its own.
     pub(crate) stores: Vec<Arc<CassandraStore>>,
     fast: Arc<CassandraStore>,
     seconds: f64,
@@ -127,17 +127,17 @@ impl Field {
             );
             rounds.push(self.spread_over(self.apart(1), "store", WRITERS).await?);
         }
-        let goals = [Goal { contestant: "store", against: "driver", at_least: 0.8 }];
+        let goals = [Goal { target: "store", against: "driver", at_least: 0.8 }];
         print("Upserts spread over partitions, 16 writers", &rounds, &goals);
         Ok(rounds)
     }
 
-    /// The first front ends, each for itself.
-    pub(crate) fn apart(&self, front_ends: usize) -> Vec<Arc<dyn Store>> {
-        self.stores[..front_ends].iter().map(|store| Arc::clone(store) as _).collect()
+    /// The first nodes, each for itself.
+    pub(crate) fn apart(&self, nodes: usize) -> Vec<Arc<dyn Store>> {
+        self.stores[..nodes].iter().map(|store| Arc::clone(store) as _).collect()
     }
 
-    /// Writers, each with partitions of its own, so that nobody waits for anybody. The front ends
+    /// Writers, each with partitions of its own, so that no writer waits for another. The nodes
     /// take turns, as behind a load balancer that knows nothing.
     pub(crate) async fn spread_over(
         &self,
@@ -176,7 +176,7 @@ impl Field {
                 .await?,
             );
         }
-        let goals = [Goal { contestant: "store", against: "driver", at_least: 0.8 }];
+        let goals = [Goal { target: "store", against: "driver", at_least: 0.8 }];
         print(&format!("Point reads, {workload}, {READERS} readers"), &rounds, &goals);
         Ok(rounds)
     }
@@ -202,11 +202,8 @@ impl Field {
             // may be ahead of it.
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         }
-        let goals = [Goal {
-            contestant: "store, 64 writers",
-            against: "one after the other",
-            at_least: 15.0,
-        }];
+        let goals =
+            [Goal { target: "store, 64 writers", against: "one after the other", at_least: 15.0 }];
         print("Upserts of one partition", &rounds, &goals);
         Ok(rounds)
     }
@@ -263,9 +260,9 @@ impl Field {
             }
         }
         let goals = [
-            Goal { contestant: "store, strict", against: "driver, strict", at_least: 0.5 },
-            Goal { contestant: "store, fast", against: "driver, fast", at_least: 0.5 },
-            Goal { contestant: "store, strict", against: "store, fast", at_least: 0.5 },
+            Goal { target: "store, strict", against: "driver, strict", at_least: 0.5 },
+            Goal { target: "store, fast", against: "driver, fast", at_least: 0.5 },
+            Goal { target: "store, strict", against: "store, fast", at_least: 0.5 },
         ];
         print(
             "Pages of 1,000 entities of one partition, one at a time, in entities",
@@ -325,9 +322,9 @@ impl Field {
             }
         }
         let goals = [
-            Goal { contestant: "many, strict", against: "few, strict", at_least: 0.8 },
-            Goal { contestant: "many, fast", against: "few, fast", at_least: 0.8 },
-            Goal { contestant: "many, driver", against: "few, driver", at_least: 0.8 },
+            Goal { target: "many, strict", against: "few, strict", at_least: 0.8 },
+            Goal { target: "many, fast", against: "few, fast", at_least: 0.8 },
+            Goal { target: "many, driver", against: "few, driver", at_least: 0.8 },
         ];
         print(
             &format!("Pages of 1,000 over as many partitions, of 1,000 and {many}, in entities"),
@@ -375,9 +372,9 @@ async fn commit(
     table: TableId,
     transaction: &EntityGroupTransaction,
 ) -> Result<u64, String> {
-    let verdict =
+    let result =
         store.commit(table, transaction, now()).await.map_err(|error| error.to_string())?;
-    verdict.map(|_| 1).map_err(|failed| format!("{failed:?}"))
+    result.map(|_| 1).map_err(|failed| format!("{failed:?}"))
 }
 
 async fn get(
