@@ -1,4 +1,4 @@
-//! What tests of several crates need and nobody else: stores that fail or are watched, a server
+//! What the tests of several crates share: stores that fail or are watched, a server
 //! process and its client, tokens and their issuer.
 
 #[cfg(feature = "client")]

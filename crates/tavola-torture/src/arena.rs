@@ -25,9 +25,9 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// The dice of this attack. `purpose` keeps the threads of one attack from throwing the same.
+    /// The random numbers of this attack. `purpose` keeps its threads from drawing the same ones.
     #[must_use]
-    pub fn dice(&self, purpose: u64) -> fastrand::Rng {
+    pub fn rng(&self, purpose: u64) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose)
     }
 

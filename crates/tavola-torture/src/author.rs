@@ -31,19 +31,19 @@ pub(super) enum Step {
     InDoubt,
 }
 
-/// A client with its own dice and its own ledger.
+/// A client with its own random numbers and its own ledger.
 #[derive(Debug)]
 pub(super) struct Author {
     number: usize,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     pub(super) ledger: Ledger,
     pub(super) tally: Tally,
     writes: i64,
 }
 
 impl Author {
-    pub(super) fn new(number: usize, dice: fastrand::Rng) -> Self {
-        Self { number, dice, ledger: Ledger::default(), tally: Tally::default(), writes: 0 }
+    pub(super) fn new(number: usize, rng: fastrand::Rng) -> Self {
+        Self { number, rng, ledger: Ledger::default(), tally: Tally::default(), writes: 0 }
     }
 
     /// True if the partition of the shared table is this author's.
@@ -57,15 +57,15 @@ impl Author {
         (0..OWN_TABLES).map(move |slot| format!("own{number:03}x{slot}"))
     }
 
-    /// Everybody's table exists from now on.
+    /// The shared table exists from now on.
     pub(super) fn knows_shared_table(&mut self) -> Result<(), Violation> {
         self.ledger.intend(Intent::Create(SHARED.to_owned()));
         self.ledger.acknowledged(&[])
     }
 
-    /// One request of a kind that the dice choose.
+    /// One request of a random kind.
     pub(super) fn step(&mut self, client: &mut Client) -> Result<Step, Violation> {
-        match self.dice.u8(0..100) {
+        match self.rng.u8(0..100) {
             0..40 => self.write_one(client, false),
             40..44 => self.write_one(client, true),
             44..66 => self.write_batch(client, SHARED, BATCH_MAX),
@@ -90,9 +90,9 @@ impl Author {
         rows_max: usize,
     ) -> Result<Step, Violation> {
         let (partition, _) = self.key();
-        let count = self.dice.usize(2..=rows_max);
+        let count = self.rng.usize(2..=rows_max);
         let mut rows: Vec<usize> = (0..ROWS).collect();
-        self.dice.shuffle(&mut rows);
+        self.rng.shuffle(&mut rows);
         let mut operations = Vec::new();
         let mut after = Vec::new();
         for row in rows.into_iter().take(count) {
@@ -113,13 +113,13 @@ impl Author {
     }
 
     fn change_own_table(&mut self, client: &mut Client) -> Result<Step, Violation> {
-        let slot = self.dice.usize(..OWN_TABLES);
+        let slot = self.rng.usize(..OWN_TABLES);
         let Some(table) = self.own_tables().nth(slot) else { return Ok(Step::Answered) };
         if !self.ledger.has_table(&table) {
             let request = TableRequest::CreateTable(name(&table));
             return self.carry_out(client, &request, Intent::Create(table), "tables created");
         }
-        if self.dice.u8(..3) > 0 {
+        if self.rng.u8(..3) > 0 {
             return self.write_batch(client, &table, 20);
         }
         let request = TableRequest::DeleteTable(name(&table));
@@ -187,7 +187,7 @@ impl Author {
                 self.tally.add("turned away as busy", 1);
                 return Ok(Step::Answered);
             }
-            // Nobody promises that nothing happened.
+            // The server does not promise that nothing happened.
             Ok(Err(DecodeError::Service(error))) if error.status.is_server_error() => {
                 return self.in_doubt();
             }
@@ -218,7 +218,7 @@ impl Author {
         let present = self.current(SHARED, &key).is_some();
         let entity = new_entity(&key, &self.values(false));
         let stale = Precondition::Version(ETag::of(tavola_core::Timestamp::MIN));
-        let (operation, code) = match (present, self.dice.u8(..3)) {
+        let (operation, code) = match (present, self.rng.u8(..3)) {
             (true, 0) => (EntityOperation::Insert(entity), "EntityAlreadyExists"),
             (true, 1) => (EntityOperation::Replace(entity, stale), "UpdateConditionNotSatisfied"),
             (true, _) => {
@@ -232,7 +232,7 @@ impl Author {
                 (EntityOperation::Delete(row_key(&key), Precondition::Exists), "ResourceNotFound")
             }
         };
-        let request = if self.dice.bool() {
+        let request = if self.rng.bool() {
             TableRequest::Write(name(SHARED), partition_key(&key), operation)
         } else {
             // Its first operation would be fine.
@@ -299,18 +299,18 @@ impl Author {
         let new = self.values(large);
         let entity = new_entity(key, &new);
         let Some(current) = current else {
-            let operation = match self.dice.u8(..3) {
+            let operation = match self.rng.u8(..3) {
                 0 => EntityOperation::Insert(entity),
                 1 => EntityOperation::Replace(entity, Precondition::None),
                 _ => EntityOperation::Merge(entity, Precondition::None),
             };
             return (operation, Some(new));
         };
-        let precondition = match self.dice.u8(..3) {
+        let precondition = match self.rng.u8(..3) {
             0 => Precondition::Exists,
             _ => Precondition::Version(ETag::of(current.timestamp)),
         };
-        match self.dice.u8(..8) {
+        match self.rng.u8(..8) {
             0..2 => (EntityOperation::Delete(row_key(key), precondition), None),
             2..4 => (EntityOperation::Replace(entity, precondition), Some(new)),
             4 => (EntityOperation::Replace(entity, Precondition::None), Some(new)),
@@ -332,7 +332,7 @@ impl Author {
     }
 
     fn key(&mut self) -> Key {
-        let (partition, row) = (self.dice.usize(..PARTITIONS), self.dice.usize(..ROWS));
+        let (partition, row) = (self.rng.usize(..PARTITIONS), self.rng.usize(..ROWS));
         (format!("c{:03}-{partition}", self.number), row_text(row))
     }
 
@@ -340,23 +340,22 @@ impl Author {
     fn values(&mut self, large: bool) -> Values {
         self.writes += 1;
         let mut values = Values::from([("Op".to_owned(), EdmValue::Int64(self.writes))]);
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         for (property, value) in [
-            ("Flag", EdmValue::Boolean(dice.bool())),
-            ("Count", EdmValue::Int32(dice.i32(..))),
-            ("Share", EdmValue::Double(dice.f64())),
-            ("Id", EdmValue::Guid(Guid::from_bytes(dice.u128(..).to_le_bytes()))),
-            ("Bytes", EdmValue::Binary(std::iter::repeat_with(|| dice.u8(..)).take(16).collect())),
+            ("Flag", EdmValue::Boolean(rng.bool())),
+            ("Count", EdmValue::Int32(rng.i32(..))),
+            ("Share", EdmValue::Double(rng.f64())),
+            ("Id", EdmValue::Guid(Guid::from_bytes(rng.u128(..).to_le_bytes()))),
+            ("Bytes", EdmValue::Binary(std::iter::repeat_with(|| rng.u8(..)).take(16).collect())),
         ] {
-            if dice.bool() {
+            if rng.bool() {
                 values.insert(property.to_owned(), value);
             }
         }
-        let texts = if large { dice.usize(1..=LARGE_TEXTS_MAX) } else { 1 };
+        let texts = if large { rng.usize(1..=LARGE_TEXTS_MAX) } else { 1 };
         for number in 0..texts {
-            let length = if large { LARGE_TEXT } else { dice.usize(..200) };
-            let text: String =
-                std::iter::repeat_with(|| dice.alphanumeric()).take(length).collect();
+            let length = if large { LARGE_TEXT } else { rng.usize(..200) };
+            let text: String = std::iter::repeat_with(|| rng.alphanumeric()).take(length).collect();
             values.insert(format!("Text{number}"), EdmValue::String(text));
         }
         values

@@ -14,7 +14,7 @@ pub struct Campaign {
     pub about: &'static str,
     /// Seeds of the short form, which every merge runs.
     pub short_seeds: u64,
-    /// Whether it attacks a cluster, which somebody must have started; such a campaign runs only by
+    /// Whether it attacks a cluster, which must be started before; such a campaign runs only by
     /// its name.
     pub needs_cluster: bool,
     /// Figures that cannot be zero after as many seeds as the short form has: something else would

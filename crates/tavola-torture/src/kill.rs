@@ -36,21 +36,21 @@ struct Moment {
 }
 
 impl Moment {
-    fn throw(dice: &mut fastrand::Rng) -> Self {
-        let later = Duration::from_micros(dice.u64(0..10_000));
-        match dice.u8(..10) {
-            0 => Self { answers: dice.usize(100..400), later, drop: Some(3) },
+    fn throw(rng: &mut fastrand::Rng) -> Self {
+        let later = Duration::from_micros(rng.u64(0..10_000));
+        match rng.u8(..10) {
+            0 => Self { answers: rng.usize(100..400), later, drop: Some(3) },
             // Beyond the number of rows that a purge deletes one by one.
-            1 => Self { answers: dice.usize(300..2000), later, drop: Some(110) },
-            _ => Self { answers: dice.usize(1..500), later, drop: None },
+            1 => Self { answers: rng.usize(300..2000), later, drop: Some(110) },
+            _ => Self { answers: rng.usize(1..500), later, drop: None },
         }
     }
 }
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
-    let mut dice = arena.dice(0);
+    let mut rng = arena.rng(0);
     // The smallest memtables there are: something is always being flushed or compacted.
-    let memtable_kb = if dice.bool() { "64" } else { "65536" };
+    let memtable_kb = if rng.bool() { "64" } else { "65536" };
     let mut load = Load::new(arena, CLIENTS);
     let mut tally = Tally::default();
     for life in 0..LIVES {
@@ -65,9 +65,9 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
             );
             load.verify(&server.table)?;
         }
-        kill_at(Moment::throw(&mut dice), server, &mut load, &mut tally)?;
-        while dice.u8(..3) == 0 {
-            kill_in_recovery(arena, memtable_kb, Duration::from_micros(dice.u64(0..40_000)))?;
+        kill_at(Moment::throw(&mut rng), server, &mut load, &mut tally)?;
+        while rng.u8(..3) == 0 {
+            kill_in_recovery(arena, memtable_kb, Duration::from_micros(rng.u64(0..40_000)))?;
             tally.add("kills", 1);
             tally.add("kills in recovery", 1);
         }

@@ -7,8 +7,8 @@
 //!   bytes and length. They do not make its *name* durable.
 //! - `fsync` of a folder makes the names in it durable as they were when it was called: files that
 //!   were made, renamed or removed.
-//! - Everything else may be lost. [`Losses::All`] loses all of it; [`Losses::Some`] loses what the
-//!   dice say, because a disk may write what nobody asked for: any of the last changes of a file up
+//! - Everything else may be lost. [`Losses::All`] loses all of it; [`Losses::Some`] loses a random
+//!   part, because a disk may write what no sync asked for: any of the last changes of a file up
 //!   to some moment, any sector of 512 bytes of them, the length with or without the bytes, any
 //!   change of a name.
 //! - A rename happens whole or not at all, and a sector is written whole or not at all.
@@ -32,7 +32,7 @@ const SECTOR_BYTES: usize = 512;
 pub(super) enum Losses<'a> {
     /// All of it.
     All,
-    /// What the dice say.
+    /// A random part.
     Some(&'a mut fastrand::Rng),
 }
 
@@ -341,11 +341,11 @@ impl LossyDisk {
 /// The names in a folder after the power went.
 fn found_names(folder: &Changing<Names, Rename>, losses: &mut Losses<'_>) -> Names {
     let mut names = folder.durable.clone();
-    let Losses::Some(dice) = losses else { return names };
+    let Losses::Some(rng) = losses else { return names };
     // File systems with a journal keep an order; those without need not.
-    let (kept, is_ordered) = (some_of(folder.pending.len(), dice), dice.bool());
+    let (kept, is_ordered) = (some_of(folder.pending.len(), rng), rng.bool());
     for change in &folder.pending[..kept] {
-        if is_ordered || dice.bool() {
+        if is_ordered || rng.bool() {
             change.apply(&mut names);
         }
     }
@@ -354,19 +354,17 @@ fn found_names(folder: &Changing<Names, Rename>, losses: &mut Losses<'_>) -> Nam
 
 /// The bytes of a file after the power went.
 fn found_bytes(file: &Changing<Vec<u8>, Bytes>, losses: &mut Losses<'_>) -> Vec<u8> {
-    let Losses::Some(dice) = losses else { return file.durable.clone() };
+    let Losses::Some(rng) = losses else { return file.durable.clone() };
     let mut written = file.durable.clone();
     for changes in [&file.orphaned, &file.pending] {
-        changes[..some_of(changes.len(), dice)]
-            .iter()
-            .for_each(|change| change.apply(&mut written));
+        changes[..some_of(changes.len(), rng)].iter().for_each(|change| change.apply(&mut written));
     }
-    let keeps_all = dice.bool();
+    let keeps_all = rng.bool();
     let mut found = file.durable.clone();
-    found.resize(if dice.bool() { written.len() } else { found.len() }, 0);
+    found.resize(if rng.bool() { written.len() } else { found.len() }, 0);
     for start in (0..written.len()).step_by(SECTOR_BYTES) {
         let end = (start + SECTOR_BYTES).min(written.len());
-        if keeps_all || dice.bool() {
+        if keeps_all || rng.bool() {
             found.resize(found.len().max(end), 0);
             found[start..end].copy_from_slice(&written[start..end]);
         }
@@ -375,11 +373,11 @@ fn found_bytes(file: &Changing<Vec<u8>, Bytes>, losses: &mut Losses<'_>) -> Vec<
 }
 
 /// None, all, or anything between.
-fn some_of(count: usize, dice: &mut fastrand::Rng) -> usize {
-    match dice.u8(..4) {
+fn some_of(count: usize, rng: &mut fastrand::Rng) -> usize {
+    match rng.u8(..4) {
         0 => 0,
         1 => count,
-        _ => dice.usize(..=count),
+        _ => rng.usize(..=count),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The power goes: everything that was not synced is thrown away, all of it or what the dice say. A
+//! The power goes: everything that was not synced is lost, all of it or a random part. A
 //! kill alone shows nothing of this, because the kernel keeps what a killed process wrote.
 
 use std::fs;
@@ -39,25 +39,25 @@ struct Machine<'a> {
 }
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
-    let mut dice = arena.dice(0);
+    let mut rng = arena.rng(0);
     let machine = Machine {
         arena,
         recorder: LossyDiskRecorder::new(arena)?,
         faults: FaultyDisk::new(arena)?,
         root: arena.folder.join("disk"),
-        memtable_kb: if dice.u8(..3) > 0 { "64" } else { "65536" },
-        sync: Duration::from_micros(dice.u64(0..1500)),
+        memtable_kb: if rng.u8(..3) > 0 { "64" } else { "65536" },
+        sync: Duration::from_micros(rng.u64(0..1500)),
     };
     machine.begin_anew()?;
     let mut tally = Tally::default();
     if arena.seed == 1 {
-        machine.must_bite(&mut dice, &mut tally)?;
+        machine.must_bite(&mut rng, &mut tally)?;
     }
     let mut load = Load::new(arena, CLIENTS);
     for life in 0..LIVES {
-        machine.live(life, &mut load, &mut dice, &mut tally)?;
-        while dice.u8(..3) == 0 {
-            machine.fail_in_recovery(&mut dice, &mut tally)?;
+        machine.live(life, &mut load, &mut rng, &mut tally)?;
+        while rng.u8(..3) == 0 {
+            machine.fail_in_recovery(&mut rng, &mut tally)?;
         }
     }
     // The last comparison is on a disk that works.
@@ -89,7 +89,7 @@ impl Machine<'_> {
     }
 
     /// A server whose log is not synced must be found out, or this campaign proves nothing.
-    fn must_bite(&self, dice: &mut fastrand::Rng, tally: &mut Tally) -> Result<(), Violation> {
+    fn must_bite(&self, rng: &mut fastrand::Rng, tally: &mut Tally) -> Result<(), Violation> {
         let mut load = Load::new(self.arena, CLIENTS);
         let mut disk = LossyDisk::load(&self.root)?;
         self.faults.reset();
@@ -97,7 +97,7 @@ impl Machine<'_> {
         command.env("TAVOLA_STORE__MEMTABLE_KB", "65536").env("TAVOLA_LOSSY_DEAF", ".log");
         let server = self.arena.spawn(&mut command)?;
         load.prepare(&server.table)?;
-        kill_after(server, &mut load, dice.usize(50..200), None, Duration::ZERO)?;
+        kill_after(server, &mut load, rng.usize(50..200), None, Duration::ZERO)?;
         disk.replay(&self.recorder.record()?)?;
         disk.lose_power(&mut Losses::All)?;
         let lost =
@@ -114,7 +114,7 @@ impl Machine<'_> {
         &self,
         life: usize,
         load: &mut Load,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
         tally: &mut Tally,
     ) -> Result<(), Violation> {
         let disk = LossyDisk::load(&self.root)?;
@@ -125,20 +125,20 @@ impl Machine<'_> {
         } else {
             load.verify(&server.table)?;
         }
-        if dice.u8(..4) == 0 {
-            self.faults.order(&failing_sync(dice));
+        if rng.u8(..4) == 0 {
+            self.faults.order(&failing_sync(rng));
         }
-        let (answers, later) = (dice.usize(1..400), Duration::from_micros(dice.u64(0..10_000)));
-        let drops = (dice.u8(..6) == 0).then(|| dice.usize(2..40));
+        let (answers, later) = (rng.usize(1..400), Duration::from_micros(rng.u64(0..10_000)));
+        let drops = (rng.u8(..6) == 0).then(|| rng.usize(2..40));
         kill_after(server, load, answers, drops, later)?;
         tally.add("syncs that failed before", u64::from(self.faults.hits() > 0));
-        self.lose_power(disk, &self.recorder.record()?, dice, tally)
+        self.lose_power(disk, &self.recorder.record()?, rng, tally)
     }
 
     /// A start that is cut off by the loss of power.
     fn fail_in_recovery(
         &self,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
         tally: &mut Tally,
     ) -> Result<(), Violation> {
         let disk = LossyDisk::load(&self.root)?;
@@ -147,24 +147,24 @@ impl Machine<'_> {
         let child = command.stdout(Stdio::null()).spawn();
         let mut child = child
             .map_err(|error| Violation::new(format!("the server cannot be started: {error}")))?;
-        thread::sleep(Duration::from_micros(dice.u64(0..60_000)));
+        thread::sleep(Duration::from_micros(rng.u64(0..60_000)));
         let killed = child.kill().and_then(|()| child.wait());
         killed.map_err(|error| Violation::new(format!("the server cannot be killed: {error}")))?;
         tally.add("in recovery", 1);
         // A start that was killed at once has recorded nothing.
-        self.lose_power(disk, &self.recorder.record().unwrap_or_default(), dice, tally)
+        self.lose_power(disk, &self.recorder.record().unwrap_or_default(), rng, tally)
     }
 
     fn lose_power(
         &self,
         mut disk: LossyDisk,
         record: &[u8],
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
         tally: &mut Tally,
     ) -> Result<(), Violation> {
         disk.replay(record)?;
-        let loses_all = dice.bool();
-        disk.lose_power(&mut if loses_all { Losses::All } else { Losses::Some(dice) })?;
+        let loses_all = rng.bool();
+        disk.lose_power(&mut if loses_all { Losses::All } else { Losses::Some(rng) })?;
         tally.add("losses of power", 1);
         tally.add("losses of everything not synced", u64::from(loses_all));
         tally.add("syncs", disk.syncs);
@@ -197,8 +197,8 @@ fn kill_after(
 }
 
 /// A sync that fails, after which the bytes that it should have written are gone.
-fn failing_sync(dice: &mut fastrand::Rng) -> Fault {
-    let files = match dice.u8(..4) {
+fn failing_sync(rng: &mut fastrand::Rng) -> Fault {
+    let files = match rng.u8(..4) {
         0 => vec![FileKind::Log],
         1 => vec![FileKind::Table],
         2 => vec![FileKind::Manifest],
@@ -207,7 +207,7 @@ fn failing_sync(dice: &mut fastrand::Rng) -> Fault {
     Fault {
         calls: vec![Call::Fsync, Call::Fdatasync],
         files,
-        pass: dice.u64(0..40),
+        pass: rng.u64(0..40),
         action: Action::Fail(EIO),
         for_ever: false,
     }

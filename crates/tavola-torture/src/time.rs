@@ -1,4 +1,4 @@
-//! A clock that somebody sets, while the server runs and between its lives.
+//! A clock that is set while the server runs and between its lives.
 //!
 //! The ledger of the clients checks what must hold of versions: they grow within a partition, and
 //! no ETag comes twice. A folder whose versions are more than a day ahead of the clock is not
@@ -51,17 +51,17 @@ fn attack(arena: &Arena) -> Result<Tally, Violation> {
 }
 
 fn lives(arena: &Arena) -> Result<Tally, Violation> {
-    let mut dice = arena.dice(0);
+    let mut rng = arena.rng(0);
     let clock = ShiftedClock::new(arena)?;
     let mut load = Load::new(arena, CLIENTS);
     let mut tally = Tally::default();
-    let memtable_kb = if dice.bool() { "64" } else { "65536" };
+    let memtable_kb = if rng.bool() { "64" } else { "65536" };
     for life in 0..LIVES {
         if life > 0 {
             must_be_refused(arena, &clock)?;
             tally.add("folders ahead of the clock refused", 1);
         }
-        set(&clock, far(&mut dice));
+        set(&clock, far(&mut rng));
         let server = arena.start(|command| {
             clock
                 .attach(command)
@@ -74,12 +74,12 @@ fn lives(arena: &Arena) -> Result<Tally, Violation> {
             load.verify(&server.table)?;
         }
         for _ in 0..JUMPS {
-            jump(&clock, &server, &mut load, &mut dice, &mut tally)?;
+            jump(&clock, &server, &mut load, &mut rng, &mut tally)?;
         }
-        kill_while_jumping(&clock, server, &mut load, &mut dice)?;
+        kill_while_jumping(&clock, server, &mut load, &mut rng)?;
         tally.add("kills", 1);
     }
-    set(&clock, far(&mut dice));
+    set(&clock, far(&mut rng));
     let server = arena.start(|command| clock.attach(command).env(ALLOW_FUTURE, "true"))?;
     load.verify(&server.table)?;
     let ended = server.terminate();
@@ -123,25 +123,25 @@ fn set(clock: &ShiftedClock, seconds: i64) {
 
 /// Back or forth by minutes to years. The clock starts at most so many years before the present
 /// that it stays beyond the times at which credentials can be made at all.
-fn far(dice: &mut fastrand::Rng) -> i64 {
-    let unit = [MINUTE, HOUR, DAY, 365 * DAY][dice.usize(..4)];
-    dice.i64(-20..=20) * unit + dice.i64(-MINUTE..=MINUTE)
+fn far(rng: &mut fastrand::Rng) -> i64 {
+    let unit = [MINUTE, HOUR, DAY, 365 * DAY][rng.usize(..4)];
+    rng.i64(-20..=20) * unit + rng.i64(-MINUTE..=MINUTE)
 }
 
-/// Somebody sets the clock: by much while the clients hold still, because their requests would be
+/// Sets the clock: by much while the clients pause, because their requests would be
 /// of another time; then by little while they write.
 fn jump(
     clock: &ShiftedClock,
     server: &ServerProcess,
     load: &mut Load,
-    dice: &mut fastrand::Rng,
+    rng: &mut fastrand::Rng,
     tally: &mut Tally,
 ) -> Result<(), Violation> {
-    let seconds = far(dice);
+    let seconds = far(rng);
     set(clock, seconds);
     check_credentials(server, seconds)?;
     let progress = &Progress::default();
-    let mut small = dice.fork();
+    let mut small = rng.fork();
     thread::scope(|scope| {
         scope.spawn(move || {
             for answers in [10, 20, 30, 40] {
@@ -163,13 +163,13 @@ fn kill_while_jumping(
     clock: &ShiftedClock,
     server: ServerProcess,
     load: &mut Load,
-    dice: &mut fastrand::Rng,
+    rng: &mut fastrand::Rng,
 ) -> Result<(), Violation> {
-    let seconds = far(dice);
+    let seconds = far(rng);
     set(clock, seconds);
-    let (authority, answers) = (server.table.clone(), dice.usize(1..100));
+    let (authority, answers) = (server.table.clone(), rng.usize(1..100));
     let progress = &Progress::default();
-    let near = seconds - dice.i64(0..SKEW_MAX - MINUTE);
+    let near = seconds - rng.i64(0..SKEW_MAX - MINUTE);
     thread::scope(|scope| {
         scope.spawn(move || {
             progress.wait_for(answers / 2, ANSWERS_TIME_MAX);

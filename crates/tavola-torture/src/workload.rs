@@ -55,7 +55,7 @@ pub(super) struct Load {
 impl Load {
     /// A load of so many clients.
     pub(super) fn new(arena: &Arena, clients: usize) -> Self {
-        let author = |number: usize| Author::new(number, arena.dice(1000 + number as u64));
+        let author = |number: usize| Author::new(number, arena.rng(1000 + number as u64));
         Self {
             authors: (0..clients).map(author).collect(),
             dropper: author(clients),

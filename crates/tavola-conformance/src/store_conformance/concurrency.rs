@@ -28,7 +28,7 @@ async fn at_once<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Adds one, again and again until nobody was faster.
+/// Adds one, again and again until no other writer was faster.
 async fn increment(store: &Subject, row_key: &str) {
     loop {
         let row = store.row("p", row_key).await.expect("the counter exists");

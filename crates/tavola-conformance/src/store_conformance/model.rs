@@ -20,7 +20,7 @@ use super::fixture::{
 };
 
 const TABLES: u64 = 3;
-/// Few and awkward, so that operations meet each other.
+/// Few and awkward, so that operations collide.
 const KEYS: [&str; 6] = ["", "a", "aa", "b", "\u{10000}", "\u{e000}"];
 const NAMES: [&str; 3] = ["A", "B", "C"];
 

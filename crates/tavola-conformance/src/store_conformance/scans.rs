@@ -112,7 +112,7 @@ pub async fn pages_bounded_by_reading_go_on_exactly(store: Subject) {
     for read_max in [1, 5, 143] {
         assert_eq!(follow(&store, Scan { read_max, ..scan_all() }).await.0, expected, "{read_max}");
     }
-    // Rows that nobody wants count as read too: a page may be empty and still say where to go on.
+    // Rows that the residual leaves out count as read too: a page may be empty and still say where to go on.
     let nothing = Some(Arc::new(CompiledFilter::new(&Filter::Constant(false))));
     let page = store.page(&Scan { residual: nothing.clone(), read_max: 5, ..scan_all() }).await;
     assert_eq!((page.rows.len(), page.rows_read), (0, 5));

@@ -1,5 +1,5 @@
-//! The endpoint under test: address, account, keys, and the turnstile for cases that need the account
-//! for themselves.
+//! The endpoint under test: address, account, keys, and the lock for cases that need the account for
+//! themselves.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::http::{Connection, Response};
 use super::request::Client;
 use super::{Access, Failure};
 
-/// Is told of an exchange: the request as it was sent, the status, and the headers and body of the
+/// Is called with each exchange: the request as it was sent, the status, and the headers and body of the
 /// answer.
 pub type Observer = fn(request: &[u8], status: u16, answer: &[u8]);
 
@@ -26,14 +26,14 @@ pub struct Endpoint {
     second_key: Option<Vec<u8>>,
     admin: Option<String>,
     observer: Option<Observer>,
-    turnstile: RwLock<()>,
+    access_lock: RwLock<()>,
     names: AtomicU64,
 }
 
-/// A place in the turnstile; held while a case runs.
+/// The lock on the account; a case holds it while it runs.
 #[derive(Debug)]
 #[allow(dead_code, reason = "the guards act by being dropped")]
-pub(super) enum Turn<'e> {
+pub(super) enum AccessGuard<'e> {
     Shared(RwLockReadGuard<'e, ()>),
     Exclusive(RwLockWriteGuard<'e, ()>),
 }
@@ -54,7 +54,7 @@ impl Endpoint {
             second_key: None,
             admin: None,
             observer: None,
-            turnstile: RwLock::new(()),
+            access_lock: RwLock::new(()),
             names: AtomicU64::new(0),
         })
     }
@@ -85,7 +85,7 @@ impl Endpoint {
         self
     }
 
-    /// Asks one thing, so that a run against nobody ends before it begins.
+    /// Asks one thing, so that a run without an endpoint ends before it begins.
     ///
     /// # Errors
     /// What went wrong when no answer came at all. Any answer will do.
@@ -161,7 +161,7 @@ impl Endpoint {
         Ok(response)
     }
 
-    /// A table name that nobody used before on this endpoint, short enough to be lengthened by a
+    /// A table name that was not used before on this endpoint, short enough to be lengthened by a
     /// case.
     pub(super) fn fresh_name(&self) -> String {
         let since_epoch =
@@ -171,15 +171,15 @@ impl Endpoint {
         format!("wc{:x}x{:x}x{number}t", since_epoch.as_micros(), std::process::id())
     }
 
-    pub(super) fn turn(&self, access: Access) -> Turn<'_> {
-        // A case that panicked while holding its turn left nothing half done in the lock itself.
+    pub(super) fn lock(&self, access: Access) -> AccessGuard<'_> {
+        // A case that panicked while holding the lock left nothing half done in it.
         match access {
-            Access::Shared => {
-                Turn::Shared(self.turnstile.read().unwrap_or_else(|lock| lock.into_inner()))
-            }
-            Access::Exclusive => {
-                Turn::Exclusive(self.turnstile.write().unwrap_or_else(|lock| lock.into_inner()))
-            }
+            Access::Shared => AccessGuard::Shared(
+                self.access_lock.read().unwrap_or_else(|lock| lock.into_inner()),
+            ),
+            Access::Exclusive => AccessGuard::Exclusive(
+                self.access_lock.write().unwrap_or_else(|lock| lock.into_inner()),
+            ),
         }
     }
 }

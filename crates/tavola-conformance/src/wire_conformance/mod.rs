@@ -151,7 +151,7 @@ impl Case {
     /// Asks the endpoint, alone or among others as [`Case::access`] demands. A panic is a failure
     /// like any other.
     pub fn execute(&self, endpoint: &Endpoint) -> Outcome {
-        let _turn = endpoint.turn(self.access);
+        let _guard = endpoint.lock(self.access);
         catch_unwind(AssertUnwindSafe(|| (self.run)(endpoint))).unwrap_or_else(|panic| {
             let text = panic
                 .downcast_ref::<String>()

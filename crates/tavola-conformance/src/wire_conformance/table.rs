@@ -202,7 +202,7 @@ impl Table<'_> {
 
 impl Drop for Table<'_> {
     fn drop(&mut self) {
-        // The result of the case is known already; a table left behind harms nobody.
+        // The result of the case is known already; a table left behind does no harm.
         let _ = self.client.delete_table(&self.name).send();
     }
 }

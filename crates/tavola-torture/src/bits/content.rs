@@ -74,13 +74,13 @@ pub(super) fn base(arena: &Arena) -> Result<Arc<Base>, Violation> {
 fn make(arena: &Arena, number: u64, compression: &str) -> Result<Base, Violation> {
     let failed =
         |error: std::io::Error| Violation::new(format!("cannot make a folder to damage: {error}"));
-    let mut dice = fastrand::Rng::with_seed(number ^ 0xb175);
+    let mut rng = fastrand::Rng::with_seed(number ^ 0xb175);
     let mut content = Content::default();
     for round in 0..ROUNDS {
         // The smallest memtables make the engine flush and compact; large ones leave the round in
         // the log.
         let memtable_kb = if round + 1 < ROUNDS { "64" } else { "65536" };
-        content.write_and_kill(arena, round, (memtable_kb, compression), &mut dice)?;
+        content.write_and_kill(arena, round, (memtable_kb, compression), &mut rng)?;
     }
     let mut obsolete = obsolete_files(arena)?;
     // Each start makes a table file of what the last one left in the log, until there are enough to
@@ -90,7 +90,7 @@ fn make(arena: &Arena, number: u64, compression: &str) -> Result<Base, Violation
         if live >= LIVE_FILES_MIN {
             break;
         }
-        content.write_and_kill(arena, round, ("65536", compression), &mut dice)?;
+        content.write_and_kill(arena, round, ("65536", compression), &mut rng)?;
         obsolete = obsolete_files(arena)?;
     }
     let folder = arena.folder.with_file_name(format!("bits-base-{compression}"));
@@ -130,7 +130,7 @@ impl Content {
         arena: &Arena,
         round: i32,
         (memtable_kb, compression): (&str, &str),
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<(), Violation> {
         let server = arena.start(|command| {
             command
@@ -139,7 +139,7 @@ impl Content {
         })?;
         let mut client =
             Client::connect(&server.table).map_err(|_| Violation::new("no connection"))?;
-        self.write(&mut client, round, dice)?;
+        self.write(&mut client, round, rng)?;
         server.kill();
         Ok(())
     }
@@ -149,20 +149,20 @@ impl Content {
         &mut self,
         client: &mut Client,
         round: i32,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<(), Violation> {
         for table in TABLES {
             client.create_table(table);
             for partition in 0..PARTITIONS {
                 let rows: Vec<usize> =
-                    (0..ROWS_PER_PARTITION).filter(|_| round == 0 || dice.u8(..3) == 0).collect();
+                    (0..ROWS_PER_PARTITION).filter(|_| round == 0 || rng.u8(..3) == 0).collect();
                 let partition = format!("p{partition}");
                 let changes: Vec<(Key, Option<(i32, String)>)> = rows
                     .into_iter()
                     .map(|row| {
                         let filler: String =
-                            (0..dice.usize(0..300)).map(|_| dice.alphanumeric()).collect();
-                        let value = (dice.u8(..8) > 0 || round == 0).then_some((round, filler));
+                            (0..rng.usize(0..300)).map(|_| rng.alphanumeric()).collect();
+                        let value = (rng.u8(..8) > 0 || round == 0).then_some((round, filler));
                         ((partition.clone(), format!("{row:03}")), value)
                     })
                     .collect();
@@ -208,7 +208,7 @@ impl Content {
     pub(super) fn verify_damaged(
         &self,
         client: &mut Client,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<Read, Violation> {
         let mut read = Read { rows: 0, errors: 0 };
         for (table, known) in &self.0 {
@@ -226,7 +226,7 @@ impl Content {
             }
             let keys: Vec<&Key> = known.keys().collect();
             for _ in 0..GETS {
-                let key = keys[dice.usize(..keys.len())];
+                let key = keys[rng.usize(..keys.len())];
                 match get(client, table, key)? {
                     None => read.errors += 1,
                     Some(found) if found.as_ref() == expected.get(key).copied() => read.rows += 1,

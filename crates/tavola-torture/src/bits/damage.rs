@@ -1,4 +1,4 @@
-//! What is done to files, and which of it nobody may overlook.
+//! What is done to files, and which of it must be reported.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -84,12 +84,12 @@ impl Damage {
     /// Damages one or several places of a folder. Table files in `obsolete` are not part of its
     /// data any more.
     pub(super) fn throw(
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
         folder: &Path,
         obsolete: &BTreeSet<String>,
         tally: &mut Tally,
     ) -> Result<Self, Violation> {
-        let target = |dice: &mut fastrand::Rng, kind| -> Result<Option<PathBuf>, Violation> {
+        let target = |rng: &mut fastrand::Rng, kind| -> Result<Option<PathBuf>, Violation> {
             let is_data = |path: &PathBuf| {
                 !path.file_name().is_some_and(|name| obsolete.contains(&*name.to_string_lossy()))
             };
@@ -99,21 +99,21 @@ impl Damage {
                 .collect();
             let files: Vec<PathBuf> = files.into_iter().filter(is_data).collect();
             // An earlier hit may have removed the last.
-            Ok((!files.is_empty()).then(|| files[dice.usize(..files.len())].clone()))
+            Ok((!files.is_empty()).then(|| files[rng.usize(..files.len())].clone()))
         };
         // What is worst to come back from, each on its own: bytes anywhere seldom are these.
-        if let Some(shape) = Shape::throw(dice)
-            && let Some(file) = target(dice, shape.kind())?
+        if let Some(shape) = Shape::throw(rng)
+            && let Some(file) = target(rng, shape.kind())?
         {
             tally.add(shape.figure(), 1);
-            return Ok(Self(vec![shape.hit(dice, file)?]));
+            return Ok(Self(vec![shape.hit(rng, file)?]));
         }
-        let count = if dice.u8(..3) == 0 { dice.usize(2..6) } else { 1 };
+        let count = if rng.u8(..3) == 0 { rng.usize(2..6) } else { 1 };
         let mut hits = Vec::new();
         while hits.len() < count {
-            let kind = KINDS[dice.usize(..KINDS.len())];
-            if let Some(file) = target(dice, kind)? {
-                hits.push(Hit::throw(dice, kind, file)?);
+            let kind = KINDS[rng.usize(..KINDS.len())];
+            if let Some(file) = target(rng, kind)? {
+                hits.push(Hit::throw(rng, kind, file)?);
             }
         }
         Ok(Self(hits))
@@ -151,12 +151,12 @@ impl fmt::Display for Damage {
 }
 
 impl Hit {
-    fn throw(dice: &mut fastrand::Rng, kind: Kind, file: PathBuf) -> Result<Self, Violation> {
+    fn throw(rng: &mut fastrand::Rng, kind: Kind, file: PathBuf) -> Result<Self, Violation> {
         let failed = |error| Violation::new(format!("cannot damage {}: {error}", file.display()));
         let before = fs::read(&file).map_err(failed)?;
         // Without the mark a log that lost its end cannot be told from one that never was longer:
         // docs/format.md.
-        if dice.u8(..12) == 0 && kind != Kind::Synced {
+        if rng.u8(..12) == 0 && kind != Kind::Synced {
             fs::remove_file(&file).map_err(failed)?;
             return Ok(Self {
                 kind,
@@ -166,7 +166,7 @@ impl Hit {
                 shortened: true,
             });
         }
-        let (after, what) = change(dice, kind, before.clone());
+        let (after, what) = change(rng, kind, before.clone());
         Self::write(kind, file, &before, &after, what)
     }
 
@@ -200,9 +200,9 @@ enum Shape {
 }
 
 impl Shape {
-    fn throw(dice: &mut fastrand::Rng) -> Option<Self> {
+    fn throw(rng: &mut fastrand::Rng) -> Option<Self> {
         [Self::Tail, Self::Tail, Self::FooterAndBlocks, Self::ManifestEnd]
-            .get(dice.usize(..9))
+            .get(rng.usize(..9))
             .copied()
     }
 
@@ -221,16 +221,16 @@ impl Shape {
         }
     }
 
-    fn hit(self, dice: &mut fastrand::Rng, file: PathBuf) -> Result<Hit, Violation> {
+    fn hit(self, rng: &mut fastrand::Rng, file: PathBuf) -> Result<Hit, Violation> {
         let before = fs::read(&file).map_err(|error| {
             Violation::new(format!("cannot damage {}: {error}", file.display()))
         })?;
         let mut after = before.clone();
         let what = match self {
-            Self::Tail => spoil_tail(dice, &mut after),
-            Self::FooterAndBlocks => flip_both(dice, &mut after),
+            Self::Tail => spoil_tail(rng, &mut after),
+            Self::FooterAndBlocks => flip_both(rng, &mut after),
             Self::ManifestEnd => {
-                let cut = dice.usize(1..25).min(after.len());
+                let cut = rng.usize(1..25).min(after.len());
                 after.truncate(after.len() - cut);
                 format!("{cut} bytes cut off the end")
             }
@@ -239,11 +239,11 @@ impl Shape {
     }
 }
 
-fn spoil_tail(dice: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
+fn spoil_tail(rng: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
     const TAIL_BYTES_MAX: usize = 64 * 1024;
-    let tail = dice.usize(1..=bytes.len().min(TAIL_BYTES_MAX));
+    let tail = rng.usize(1..=bytes.len().min(TAIL_BYTES_MAX));
     let at = bytes.len() - tail;
-    match dice.u8(..3) {
+    match rng.u8(..3) {
         0 => {
             bytes.truncate(at);
             format!("the last {tail} bytes cut off")
@@ -253,7 +253,7 @@ fn spoil_tail(dice: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
             format!("the last {tail} bytes zeroed")
         }
         _ => {
-            bytes[at..].fill_with(|| dice.u8(..));
+            bytes[at..].fill_with(|| rng.u8(..));
             format!("the last {tail} bytes overwritten")
         }
     }
@@ -261,27 +261,27 @@ fn spoil_tail(dice: &mut fastrand::Rng, bytes: &mut Vec<u8>) -> String {
 
 /// One bit of the footer, or of the blocks before it that say what there is, and one or two
 /// anywhere.
-fn flip_both(dice: &mut fastrand::Rng, bytes: &mut [u8]) -> String {
+fn flip_both(rng: &mut fastrand::Rng, bytes: &mut [u8]) -> String {
     const FOOTER_BYTES: usize = 53;
-    let behind = [FOOTER_BYTES, FOOTER_BYTES, 1500][dice.usize(..3)].min(bytes.len());
-    let mut places = vec![bytes.len() - dice.usize(1..=behind)];
-    places.extend((0..dice.usize(1..3)).map(|_| dice.usize(..bytes.len())));
+    let behind = [FOOTER_BYTES, FOOTER_BYTES, 1500][rng.usize(..3)].min(bytes.len());
+    let mut places = vec![bytes.len() - rng.usize(1..=behind)];
+    places.extend((0..rng.usize(1..3)).map(|_| rng.usize(..bytes.len())));
     for at in &places {
-        bytes[*at] ^= 1 << dice.u8(..8);
+        bytes[*at] ^= 1 << rng.u8(..8);
     }
     format!("bits of the bytes {places:?} flipped")
 }
 
-fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>, String) {
+fn change(rng: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>, String) {
     if bytes.is_empty() {
-        bytes.extend((0..dice.usize(1..100)).map(|_| dice.u8(..)));
+        bytes.extend((0..rng.usize(1..100)).map(|_| rng.u8(..)));
         return (bytes, "bytes where none were".to_owned());
     }
-    let at = dice.usize(..bytes.len());
-    let end = (at + [1, 4, 64, 512, 5000][dice.usize(..5)]).min(bytes.len());
-    let what = match dice.u8(..8) {
+    let at = rng.usize(..bytes.len());
+    let end = (at + [1, 4, 64, 512, 5000][rng.usize(..5)]).min(bytes.len());
+    let what = match rng.u8(..8) {
         0..3 => {
-            let bit = dice.u8(..8);
+            let bit = rng.u8(..8);
             bytes[at] ^= 1 << bit;
             format!("bit {bit} of byte {at} flipped")
         }
@@ -290,7 +290,7 @@ fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>,
             format!("bytes {at} to {end} zeroed")
         }
         4 => {
-            bytes[at..end].fill_with(|| dice.u8(..));
+            bytes[at..end].fill_with(|| rng.u8(..));
             format!("bytes {at} to {end} overwritten")
         }
         5 => {
@@ -298,7 +298,7 @@ fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>,
             format!("cut at byte {at}")
         }
         6 if matches!(kind, Kind::Log | Kind::Manifest) => {
-            let end = record_end(dice, &bytes);
+            let end = record_end(rng, &bytes);
             bytes.truncate(end);
             format!("cut at the end of a record, byte {end}")
         }
@@ -307,7 +307,7 @@ fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>,
             "all zeroed".to_owned()
         }
         _ => {
-            bytes.extend((0..dice.usize(1..600)).map(|_| dice.u8(..)));
+            bytes.extend((0..rng.usize(1..600)).map(|_| rng.u8(..)));
             "bytes appended".to_owned()
         }
     };
@@ -316,7 +316,7 @@ fn change(dice: &mut fastrand::Rng, kind: Kind, mut bytes: Vec<u8>) -> (Vec<u8>,
 
 /// Where one of the records of a log ends, or its begin. Beyond the first block records are not
 /// looked for.
-fn record_end(dice: &mut fastrand::Rng, log: &[u8]) -> usize {
+fn record_end(rng: &mut fastrand::Rng, log: &[u8]) -> usize {
     const HEADER_BYTES: usize = 7;
     const BLOCK_BYTES: usize = 32 * 1024;
     let mut ends = vec![0];
@@ -327,5 +327,5 @@ fn record_end(dice: &mut fastrand::Rng, log: &[u8]) -> usize {
             ends.push(at);
         }
     }
-    ends[dice.usize(..ends.len())]
+    ends[rng.usize(..ends.len())]
 }

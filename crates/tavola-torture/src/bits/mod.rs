@@ -49,17 +49,17 @@ const DATA_EXIT: i32 = 3;
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(180);
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {
-    let mut dice = arena.dice(0);
+    let mut rng = arena.rng(0);
     let base = content::base(arena)?;
     folder::copy(&base.folder, &arena.data())?;
     let mut tally = Tally::default();
-    let damage = Damage::throw(&mut dice, &arena.data(), &base.obsolete, &mut tally)?;
+    let damage = Damage::throw(&mut rng, &arena.data(), &base.obsolete, &mut tally)?;
     let story = |violation: Violation| Violation::new(format!("{violation}; the damage: {damage}"));
     damage.count(&mut tally);
     let check = run(arena, &["check", "data", "-o", "json"]).map_err(story)?;
     let reported = check.status.code() == Some(DATA_EXIT);
     repair(arena, &base, &damage, &check, &mut tally).map_err(story)?;
-    let seen = serve(arena, &base.content, &mut dice, &mut tally).map_err(story)?;
+    let seen = serve(arena, &base.content, &mut rng, &mut tally).map_err(story)?;
     if (seen == Seen::Failure || damage.must_be_reported()) && !reported {
         let said = String::from_utf8_lossy(&check.stdout).into_owned();
         return Err(story(Violation::new(format!(
@@ -83,7 +83,7 @@ enum Seen {
 fn run(arena: &Arena, arguments: &[&str]) -> Result<Output, Violation> {
     let before = folder::hash(&arena.data())?;
     let mut command = server_process::command(&arena.server);
-    // Nobody is there to be asked.
+    // No server is there to be asked.
     command
         .current_dir(&arena.folder)
         .args(arguments)
@@ -180,13 +180,13 @@ fn log_to<'a>(arena: &Arena, command: &'a mut Command) -> Result<&'a mut Command
 fn serve(
     arena: &Arena,
     content: &Content,
-    dice: &mut fastrand::Rng,
+    rng: &mut fastrand::Rng,
     tally: &mut Tally,
 ) -> Result<Seen, Violation> {
     let mut seen = Seen::Nothing;
     for life in 0..2 {
         // The smallest memtables make it compact damaged files.
-        let memtable_kb = if dice.bool() { "64" } else { "65536" };
+        let memtable_kb = if rng.bool() { "64" } else { "65536" };
         let _ignored = fs::remove_file(arena.log());
         let mut command = arena.serve_command()?;
         let server =
@@ -198,7 +198,7 @@ fn serve(
                     return Ok(Seen::Failure);
                 }
             };
-        let read = content.verify_damaged(&mut connect(&server)?, dice)?;
+        let read = content.verify_damaged(&mut connect(&server)?, rng)?;
         tally.add("rows read", read.rows);
         tally.add("reads that failed", read.errors);
         if read != (Read { errors: 0, ..read }) {

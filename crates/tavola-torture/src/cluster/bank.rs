@@ -70,7 +70,7 @@ impl Bank {
         Ok(bank)
     }
 
-    /// Nobody begins another transfer.
+    /// No client begins another transfer.
     pub(super) fn close(&self) {
         self.has_closed.store(true, Ordering::Relaxed);
     }
@@ -79,17 +79,17 @@ impl Bank {
     ///
     /// # Errors
     /// If the sum is not what it was.
-    pub(super) fn serve(&self, race: &Race, mut dice: fastrand::Rng) -> Result<(), Violation> {
+    pub(super) fn serve(&self, race: &Race, mut rng: fastrand::Rng) -> Result<(), Violation> {
         let mut connection = None;
         while !self.has_closed.load(Ordering::Relaxed) {
             let Some(client) = connection.as_mut() else {
-                connection = race.connect(dice.usize(..))?;
+                connection = race.connect(rng.usize(..))?;
                 continue;
             };
-            race.draw_timeout(client, &mut dice);
-            let partition = dice.usize(..PARTITIONS);
+            race.draw_timeout(client, &mut rng);
+            let partition = rng.usize(..PARTITIONS);
             // A part of the accounts now and then: a read of a part must not tear what others see.
-            let part = dice.u8(..4) == 0;
+            let part = rng.u8(..4) == 0;
             let Ok(accounts) = self.read(client, partition, part.then_some(ACCOUNTS / 2))? else {
                 connection = None;
                 continue;
@@ -98,7 +98,7 @@ impl Bank {
                 check_sum(partition, &accounts)?;
                 self.statements.fetch_add(1, Ordering::Relaxed);
             }
-            if self.transfer(client, partition, &accounts, &mut dice)?.is_err() {
+            if self.transfer(client, partition, &accounts, &mut rng)?.is_err() {
                 connection = None;
             }
         }
@@ -180,13 +180,13 @@ impl Bank {
         client: &mut Client,
         partition: usize,
         accounts: &[Account],
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<Result<(), Silence>, Violation> {
-        let (from, to) = (dice.usize(..accounts.len()), dice.usize(..accounts.len()));
+        let (from, to) = (rng.usize(..accounts.len()), rng.usize(..accounts.len()));
         if from == to {
             return Ok(Ok(()));
         }
-        let amount = dice.i32(1..100);
+        let amount = rng.i32(1..100);
         let set = |account: &Account, amount: i32| {
             let (partition_key, new) = new_entity(&format!("b{partition}/{}", account.row), amount);
             (

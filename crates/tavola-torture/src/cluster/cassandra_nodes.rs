@@ -208,7 +208,7 @@ impl CassandraNodes {
     }
 }
 
-/// Nobody else knows how to undo these.
+/// Faults outlive this process unless it undoes them.
 impl Drop for CassandraNodes {
     fn drop(&mut self) {
         let _next_start_tries_again = self.undo();

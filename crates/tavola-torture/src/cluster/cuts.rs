@@ -29,7 +29,7 @@ pub(super) enum Cut {
 
 // What a rule drops. Every node says something to its peers each second, and they to it: these
 // rules are never idle while their node is cut. Whether the other two see a packet depends on what
-// was on its way, as nobody answers the unheard.
+// was on its way, as a node does not answer what it did not hear.
 const SAYS: &str = "says";
 const HEARS: &str = "hears";
 const CONFIRMS: &str = "confirms";

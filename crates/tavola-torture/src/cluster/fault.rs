@@ -138,30 +138,30 @@ impl Fault {
     pub(super) fn strike(
         self,
         scene: &mut Scene<'_>,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<Tally, Violation> {
-        let cassandra_node = dice.usize(..scene.cassandra.ring().len());
-        let node = dice.usize(..2);
+        let cassandra_node = rng.usize(..scene.cassandra.ring().len());
+        let node = rng.usize(..2);
         let mut seen = Tally::default();
         match self {
             Self::HastyClients => sleep(Duration::from_secs(15)),
-            Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, dice)?),
+            Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, rng)?),
             Self::KillNode => {
                 scene.cassandra.ring()[cassandra_node].kill()?;
-                sleep(Duration::from_millis(dice.u64(..8_000)));
+                sleep(Duration::from_millis(rng.u64(..8_000)));
                 scene.cassandra.ring()[cassandra_node].start()?;
                 seen.add(KILLS, 1);
             }
             Self::KillAllNodes => {
                 scene.cassandra.kill_ring()?;
-                sleep(Duration::from_millis(dice.u64(..2_000)));
+                sleep(Duration::from_millis(rng.u64(..2_000)));
                 scene.cassandra.ring().iter().try_for_each(|node| node.start())?;
                 seen.add(KILLS, scene.cassandra.ring().len() as u64);
             }
             Self::KillFrontEnd => {
                 for _ in 0..2 {
                     scene.kill_node(node)?;
-                    sleep(Duration::from_millis(dice.u64(..4_000)));
+                    sleep(Duration::from_millis(rng.u64(..4_000)));
                     scene.start_node(node)?;
                     sleep(Duration::from_secs(3));
                     seen.add(KILLS, 1);
@@ -169,7 +169,7 @@ impl Fault {
             }
             Self::StopNode => {
                 let stopped = scene.cassandra.ring()[cassandra_node].stop()?;
-                sleep(if dice.bool() {
+                sleep(if rng.bool() {
                     LONGER_THAN_ANY_TIMEOUT
                 } else {
                     LONG_ENOUGH_TO_BE_CALLED_DOWN
@@ -184,9 +184,9 @@ impl Fault {
                 seen.add(STOPS, 1);
             }
             Self::CutNode | Self::CutMajority | Self::CutOneWay => {
-                seen.add("packets dropped", self.cut(scene, cassandra_node, dice)?);
+                seen.add("packets dropped", self.cut(scene, cassandra_node, rng)?);
             }
-            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, node, dice)?),
+            Self::WrongClock => seen.add("wrong times told", wrong_clock(scene, node, rng)?),
             Self::RollingRestart => {
                 rolling_restart(scene)?;
                 seen.add("nodes restarted", scene.cassandra.ring().len() as u64);
@@ -204,22 +204,22 @@ impl Fault {
         self,
         scene: &Scene<'_>,
         cassandra_node: usize,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<u64, Violation> {
         let ring = scene.cassandra.ring();
         let how = match self {
             // Also from clients, or only from its peers: then it takes requests that it cannot
             // carry out.
-            Self::CutNode | Self::CutMajority if dice.bool() => Cut::FromEverybody,
+            Self::CutNode | Self::CutMajority if rng.bool() => Cut::FromEverybody,
             Self::CutNode | Self::CutMajority => Cut::FromPeers,
-            _ if dice.bool() => Cut::Mute,
+            _ if rng.bool() => Cut::Mute,
             _ => Cut::Deaf,
         };
         scene.cassandra.cuts.cut(&ring[cassandra_node], how)?;
         if self == Self::CutMajority {
             scene.cassandra.cuts.cut(&ring[(cassandra_node + 1) % ring.len()], how)?;
         }
-        sleep(if dice.bool() { LONGER_THAN_ANY_TIMEOUT } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
+        sleep(if rng.bool() { LONGER_THAN_ANY_TIMEOUT } else { LONG_ENOUGH_TO_BE_CALLED_DOWN });
         let dropped = scene.cassandra.cuts.dropped();
         scene.cassandra.cuts.heal()?;
         dropped
@@ -228,27 +228,27 @@ impl Fault {
 
 /// Two of three stop for as long as a server waits. The third has begun what it was asked, and ends
 /// it when they go on. How many stops there were.
-fn hesitating_nodes(scene: &Scene<'_>, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+fn hesitating_nodes(scene: &Scene<'_>, rng: &mut fastrand::Rng) -> Result<u64, Violation> {
     let ring = scene.cassandra.ring();
     let mut stops = 0;
     for _ in 0..20 {
-        let coordinator = dice.usize(..ring.len());
+        let coordinator = rng.usize(..ring.len());
         let others = ring.iter().enumerate().filter(|(index, _)| *index != coordinator);
         let stopped: Vec<_> = others.map(|(_, node)| node.stop()).collect::<Result<_, _>>()?;
-        sleep(Duration::from_millis(dice.u64(150..600)));
+        sleep(Duration::from_millis(rng.u64(150..600)));
         stops += stopped.len() as u64;
         stopped.into_iter().try_for_each(Stopped::go_on)?;
-        sleep(Duration::from_millis(dice.u64(200..800)));
+        sleep(Duration::from_millis(rng.u64(200..800)));
     }
     Ok(stops)
 }
 
 /// Back and forth by minutes, while clients of both servers write the same rows. How often the
 /// server told a wrong time.
-fn wrong_clock(scene: &Scene<'_>, node: usize, dice: &mut fastrand::Rng) -> Result<u64, Violation> {
+fn wrong_clock(scene: &Scene<'_>, node: usize, rng: &mut fastrand::Rng) -> Result<u64, Violation> {
     for _ in 0..CLOCK_JUMPS {
-        let minutes = dice.i64(1..=CLOCK_MINUTES_MAX);
-        let sign = if dice.bool() { 1 } else { -1 };
+        let minutes = rng.i64(1..=CLOCK_MINUTES_MAX);
+        let sign = if rng.bool() { 1 } else { -1 };
         scene.nodes.set_clock(node, sign * minutes * MINUTE);
         scene.nodes.check_clock(node, sign * minutes * MINUTE)?;
         sleep(Duration::from_secs(4));

@@ -36,7 +36,7 @@ const ALL: [Mutant<Fault>; 3] = [
     },
 ];
 
-/// Luck has its part in which writes land late.
+/// Which writes arrive late is random.
 const SEEDS_MAX: u64 = 8;
 
 fn attack(arena: &Arena) -> Result<Tally, Violation> {

@@ -173,7 +173,7 @@ impl Nodes {
     /// Whether a server's clock is wrong by so much, as it tells in its answers.
     ///
     /// # Errors
-    /// If it is not: then a clock that nobody reads was set.
+    /// If it is not: then a clock was set that the node does not read.
     pub(super) fn check_clock(&self, index: usize, seconds: i64) -> Result<(), Violation> {
         let server = self.server(index)?;
         let mut told = None;
@@ -299,7 +299,7 @@ impl Peers {
 
 impl Settings {
     fn apply(&self, command: &mut Command, index: usize) {
-        // What a mutant leaves behind must not meet others.
+        // What a mutant leaves behind must not reach others.
         let keyspace = match self.defect {
             Defect::None => "torture",
             Defect::Mutant(name) => {

@@ -147,7 +147,7 @@ mod tests {
         let stopped = stop(child.id()).expect("it stops");
         assert_eq!(State::of(child.id()), State::Stopped);
         stopped.go_on().expect("it goes on");
-        // Somebody else woke it: then it was not stopped for as long as it should be.
+        // Another process woke it: then it was not stopped for as long as it should be.
         let stopped = stop(child.id()).expect("it stops again");
         send("-CONT", child.id()).expect("it lives");
         wait_for(child.id(), "goes on", |state| state == State::Live).expect("it goes on");

@@ -44,7 +44,7 @@ pub(super) struct Scene<'a> {
     races: &'a [Race; 2],
 }
 
-/// What a seed came to, as far as it could be played.
+/// The result of a seed, as far as it could be played.
 pub(super) type SeedResult = Result<Tally, Violation>;
 
 /// Plays one seed and evaluates it.
@@ -60,52 +60,52 @@ pub(super) fn play(
 ) -> Result<SeedResult, Violation> {
     let cassandra = CassandraNodes::find(folder(arena)?)?;
     cassandra.heal()?;
-    let mut dice = arena.dice(0);
-    let nodes = Nodes::start_all(arena, server, &cassandra, timeouts(fault, &mut dice), defect)?;
+    let mut rng = arena.rng(0);
+    let nodes = Nodes::start_all(arena, server, &cassandra, timeouts(fault, &mut rng), defect)?;
     let tables = ["r", "s", "b"].map(|kind| format!("{kind}{}x{}", arena.seed, now_seconds()));
     for table in &tables {
         create_table(&nodes, table)?;
     }
     let bank = Bank::open(&tables[2], nodes.authorities()[0])?;
-    let races = races(&tables, &nodes, fault, &mut dice);
+    let races = races(&tables, &nodes, fault, &mut rng);
     let mut scene = Scene { arena, server, cassandra, nodes, races: &races };
-    let outcome = scene.act(fault, &bank, &mut dice);
+    let outcome = scene.act(fault, &bank, &mut rng);
     if !matches!(outcome, Ok(Ok(_))) {
         scene.cassandra.keep_logs(&arena.folder);
     }
     outcome
 }
 
-fn timeouts(fault: Fault, dice: &mut fastrand::Rng) -> Timeouts {
+fn timeouts(fault: Fault, rng: &mut fastrand::Rng) -> Timeouts {
     match fault {
         // Hardly time to find out what became of a statement, and none to send it again: what was
         // not done is told.
         Fault::HastyFrontEnds => {
-            let statement_ms = dice.u64(150..450);
+            let statement_ms = rng.u64(150..450);
             Timeouts { statement_ms, answer_ms: statement_ms * 5 / 4 }
         }
-        _ => Timeouts { statement_ms: dice.u64(500..=1_000), answer_ms: dice.u64(4_000..=6_000) },
+        _ => Timeouts { statement_ms: rng.u64(500..=1_000), answer_ms: rng.u64(4_000..=6_000) },
     }
 }
 
-fn races(tables: &[String; 3], nodes: &Nodes, fault: Fault, dice: &mut fastrand::Rng) -> [Race; 2] {
+fn races(tables: &[String; 3], nodes: &Nodes, fault: Fault, rng: &mut fastrand::Rng) -> [Race; 2] {
     let authorities = nodes.authorities();
     let short_timeout =
-        (fault == Fault::HastyClients).then(|| Duration::from_millis(dice.u64(30..300)));
+        (fault == Fault::HastyClients).then(|| Duration::from_millis(rng.u64(30..300)));
     let changes = RaceShape {
-        clients: dice.u8(4..=8),
+        clients: rng.u8(4..=8),
         partitions: 24,
-        at_a_time: dice.usize(2..=5),
-        rows: dice.u8(3..=5),
+        at_a_time: rng.usize(2..=5),
+        rows: rng.u8(3..=5),
         timeout: ANSWER_TIMEOUT,
         short_timeout,
         comes_and_goes: false,
     };
     let goes = RaceShape {
-        clients: dice.u8(2..=4),
-        partitions: dice.u8(10..=30),
+        clients: rng.u8(2..=4),
+        partitions: rng.u8(10..=30),
         at_a_time: usize::MAX,
-        rows: dice.u8(1..=2),
+        rows: rng.u8(1..=2),
         comes_and_goes: true,
         ..changes
     };
@@ -144,9 +144,9 @@ impl Scene<'_> {
         &mut self,
         fault: Fault,
         bank: &Bank,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) -> Result<SeedResult, Violation> {
-        let Raced { struck, mut histories, found } = self.race(fault, bank, dice);
+        let Raced { struck, mut histories, found } = self.race(fault, bank, rng);
         let outcome = match struck {
             Ok(seen) => self.heal_and_evaluate(bank, found, &seen, &mut histories),
             Err(why) => self.evaluate_unplayed(&why, found, &histories),
@@ -158,18 +158,18 @@ impl Scene<'_> {
     }
 
     /// Clients and fault at the same time.
-    fn race(&mut self, fault: Fault, bank: &Bank, dice: &mut fastrand::Rng) -> Raced {
+    fn race(&mut self, fault: Fault, bank: &Bank, rng: &mut fastrand::Rng) -> Raced {
         let (arena, races) = (self.arena, self.races);
         thread::scope(|scope| {
             let runs: Vec<_> =
                 races.iter().map(|race| scope.spawn(move || race.run(arena))).collect();
             let banker = |number: u64| {
-                let dice = arena.dice(3_000 + number);
-                scope.spawn(move || bank.serve(&races[0], dice))
+                let rng = arena.rng(3_000 + number);
+                scope.spawn(move || bank.serve(&races[0], rng))
             };
             let bankers: Vec<_> = (0..BANKERS).map(banker).collect();
             thread::sleep(BEFORE_THE_FAULT);
-            let struck = fault.strike(self, dice).and_then(|seen| {
+            let struck = fault.strike(self, rng).and_then(|seen| {
                 if fault.concerns_nodes() {
                     self.cassandra.wait_until_well()?;
                 }
@@ -202,7 +202,7 @@ impl Scene<'_> {
         })
     }
 
-    /// What a seed came to whose fault was played.
+    /// The result of a seed whose fault was played.
     fn heal_and_evaluate(
         &self,
         bank: &Bank,
@@ -227,7 +227,7 @@ impl Scene<'_> {
         }))
     }
 
-    /// What a seed came to whose fault could not be played: what clients heard until then counts
+    /// The result of a seed whose fault could not be played: what clients heard until then counts
     /// all the same.
     fn evaluate_unplayed(
         &self,

@@ -79,7 +79,7 @@ fn reserve_is_kept(arena: &Arena, disk: &SmallDisk, load: &mut Load) -> Result<(
     Ok(())
 }
 
-/// The second line: without a reserve the engine meets the end of the disk, and recovers.
+/// The second line: without a reserve the engine runs out of space, and recovers.
 fn engine_meets_the_end(arena: &Arena, disk: &SmallDisk, load: &mut Load) -> Result<(), Violation> {
     let server = arena.spawn(&mut disk.command(arena, 0)?)?;
     load.verify(&server.table)?;
@@ -181,7 +181,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` if nobody lets us.
+    /// `None` if this process may not make one.
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).ok()?;
         let size = format!("size={SIZE_MIB}m");

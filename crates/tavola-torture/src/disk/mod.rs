@@ -4,7 +4,7 @@
 //! file system. What is asked of a server whose disk has failed is the same for all, and is written
 //! here:
 //!
-//! - it ends neither by a signal nor by a panic, and hangs nobody;
+//! - it ends neither by a signal nor by a panic, and leaves no client waiting;
 //! - `/ready` says that it is not ready and why, and then nothing is acknowledged; or it says that
 //!   it is ready, and then writes are taken;
 //! - a client that is not told otherwise still reads what was acknowledged (the clients of the load
@@ -162,7 +162,7 @@ fn wait_until_ready(server: &ServerProcess) -> Result<(), Violation> {
 }
 
 /// Waits until the server has recovered from a fault that looked like a full disk. The fault can
-/// have met the engine's own recovery, too; then it must say so.
+/// have hit the engine's own recovery, too; then it must say so.
 fn wait_while_full(server: &ServerProcess, tally: &mut Tally) -> Result<(), Violation> {
     let is_ready = leave_full(server)? == Ready::Yes;
     tally.add(

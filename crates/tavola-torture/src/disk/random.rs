@@ -13,14 +13,14 @@ const CLIENTS: usize = 8;
 const FAULTS: usize = 4;
 
 pub(super) fn attack(arena: &Arena, tally: &mut Tally) -> Result<(), Violation> {
-    let mut dice = arena.dice(7);
+    let mut rng = arena.rng(7);
     let faults = FaultyDisk::new(arena)?;
     let mut load = Load::new(arena, CLIENTS);
     let mut first = load_folder(arena)?;
     for _ in 0..FAULTS {
-        let fault = throw(&mut dice);
+        let fault = throw(&mut rng);
         let what = format!("{fault:?}");
-        told(run(arena, &faults, &fault, &mut load, &mut first, &mut dice, tally), &faults, &what)?;
+        told(run(arena, &faults, &fault, &mut load, &mut first, &mut rng, tally), &faults, &what)?;
         told(verify(arena, &mut load), &faults, &what)?;
         tally.add("faults under load", u64::from(faults.hits() > 0));
     }
@@ -35,8 +35,8 @@ fn load_folder(arena: &Arena) -> Result<bool, Violation> {
     Ok(true)
 }
 
-fn throw(dice: &mut fastrand::Rng) -> Fault {
-    let calls = match dice.u8(..6) {
+fn throw(rng: &mut fastrand::Rng) -> Fault {
+    let calls = match rng.u8(..6) {
         0 | 1 => vec![Call::Fsync, Call::Fdatasync],
         2 | 3 => vec![Call::Write, Call::Pwrite, Call::Writev],
         4 => vec![
@@ -49,7 +49,7 @@ fn throw(dice: &mut fastrand::Rng) -> Fault {
         ],
         _ => Call::ALL.to_vec(),
     };
-    let files = match dice.u8(..6) {
+    let files = match rng.u8(..6) {
         0 => vec![FileKind::Log],
         1 => vec![FileKind::Table],
         2 => vec![FileKind::Manifest],
@@ -59,9 +59,9 @@ fn throw(dice: &mut fastrand::Rng) -> Fault {
     Fault {
         calls,
         files,
-        pass: dice.u64(0..60),
-        action: ACTIONS[dice.usize(..ACTIONS.len())],
-        for_ever: dice.bool(),
+        pass: rng.u64(0..60),
+        action: ACTIONS[rng.usize(..ACTIONS.len())],
+        for_ever: rng.bool(),
     }
 }
 
@@ -71,7 +71,7 @@ fn run(
     fault: &Fault,
     load: &mut Load,
     is_first: &mut bool,
-    dice: &mut fastrand::Rng,
+    rng: &mut fastrand::Rng,
     tally: &mut Tally,
 ) -> Result<(), Violation> {
     faults.reset();
@@ -85,17 +85,17 @@ fn run(
         load.prepare(&server.table)?;
     }
     faults.order(fault);
-    let drop = (dice.u8(..3) == 0).then(|| dice.usize(5..130));
+    let drop = (rng.u8(..3) == 0).then(|| rng.usize(5..130));
     write_until_hit(
         &server,
         faults,
         load,
-        Errand { answers: dice.usize(50..500), aftermath: 40, drop },
+        Errand { answers: rng.usize(50..500), aftermath: 40, drop },
     )?;
     if faults.hits() > 0 {
         evaluate(&server, faults, fault, tally)?;
     }
-    if dice.bool() {
+    if rng.bool() {
         server.kill();
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What one client does: calls by dice, one after another, and a record of each.
+//! What one client does: random calls, one after another, and a record of each.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,11 +32,11 @@ pub(super) struct Shape {
 impl Shape {
     /// How long to wait for the next answer. It is drawn anew for each answer: a connection that once
     /// drew the long timeout would never give up again.
-    pub(super) fn draw_timeout(&self, dice: &mut fastrand::Rng) -> Duration {
-        let Some(short_timeout) = self.short_timeout.filter(|_| dice.u8(..4) == 0) else {
+    pub(super) fn draw_timeout(&self, rng: &mut fastrand::Rng) -> Duration {
+        let Some(short_timeout) = self.short_timeout.filter(|_| rng.u8(..4) == 0) else {
             return self.timeout;
         };
-        Duration::from_micros(dice.u64(1_000..=short_timeout.as_micros() as u64))
+        Duration::from_micros(rng.u64(1_000..=short_timeout.as_micros() as u64))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Caller<'a> {
     number: u8,
     board: &'a Board,
     shape: Shape,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     connection: Option<(Client, Life)>,
     /// The only server that it asks.
     only: Option<String>,
@@ -92,13 +92,13 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(number: u8, board: &'a Board, shape: Shape, dice: fastrand::Rng) -> Self {
+    pub(super) fn new(number: u8, board: &'a Board, shape: Shape, rng: fastrand::Rng) -> Self {
         let (remembered, diary) = (HashMap::new(), Diary::default());
         Self {
             number,
             board,
             shape,
-            dice,
+            rng,
             connection: None,
             only: None,
             failed: None,
@@ -127,8 +127,8 @@ impl<'a> Caller<'a> {
                 Habit::Change => self.change()?,
                 Habit::ComeAndGo => self.come_and_go()?,
             }
-            if self.dice.u8(..8) == 0 {
-                std::thread::sleep(Duration::from_micros(self.dice.u64(..2_000)));
+            if self.rng.u8(..8) == 0 {
+                std::thread::sleep(Duration::from_micros(self.rng.u64(..2_000)));
             }
         }
         Ok(())
@@ -181,18 +181,18 @@ impl<'a> Caller<'a> {
             .filter(|partition| !self.board.is_worn_out(*partition))
             .take(self.shape.at_a_time);
         let fresh: Vec<u8> = fresh.collect();
-        self.dice.choice(&fresh).copied().unwrap_or_else(|| self.dice.u8(all))
+        self.rng.choice(&fresh).copied().unwrap_or_else(|| self.rng.u8(all))
     }
 
     fn come_and_go(&mut self) -> Result<(), Violation> {
-        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
-        let write = match self.dice.u8(..100) {
+        let (partition, row) = (self.partition(), self.rng.u8(..self.shape.rows));
+        let write = match self.rng.u8(..100) {
             0..15 => return self.call(partition, Ask::Get(row)).map(drop),
             15..30 => self.put(row, Verb::Insert, Condition::None),
             30..50 => self.put(row, Verb::Merge, Condition::None),
             50..80 => self.put(row, Verb::Delete, Condition::Exists),
             _ => {
-                let top = self.dice.usize(1..=40);
+                let top = self.rng.usize(1..=40);
                 return self.scan((0, 0)..(self.shape.partitions, 0), top).map(drop);
             }
         };
@@ -200,8 +200,8 @@ impl<'a> Caller<'a> {
     }
 
     fn change(&mut self) -> Result<(), Violation> {
-        let (partition, row) = (self.partition(), self.dice.u8(..self.shape.rows));
-        match self.dice.u8(..100) {
+        let (partition, row) = (self.partition(), self.rng.u8(..self.shape.rows));
+        match self.rng.u8(..100) {
             0..20 => self.call(partition, Ask::Get(row)).map(drop),
             20..50 => self.read_then_write(partition, row),
             50..76 => {
@@ -213,11 +213,11 @@ impl<'a> Caller<'a> {
                 self.call(partition, Ask::Write(batch)).map(drop)
             }
             90..96 => {
-                let top = self.dice.usize(1..=4);
+                let top = self.rng.usize(1..=4);
                 self.scan((partition, 0)..(partition + 1, 0), top).map(drop)
             }
             _ => {
-                let top = self.dice.usize(1..=8);
+                let top = self.rng.usize(1..=8);
                 self.scan((0, 0)..(self.shape.partitions, 0), top).map(drop)
             }
         }
@@ -231,15 +231,15 @@ impl<'a> Caller<'a> {
             let write = self.put(row, Verb::Insert, Condition::None);
             return self.call(partition, Ask::Write(vec![write])).map(drop);
         };
-        let verb = [Verb::Replace, Verb::Merge, Verb::Merge, Verb::Delete][self.dice.usize(..4)];
+        let verb = [Verb::Replace, Verb::Merge, Verb::Merge, Verb::Delete][self.rng.usize(..4)];
         let write = self.put(row, verb, Condition::Version(entity.version));
         self.call(partition, Ask::Write(vec![write])).map(drop)
     }
 
     fn write(&mut self, partition: u8, row: u8) -> Write {
         let verb = [Verb::Insert, Verb::Replace, Verb::Merge, Verb::Merge, Verb::Delete]
-            [self.dice.usize(..5)];
-        let condition = match (verb, self.dice.u8(..3)) {
+            [self.rng.usize(..5)];
+        let condition = match (verb, self.rng.u8(..3)) {
             (Verb::Insert, _) | (Verb::Replace | Verb::Merge, 0) => Condition::None,
             (_, 1) => self.remembered_version(partition, row),
             _ => Condition::Exists,
@@ -250,15 +250,15 @@ impl<'a> Caller<'a> {
     fn remembered_version(&mut self, partition: u8, row: u8) -> Condition {
         let versions =
             self.remembered.get(&(partition, row)).map(Vec::as_slice).unwrap_or_default();
-        self.dice.choice(versions).map_or(Condition::Exists, |version| Condition::Version(*version))
+        self.rng.choice(versions).map_or(Condition::Exists, |version| Condition::Version(*version))
     }
 
     /// Mostly operations that cannot be refused, or hardly any batch would be done.
     fn batch(&mut self, partition: u8) -> Vec<Write> {
         let mut rows: Vec<u8> = (0..self.shape.rows).collect();
-        self.dice.shuffle(&mut rows);
-        rows.truncate(self.dice.usize(2..=BATCH_MAX.min(rows.len())));
-        let one = |row| match self.dice.u8(..10) {
+        self.rng.shuffle(&mut rows);
+        rows.truncate(self.rng.usize(2..=BATCH_MAX.min(rows.len())));
+        let one = |row| match self.rng.u8(..10) {
             0..4 => self.put(row, Verb::Replace, Condition::None),
             4..8 => self.put(row, Verb::Merge, Condition::None),
             _ => self.write(partition, row),
@@ -273,7 +273,7 @@ impl<'a> Caller<'a> {
             content.0[0] = number;
             // A merge sets few properties, so that a lost one shows.
             for _ in 0..if verb == Verb::Merge { 1 } else { 3 } {
-                content.0[self.dice.usize(1..PROPERTIES.len())] = number;
+                content.0[self.rng.usize(1..PROPERTIES.len())] = number;
             }
         }
         Write { row, verb, condition, content }
@@ -387,7 +387,7 @@ impl<'a> Caller<'a> {
 
     fn connection(&mut self) -> Result<(&mut Client, Life), Violation> {
         while self.connection.is_none() {
-            let (authority, life) = self.board.server(self.failed, self.dice.usize(..))?;
+            let (authority, life) = self.board.server(self.failed, self.rng.usize(..))?;
             let authority = self.only.as_ref().unwrap_or(&authority);
             let Ok(client) = Client::connect(authority) else {
                 self.failed = Some(life);
@@ -401,7 +401,7 @@ impl<'a> Caller<'a> {
                 self.connection = Some((client, life));
             }
         }
-        let timeout = self.shape.draw_timeout(&mut self.dice);
+        let timeout = self.shape.draw_timeout(&mut self.rng);
         self.is_hasty = timeout < self.shape.timeout;
         let (client, life) = self.connection.as_mut().expect("it was made above");
         client.set_timeout(timeout);
@@ -432,8 +432,8 @@ mod tests {
             short_timeout: Some(short_timeout),
             habit: Habit::Change,
         };
-        let mut dice = fastrand::Rng::with_seed(7);
-        let drawn: Vec<Duration> = (0..1_000).map(|_| hasty.draw_timeout(&mut dice)).collect();
+        let mut rng = fastrand::Rng::with_seed(7);
+        let drawn: Vec<Duration> = (0..1_000).map(|_| hasty.draw_timeout(&mut rng)).collect();
         let shorter: Vec<Duration> = drawn.into_iter().filter(|drawn| *drawn < timeout).collect();
         assert!((200..300).contains(&shorter.len()), "{}", shorter.len());
         assert!(
@@ -442,6 +442,6 @@ mod tests {
                 .all(|drawn| *drawn >= Duration::from_millis(1) && *drawn <= short_timeout)
         );
         let patient = Shape { short_timeout: None, ..hasty };
-        assert!((0..100).all(|_| patient.draw_timeout(&mut dice) == timeout));
+        assert!((0..100).all(|_| patient.draw_timeout(&mut rng) == timeout));
     }
 }

@@ -77,21 +77,21 @@ const UNDECIDED: &str = "partitions undecided";
 /// # Errors
 /// If the server gives an answer that no healthy server gives, or none though it was not killed.
 fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record, Violation> {
-    let mut dice = arena.dice(0);
-    let clients = dice.u8(6..=CLIENTS_MAX);
+    let mut rng = arena.rng(0);
+    let clients = rng.u8(6..=CLIENTS_MAX);
     let shape = Shape {
-        partitions: dice.u8(2..=3),
+        partitions: rng.u8(2..=3),
         at_a_time: usize::MAX,
         // Few rows race most; with more of them batches are longer and scans have more pages.
-        rows: if dice.u8(..4) == 0 { dice.u8(10..=14) } else { dice.u8(3..=5) },
-        calls_per_client: dice.usize(40..=70),
+        rows: if rng.u8(..4) == 0 { rng.u8(10..=14) } else { rng.u8(3..=5) },
+        calls_per_client: rng.usize(40..=70),
         timeout: ANSWER_TIMEOUT,
         short_timeout: None,
         habit: Habit::Change,
     };
     let calls = u64::from(clients) * shape.calls_per_client as u64;
     let kills: Vec<u64> = if arena.seed % 2 == 1 {
-        (0..dice.u8(1..=3)).map(|_| dice.u64(calls / 10..calls)).collect()
+        (0..rng.u8(1..=3)).map(|_| rng.u64(calls / 10..calls)).collect()
     } else {
         Vec::new()
     };
@@ -104,7 +104,7 @@ fn play(arena: &Arena, with: fn(&mut Command) -> &mut Command) -> Result<Record,
     if !kills.is_empty() {
         game.kill_and_restart(&board)?;
     }
-    let mut reader = Caller::new(clients, &board, shape, arena.dice(u64::from(clients) + 1));
+    let mut reader = Caller::new(clients, &board, shape, arena.rng(u64::from(clients) + 1));
     reader.read_everything()?;
     callers.push(reader);
 
@@ -150,7 +150,7 @@ impl Game<'_> {
         thread::scope(|scope| {
             let start = |number| {
                 let mut caller =
-                    Caller::new(number, board, shape, self.arena.dice(u64::from(number) + 1));
+                    Caller::new(number, board, shape, self.arena.rng(u64::from(number) + 1));
                 scope.spawn(move || caller.run().map(|()| caller))
             };
             let threads: Vec<_> = (0..clients).map(start).collect();

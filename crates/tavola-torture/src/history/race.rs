@@ -28,13 +28,13 @@ pub(crate) struct RaceShape {
     pub(crate) comes_and_goes: bool,
 }
 
-/// Clients that race on one table, until somebody ends it.
+/// Clients that race on one table until the campaign ends it.
 #[derive(Debug)]
 pub(crate) struct Race {
     board: Board,
     shape: Shape,
     clients: u8,
-    /// Keeps two races of one seed from throwing the same dice.
+    /// Keeps two races of one seed from drawing the same numbers.
     purpose: u64,
 }
 
@@ -85,8 +85,8 @@ impl Race {
     }
 
     /// Draws the timeout of a client's next answer as for the others.
-    pub(crate) fn draw_timeout(&self, client: &Client, dice: &mut fastrand::Rng) {
-        client.set_timeout(self.shape.draw_timeout(dice));
+    pub(crate) fn draw_timeout(&self, client: &Client, rng: &mut fastrand::Rng) {
+        client.set_timeout(self.shape.draw_timeout(rng));
     }
 
     /// All clients make calls until the race is ended: what they did, and what they found wrong
@@ -150,7 +150,7 @@ impl Race {
     }
 
     fn caller(&self, number: u8, shape: Shape, arena: &Arena) -> Caller<'_> {
-        Caller::new(number, &self.board, shape, arena.dice(self.purpose + u64::from(number)))
+        Caller::new(number, &self.board, shape, arena.rng(self.purpose + u64::from(number)))
     }
 }
 
@@ -168,7 +168,7 @@ impl Finished {
         self.diaries.iter().map(|diary| diary.given_up).sum()
     }
 
-    /// How many partitions somebody tried to write to.
+    /// How many partitions a client tried to write to.
     pub(crate) fn partitions_written(&self) -> u64 {
         let calls = self.diaries.iter().flat_map(|diary| &diary.calls);
         let written =

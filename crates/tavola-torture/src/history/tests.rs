@@ -300,27 +300,27 @@ fn can_be_explained(
     })
 }
 
-/// A few calls with answers by dice: some can be explained, most cannot.
-fn small_history(dice: &mut fastrand::Rng) -> Vec<Call> {
-    let mut calls: Vec<Call> = (1..=6u32).map(|number| small_call(dice, number)).collect();
+/// A few calls with random answers: some can be explained, most cannot.
+fn small_history(rng: &mut fastrand::Rng) -> Vec<Call> {
+    let mut calls: Vec<Call> = (1..=6u32).map(|number| small_call(rng, number)).collect();
     calls.sort_by_key(|call| call.invoked);
     calls
 }
 
-fn small_call(dice: &mut fastrand::Rng, number: u32) -> Call {
-    let invoked = dice.u64(..30);
-    let time = (invoked, invoked + dice.u64(1..20));
-    let row = dice.u8(..2);
-    let some_entity = |dice: &mut fastrand::Rng| dice.bool().then(|| entity(dice.u32(1..=6)));
-    match dice.u8(..8) {
-        0 | 1 => get(time, row, some_entity(dice)),
+fn small_call(rng: &mut fastrand::Rng, number: u32) -> Call {
+    let invoked = rng.u64(..30);
+    let time = (invoked, invoked + rng.u64(1..20));
+    let row = rng.u8(..2);
+    let some_entity = |rng: &mut fastrand::Rng| rng.bool().then(|| entity(rng.u32(1..=6)));
+    match rng.u8(..8) {
+        0 | 1 => get(time, row, some_entity(rng)),
         2 => {
-            let rows = (0..2).filter_map(|row| Some((row, some_entity(dice)?))).collect();
+            let rows = (0..2).filter_map(|row| Some((row, some_entity(rng)?))).collect();
             call(time, Ask::Page(0..2), Answer::Rows(rows))
         }
         3 | 4 => done(time, &[put(row, number)]),
         5 => done(time, &[delete(row)]),
-        6 => unanswered(time, &[if dice.bool() { put(row, number) } else { delete(row) }]),
+        6 => unanswered(time, &[if rng.bool() { put(row, number) } else { delete(row) }]),
         _ => refused(
             time,
             &[Write { verb: Verb::Insert, ..put(row, number) }],
@@ -332,10 +332,10 @@ fn small_call(dice: &mut fastrand::Rng, number: u32) -> Call {
 
 #[test]
 fn agrees_with_trying_everything() {
-    let mut dice = fastrand::Rng::with_seed(7);
+    let mut rng = fastrand::Rng::with_seed(7);
     let (mut explained, mut impossible) = (0, 0);
     for _ in 0..60_000 {
-        let calls = small_history(&mut dice);
+        let calls = small_history(&mut rng);
         let Ok(versions) = Versions::collect(&calls) else { continue };
         let all: Vec<usize> = (0..calls.len()).collect();
         let expected = can_be_explained(&calls, &versions, &State::empty(ROWS), &all, None);

@@ -1,4 +1,4 @@
-//! Heads without end, URLs that are books, and more headers than anybody needs.
+//! Heads without end, very long URLs, and far too many headers.
 
 use std::time::Duration;
 

@@ -40,9 +40,9 @@ fn attack(scene: &Scene<'_>) -> Result<(), Violation> {
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
             let insert = scene.wire.insert(TABLE, "reset", &format!("{number:03}"), number);
-            let (authority, page, dice) =
-                (scene.wire.authority.clone(), page.clone(), scene.arena.dice(number));
-            clients.spawn(reset_again_and_again(authority, insert, page, dice, end));
+            let (authority, page, rng) =
+                (scene.wire.authority.clone(), page.clone(), scene.arena.rng(number));
+            clients.spawn(reset_again_and_again(authority, insert, page, rng, end));
         }
         clients.join_all().await.into_iter().sum()
     });
@@ -59,16 +59,16 @@ async fn reset_again_and_again(
     authority: String,
     insert: Vec<u8>,
     page: Vec<u8>,
-    mut dice: fastrand::Rng,
+    mut rng: fastrand::Rng,
     end: Instant,
 ) -> u64 {
     let mut resets = 0;
     while Instant::now() < end {
-        let (request, sent, read) = match dice.u8(0..4) {
-            0 => (&insert, dice.usize(1..insert.len()), 0),
+        let (request, sent, read) = match rng.u8(0..4) {
+            0 => (&insert, rng.usize(1..insert.len()), 0),
             1 => (&insert, insert.len(), 0),
             2 => (&page, page.len(), 0),
-            _ => (&page, page.len(), dice.usize(1..100_000)),
+            _ => (&page, page.len(), rng.usize(1..100_000)),
         };
         if reset(&authority, &request[..sent], read).await.is_ok() {
             resets += 1;

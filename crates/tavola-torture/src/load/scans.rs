@@ -80,13 +80,13 @@ struct Probe {
     client: Client,
     wire: Wire,
     entities: u64,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
 }
 
 impl Probe {
     fn new(scene: &Scene<'_>, entities: u64) -> Result<Self, Violation> {
-        let (client, wire, dice) = (scene.client()?, scene.wire.clone(), scene.arena.dice(8));
-        Ok(Self { client, wire, entities, dice })
+        let (client, wire, rng) = (scene.client()?, scene.wire.clone(), scene.arena.rng(8));
+        Ok(Self { client, wire, entities, rng })
     }
 
     fn measure(&mut self, goes_on: impl Fn(Instant) -> bool) -> Result<Latencies, Violation> {
@@ -100,7 +100,7 @@ impl Probe {
     }
 
     fn get(&mut self) -> Result<Duration, Violation> {
-        let number = self.dice.u64(0..self.entities);
+        let number = self.rng.u64(0..self.entities);
         let partition = format!("p{:06}", number / PARTITION_ENTITIES);
         let request = self.wire.get(TABLE, &partition, &format!("r{number:09}"));
         let sent = Instant::now();
