@@ -130,7 +130,7 @@ Examples:
   cargo xtask bench get page --entities 10000,10000000 --set store.cache_mb=14000 --warm
       The same while all of it is in memory
   cargo xtask bench insert batch --against engine,postgres,redis --seconds 10
-      Durable writes; syncs per second stand beside the rates
+      Durable writes; syncs per second are shown beside the rates
   cargo xtask bench get insert scan filter --before /tmp/tavola-of-yesterday
       What a change did, in the same run
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg

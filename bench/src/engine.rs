@@ -244,7 +244,7 @@ impl RowMaker {
     }
 }
 
-/// Runs `work` on threads for a time, each call standing for so many entities.
+/// Runs `work` on threads for a time, each call for so many entities.
 fn press(
     threads: usize,
     seconds: f64,

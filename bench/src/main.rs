@@ -1,7 +1,7 @@
 //! Measures the Table service side by side with others: one load generator, rounds that alternate,
 //! ratios within a run.
 //!
-//! In reading order: the command line, what is asked of a server, who asks, whom, and what becomes
+//! In reading order: the command line, what a workload asks, the targets that it asks, and what becomes
 //! of the figures. It knows servers only over the wire and through `/proc`, but for the check of
 //! credentials, which is measured as the function it is; nothing else in the workspace depends on
 //! it. Linux only.

@@ -185,7 +185,7 @@ fn prepare(
 }
 
 /// Rounds alternate between the targets, and each round begins with another one: whatever slows
-/// the machine for a while meets them all.
+/// the machine for a while affects them all.
 fn measure_series(
     shape: Shape,
     rounds: u32,

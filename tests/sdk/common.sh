@@ -1,30 +1,31 @@
 # What the four run.sh share. Sourced with the name of the language; the current folder is that language's.
 #
 # Reads  TAVOLA_ENDPOINT, TAVOLA_ACCOUNT, TAVOLA_KEY, TAVOLA_CACHE (default ~/.cache/tavola). The tests read more: see
-#        README.md.
+#        README.md. With TAVOLA_INSTALL_ONLY set the packages are installed and nothing is tested.
 # Gives  CACHE (the folder for this language's packages), TAVOLA_PREFIX (starts every table name of this run),
 #        TAVOLA_SCENARIO (the cases all languages share), install_once and finish.
-
-: "${TAVOLA_ENDPOINT:?set it to the endpoint of the account, such as http://127.0.0.1:10002/devstoreaccount1}"
-: "${TAVOLA_ACCOUNT:?set it to the name of the account}"
-: "${TAVOLA_KEY:?set it to the key of the account}"
 
 CACHE="${TAVOLA_CACHE:-$HOME/.cache/tavola}/sdk/$1"
 mkdir -p "$CACHE"
 LOG="$(mktemp)" # What the runner prints, to find its summary.
 trap 'rm -f "$LOG"' EXIT
 
-export TAVOLA_ENDPOINT="${TAVOLA_ENDPOINT%/}" TAVOLA_ACCOUNT TAVOLA_KEY
-export TAVOLA_PREFIX="$1$(date +%s)x$$"
-export TAVOLA_SCENARIO="$PWD/../scenario.json"
+if [ -z "${TAVOLA_INSTALL_ONLY:-}" ]; then
+    : "${TAVOLA_ENDPOINT:?set it to the endpoint of the account, such as http://127.0.0.1:10002/devstoreaccount1}"
+    : "${TAVOLA_ACCOUNT:?set it to the name of the account}"
+    : "${TAVOLA_KEY:?set it to the key of the account}"
+    export TAVOLA_ENDPOINT="${TAVOLA_ENDPOINT%/}" TAVOLA_ACCOUNT TAVOLA_KEY
+    export TAVOLA_PREFIX="$1$(date +%s)x$$"
+    export TAVOLA_SCENARIO="$PWD/../scenario.json"
 
-# A server that is not there would be noticed by each test on its own, after its own timeout.
-address="${TAVOLA_ENDPOINT#*://}"
-address="${address%%/*}"
-if [[ "$address" == *:* ]] && ! (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null; then
-    echo "nothing listens at $TAVOLA_ENDPOINT"
-    echo "0 passed, 1 failed"
-    exit 1
+    # A server that is not there would be noticed by each test on its own, after its own timeout.
+    address="${TAVOLA_ENDPOINT#*://}"
+    address="${address%%/*}"
+    if [[ "$address" == *:* ]] && ! (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null; then
+        echo "nothing listens at $TAVOLA_ENDPOINT"
+        echo "0 passed, 1 failed"
+        exit 1
+    fi
 fi
 
 # install_once FILE...: calls `install` unless it already succeeded for exactly these files. The lock is for runs at the
@@ -38,6 +39,7 @@ install_once() {
             install && echo "$stamp" >"$CACHE/stamp"
         fi
     ) 9>"$CACHE/lock" || { finish 1; exit 1; }
+    [ -z "${TAVOLA_INSTALL_ONLY:-}" ] || exit 0
 }
 
 # finish STATUS PASSED FAILED SKIPPED: the last line, and the exit code. A runner that failed without a failing

@@ -26,7 +26,7 @@ line in COMPATIBILITY.md.
   --admin ADDRESS  host:port of its metrics; without it the cases about cost are skipped
   --json FILE      keep the suite's own report";
 
-/// The suite itself, a binary of the test kit.
+/// The suite itself, a binary of `tavola-conformance`.
 const SUITE: &str = "wire-conformance";
 
 pub(crate) fn command(mut args: Args) -> Result {
@@ -88,7 +88,8 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Resu
     print(&join(&report)?)
 }
 
-fn build_suite() -> Result<PathBuf> {
+/// Builds the suite and says where it is.
+pub(crate) fn build_suite() -> Result<PathBuf> {
     rocksdb::ensure()?;
     // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
     // compiled again.

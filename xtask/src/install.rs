@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::failure::{Failure, Result};
-use crate::shell;
+use crate::{cache, shell};
 
 /// Makes sure that packages are there. `is_present` decides, so that a compiler from elsewhere is
 /// as good as Debian's.
@@ -17,6 +17,12 @@ pub(crate) fn ensure(packages: &[&str], purpose: &str, is_present: impl Fn() -> 
             "{purpose} needs the Debian packages `{wanted}` (or their like), and there is no apt-get here: install them by \
              hand and try again"
         )));
+    }
+    // Steps that run beside each other may want the same package.
+    let lock = cache::root()?.join("debian.lock");
+    let _lock = cache::lock(&lock, "Another process installs Debian packages")?;
+    if is_present() {
+        return Ok(());
     }
     println!("Installing Debian packages: {wanted} ({purpose})");
     install(packages)?;

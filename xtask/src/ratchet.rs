@@ -43,7 +43,7 @@ fn run(cases: &[String], update: bool) -> Result {
 
 /// Together with the server, so that both have the same features of what they share: what ships is
 /// what is counted.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
     shell::run(workspace::cargo()?.args([
         "build",

@@ -1,8 +1,10 @@
 //! `cargo xtask sdk`: the official SDKs against our release build.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use crate::args::Args;
@@ -10,7 +12,7 @@ use crate::failure::{Context, Failure, Result};
 use crate::secured::{self, SecuredServer};
 use crate::server::{self, Endpoint, Server};
 use crate::toolchain::Language;
-use crate::{cache, progress, workspace};
+use crate::{cache, progress, shell, workspace};
 
 pub(crate) const HELP: &str = "\
 cargo xtask sdk [python] [js] [go] [java]
@@ -33,23 +35,66 @@ pub(crate) fn check() -> Result {
     run(&Language::ALL)
 }
 
+/// So many suites run at the same time: each waits for its server for about half of its time.
+const SUITES_AT_A_TIME: usize = 2;
+
 fn run(languages: &[Language]) -> Result {
     let (binary, issuer) = (server::build()?, secured::build_issuer()?);
-    let mut results = Vec::new();
-    for language in languages {
-        println!("\n== {} ==", language.name());
-        // A server each: no language can lean on, or trip over, what another left behind.
-        let purpose = format!("sdk-{}", language.name());
-        let server = Server::start(&binary, &purpose)?;
-        let secured = SecuredServer::start(&binary, &issuer, &purpose)?;
-        let start = Instant::now();
-        let outcome = run_suite(*language, |suite| {
-            server.endpoint.set_variables(suite);
-            secured.set_variables(suite.env("TAVOLA_BINARY", &binary));
-        });
-        results.push((language.name(), outcome, progress::seconds(start.elapsed())));
-    }
-    summarise(&results)
+    let show = if languages.len() == 1 { Show::AsItComes } else { Show::AtTheEnd };
+    let (left, results) = (Mutex::new(languages.iter()), Mutex::new(Vec::new()));
+    let next = || left.lock().ok()?.next();
+    let worker = || -> Result {
+        while let Some(language) = next() {
+            let result = run_language(*language, show, &binary, &issuer)?;
+            results.lock().map_err(|_| "a suite panicked")?.push(result);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..SUITES_AT_A_TIME).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.into_iter().try_for_each(|ended| ended.map_err(|_| "a suite panicked")?)
+    })?;
+    summarise(&results.into_inner().map_err(|_| "a suite panicked")?)
+}
+
+/// When the output of a suite is shown: in one piece if another one runs at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    AsItComes,
+    AtTheEnd,
+}
+
+type LanguageResult = (&'static str, Outcome, String);
+
+/// On a server of its own: no language can lean on, or trip over, what another left behind.
+fn run_language(
+    language: Language,
+    show: Show,
+    binary: &Path,
+    issuer: &Path,
+) -> Result<LanguageResult> {
+    let purpose = format!("sdk-{}", language.name());
+    let server = Server::start(binary, &purpose)?;
+    let secured = SecuredServer::start(binary, issuer, &purpose)?;
+    let start = Instant::now();
+    let outcome = run_suite(language, show, |suite| {
+        server.endpoint.set_variables(suite);
+        secured.set_variables(suite.env("TAVOLA_BINARY", binary));
+    });
+    Ok((language.name(), outcome, progress::seconds(start.elapsed())))
+}
+
+/// Installs the toolchain and the packages of a suite, if they are missing.
+pub(crate) fn install(language: Language) -> Result {
+    let mut command = Command::new("bash");
+    command.arg("run.sh").env("PATH", language.ensure()?).env("TAVOLA_INSTALL_ONLY", "1");
+    command.env("TAVOLA_CACHE", cache::root()?).current_dir(folder(language)?);
+    shell::run(&mut command)
+}
+
+fn folder(language: Language) -> Result<PathBuf> {
+    Ok(workspace::root()?.join("tests/sdk").join(language.name()))
 }
 
 #[derive(Debug)]
@@ -68,13 +113,13 @@ struct Counts {
 }
 
 pub(crate) fn run_python(endpoint: &Endpoint) -> Result {
-    match run_suite(Language::Python, |suite| endpoint.set_variables(suite)) {
+    match run_suite(Language::Python, Show::AsItComes, |suite| endpoint.set_variables(suite)) {
         Outcome::Ran(counts) if counts.failed == 0 => Ok(()),
         other => Err(Failure::new(format!("the Python suite: {other:?}"))),
     }
 }
 
-fn run_suite(language: Language, set_variables: impl FnOnce(&mut Command)) -> Outcome {
+fn run_suite(language: Language, show: Show, set_variables: impl FnOnce(&mut Command)) -> Outcome {
     let path = match language.ensure() {
         Ok(path) => path,
         Err(failure) => return Outcome::Skipped(failure.to_string()),
@@ -82,15 +127,15 @@ fn run_suite(language: Language, set_variables: impl FnOnce(&mut Command)) -> Ou
     let mut command = Command::new("bash");
     command.arg("run.sh").env("PATH", path);
     set_variables(&mut command);
-    run_script(&mut command, language)
+    run_script(&mut command, language, show)
         .unwrap_or_else(|failure| Outcome::Failed(failure.to_string()))
 }
 
-fn run_script(command: &mut Command, language: Language) -> Result<Outcome> {
-    let folder = workspace::root()?.join("tests/sdk").join(language.name());
-    let (is_success, last_line) =
-        run_showing(command.env("TAVOLA_CACHE", cache::root()?), &folder)?;
-    Ok(match parse_counts(&last_line) {
+fn run_script(command: &mut Command, language: Language, show: Show) -> Result<Outcome> {
+    command.env("TAVOLA_CACHE", cache::root()?).current_dir(folder(language)?);
+    let (is_success, text) = run_showing(command, show, language)?;
+    let last_line = text.lines().next_back().unwrap_or_default();
+    Ok(match parse_counts(last_line) {
         Some(counts) if is_success || counts.failed > 0 => Outcome::Ran(counts),
         Some(_) => {
             Outcome::Failed("run.sh says that all passed, but its exit code does not".into())
@@ -101,19 +146,29 @@ fn run_script(command: &mut Command, language: Language) -> Result<Outcome> {
     })
 }
 
-/// Runs with the output shown as it comes; gives the exit status and the last line.
-fn run_showing(command: &mut Command, folder: &Path) -> Result<(bool, String)> {
-    let child = command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = child.context(|| format!("cannot run run.sh in {}", folder.display()))?;
+/// Gives whether it succeeded, and what it wrote.
+fn run_showing(command: &mut Command, show: Show, language: Language) -> Result<(bool, String)> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.context(|| "cannot run run.sh".into())?;
     let stdout = child.stdout.take().ok_or("no output of run.sh")?;
-    let mut last_line = String::new();
+    let mut text = format!("\n== {} ==\n", language.name());
+    if show == Show::AsItComes {
+        print!("{text}");
+    }
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context(|| "output of run.sh".into())?;
-        last_line = String::from_utf8_lossy(&line).into_owned();
-        println!("{last_line}");
+        let line = String::from_utf8_lossy(&line);
+        if show == Show::AsItComes {
+            println!("{line}");
+        }
+        text.push_str(&line);
+        text.push('\n');
     }
     let status = child.wait().context(|| "end of run.sh".into())?;
-    Ok((status.success(), last_line))
+    if show == Show::AtTheEnd {
+        print!("{text}");
+    }
+    Ok((status.success(), text))
 }
 
 /// `12 passed, 0 failed` or `12 passed, 0 failed, 3 skipped`.

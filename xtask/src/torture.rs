@@ -49,12 +49,24 @@ const CLUSTER: &str = "torture";
 const CLUSTER_NODES: u32 = 3;
 const CLUSTER_CAMPAIGNS: [&str; 2] = ["cluster", "cluster-mutants"];
 
+/// Builds what the short form runs, so that the attacks themselves begin at once.
+pub(crate) fn build_programs() -> Result {
+    build()?;
+    build_mutants(&scratch()?).map(drop)
+}
+
+/// Where attacks have their folders.
+fn scratch() -> Result<PathBuf> {
+    let scratch = workspace::target()?.join("torture");
+    cache::create(&scratch)?;
+    Ok(scratch)
+}
+
 fn run(more: &[String]) -> Result {
     if CLUSTER_CAMPAIGNS.iter().any(|campaign| more.iter().any(|word| word == campaign)) {
         return run_on_cluster(more);
     }
-    let scratch = workspace::target()?.join("torture");
-    cache::create(&scratch)?;
+    let scratch = scratch()?;
     let mut torture = Command::new(build()?);
     torture.args(more).arg("--server").arg(server::build()?).arg("--scratch").arg(&scratch);
     if runs(more, "mutants") {
@@ -64,8 +76,7 @@ fn run(more: &[String]) -> Result {
 }
 
 fn run_on_cluster(more: &[String]) -> Result {
-    let scratch = workspace::target()?.join("torture");
-    cache::create(&scratch)?;
+    let scratch = scratch()?;
     if !install::is_root() {
         return Err(
             "attacks on a cluster need root: they cut nodes off with rules of the packet filter"
@@ -128,14 +139,13 @@ fn runs(words: &[String], campaign: &str) -> bool {
 /// program itself is moved away, so that it is not taken for the real one, which the next build
 /// puts in its place again.
 fn build_mutants(scratch: &Path) -> Result<PathBuf> {
-    let features = "tavola-testkit/torture,tavola/mutants";
     shell::run(workspace::cargo()?.args([
         "build",
         "--workspace",
         "--bin",
         "tavola",
         "--features",
-        features,
+        "tavola/mutants",
     ]))?;
     let (built, kept) =
         (workspace::target()?.join("debug").join("tavola"), scratch.join("tavola-mutants"));
@@ -153,14 +163,7 @@ fn build() -> Result<PathBuf> {
     rocksdb::ensure()?;
     // With the features of the whole workspace, or what `cargo test --workspace` compiled would be
     // compiled again.
-    shell::run(workspace::cargo()?.args([
-        "build",
-        "--workspace",
-        "--bin",
-        PROGRAM,
-        "--features",
-        "tavola-testkit/torture",
-    ]))?;
+    shell::run(workspace::cargo()?.args(["build", "--workspace", "--bin", PROGRAM]))?;
     Ok(workspace::target()?.join("debug").join(PROGRAM))
 }
 

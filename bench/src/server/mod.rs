@@ -26,9 +26,9 @@ pub(crate) trait BenchServer {
     fn version(&self) -> &str;
     /// The command that serves the development account from a folder, on any free port.
     fn command(&self, folder: &Path) -> Result<Command>;
-    /// What stands before its address in the line that says that it listens.
+    /// The text before its address in the line that says that it listens.
     fn listening_words(&self) -> &'static str;
-    /// What stands before the address of its metrics in a later line, if it has any.
+    /// The text before the address of its metrics in a later line, if it has any.
     fn metrics_words(&self) -> Option<&'static str>;
 }
 

@@ -10,5 +10,5 @@ mod common;
 
 use common::Isolated;
 
-tavola_testkit::store_conformance!(Isolated::open().await);
-tavola_testkit::import_conformance!(Isolated::open().await);
+tavola_conformance::store_conformance!(Isolated::open().await);
+tavola_conformance::import_conformance!(Isolated::open().await);

@@ -1,6 +1,6 @@
 //! Defects on purpose, each a mistake that a store like this one could have. The history checker of
-//! the test kit must report every one of them, which shows that its silence about the real store
-//! means something.
+//! `tavola-torture` must report every one of them, which shows that its silence about the real
+//! store means something.
 //!
 //! Compiled only with the feature `mutants`, which nothing turns on but `cargo xtask torture`;
 //! chosen by the variable `TAVOLA_MUTANT`. Without the variable such a build is the real store.

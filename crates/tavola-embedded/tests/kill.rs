@@ -13,11 +13,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use common::{open, runtime};
-use tavola_core::{EntityAddress, EntityView};
-use tavola_store::{Blocking, Store};
-use tavola_testkit::store_conformance::fixture::{
+use tavola_conformance::store_conformance::fixture::{
     TABLE, group, insert, key, now, number, number_of,
 };
+use tavola_core::{EntityAddress, EntityView};
+use tavola_store::{Blocking, Store};
 use tempfile::TempDir;
 
 const FOLDER: &str = "TAVOLA_TEST_VICTIM_FOLDER";

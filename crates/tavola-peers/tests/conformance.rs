@@ -15,4 +15,4 @@ async fn one_of_two() -> ForwardingStore {
     asked
 }
 
-tavola_testkit::store_conformance!(one_of_two().await);
+tavola_conformance::store_conformance!(one_of_two().await);

@@ -26,8 +26,8 @@ use crate::server_process::{ACCOUNT, KEY};
 const BOUNDARIES: [&str; 2] =
     ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
 
-/// Who waits longer for a part of an answer waits for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// For a part of an answer. A server that takes longer does not answer at all.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many seconds the clocks of all clients are ahead of this machine's.
 static CLOCK_SHIFT_SECONDS: AtomicI64 = AtomicI64::new(0);
@@ -69,22 +69,22 @@ impl Client {
         Self::connect_as(authority, ACCOUNT, KEY)
     }
 
-    /// The same, and no longer wait for a part of an answer.
-    pub fn connect_with_patience(authority: &str, patience: Duration) -> Result<Self, NoAnswer> {
+    /// The same with this timeout for each part of an answer.
+    pub fn connect_with_timeout(authority: &str, timeout: Duration) -> Result<Self, NoAnswer> {
         let client = Self::connect(authority)?;
-        client.set_patience(patience);
+        client.set_timeout(timeout);
         Ok(client)
     }
 
-    /// From now on waits no longer for a part of an answer.
-    pub fn set_patience(&self, patience: Duration) {
-        self.stream.get_ref().set_read_timeout(Some(patience)).expect("a time-out can be set");
+    /// From now on waits so long for each part of an answer.
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.stream.get_ref().set_read_timeout(Some(timeout)).expect("a time-out can be set");
     }
 
     /// The same for another account.
     pub fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out can be set");
         stream.set_nodelay(true).expect("the option can be set");
         Ok(Self {
             stream: BufReader::new(stream),

@@ -34,7 +34,7 @@ pub struct FaultyStore<S> {
     injected: AtomicU64,
 }
 
-/// What a commit meets.
+/// What happens to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Contended,

@@ -153,7 +153,7 @@ impl OidcIssuer {
         &self.state.url
     }
 
-    /// A token signed with RSA. The claims stand over the usual ones; `null` takes one away.
+    /// A token signed with RSA. These claims replace the usual ones; `null` removes one.
     #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         self.state.token(claims)
@@ -165,7 +165,7 @@ impl OidcIssuer {
         self.state.keys().p256.token(&self.state.claims(claims))
     }
 
-    /// A token whose key id nobody knows.
+    /// A token whose key id is in no key set.
     #[must_use]
     pub fn token_of_key(&self, key_id: &str, claims: &Value) -> String {
         let header = json!({"typ": "JWT", "alg": "ES256", "kid": key_id});
@@ -197,7 +197,7 @@ impl OidcIssuer {
         self.state.discoveries.load(Ordering::SeqCst)
     }
 
-    /// How much of [`Behaviour::EndlessKeys`] somebody took.
+    /// How many bytes of [`Behaviour::EndlessKeys`] clients read.
     #[must_use]
     pub fn endless_bytes(&self) -> usize {
         self.state.endless_bytes.load(Ordering::SeqCst)

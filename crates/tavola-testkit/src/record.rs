@@ -53,7 +53,7 @@ pub fn exchange(request: &[u8], status: u16, answer: &[u8]) {
     }
 }
 
-/// The signature or token of a request's head, wherever it stands.
+/// The signature or token of a request's head, wherever it is.
 fn secrets_of(head: &str) -> impl Iterator<Item = &str> {
     let header = head.lines().filter_map(|line| {
         let (name, value) = line.split_once(':')?;

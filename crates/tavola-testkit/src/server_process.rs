@@ -17,7 +17,7 @@ pub const ACCOUNT: &str = "devstoreaccount1";
 /// The development account's public key.
 pub const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// A key that is nobody's but a test's.
+/// A key that only tests use.
 pub const OTHER_KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
 /// `tavola`, with nothing of this environment that could change what it does.
@@ -108,7 +108,7 @@ impl ServerProcess {
             let status = server.child.wait().expect("the server ends");
             return Err(EndedEarly { status, printed: std::mem::take(&mut server.start_up) });
         }
-        // Somebody must read on, or the server's access log would fill the pipe.
+        // A thread must read on, or the server's access log would fill the pipe.
         std::thread::spawn(move || keep(lines));
         Ok(server)
     }
@@ -164,7 +164,7 @@ impl ServerProcess {
             .expect("as a number of kB")
     }
 
-    /// SIGKILL: nothing is flushed, nobody is told.
+    /// SIGKILL: nothing is flushed.
     pub fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
         self.child.wait().expect("the server ends");

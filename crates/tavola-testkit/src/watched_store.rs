@@ -50,7 +50,7 @@ pub struct Watch {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// A task, or whoever calls outside of one.
+/// A task; `None` is a caller outside of any.
 type Caller = Option<task::Id>;
 
 #[derive(Debug, Default)]
@@ -140,10 +140,10 @@ impl<S: Store> Store for WatchedStore<S> {
         now: Timestamp,
     ) -> Result<CommitResult, StoreError> {
         self.watch.note(table, |activity| activity.commits += 1);
-        let verdict = self.store.commit(table, transaction, now).await?;
-        let changed = verdict.as_ref().map_or(0, Vec::len) as u64;
+        let result = self.store.commit(table, transaction, now).await?;
+        let changed = result.as_ref().map_or(0, Vec::len) as u64;
         self.watch.note(table, |activity| activity.rows_changed += changed);
-        Ok(verdict)
+        Ok(result)
     }
 
     async fn purge(&self, table: TableId) -> Result<(), StoreError> {
@@ -160,7 +160,7 @@ mod tests {
     use tavola_store::{Blocking, MemoryStore, Scan, Store};
 
     use super::{Activity, Watch, WatchedStore};
-    use crate::store_conformance::fixture::{TABLE, group, key, now, number, replace};
+    use tavola_conformance::store_conformance::fixture::{TABLE, group, key, now, number, replace};
 
     async fn with_two_rows() -> (Arc<WatchedStore<MemoryStore>>, Watch) {
         let store = Arc::new(WatchedStore::new(MemoryStore::new()));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_called_before_can_be_set_aside() {
+    async fn earlier_callers_can_be_set_aside() {
         let (store, watch) = with_two_rows().await;
         watch.set_callers_aside();
         store.get(&address("1"), Blocking::Forbidden).await.unwrap();

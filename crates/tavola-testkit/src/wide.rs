@@ -1,4 +1,4 @@
-//! What a reader who asks for too much needs: rows with as many properties as a row may have, and
+//! What a read that asks for too much needs: rows with as many properties as a row may have, and
 //! filters with as many comparisons as a filter may have.
 
 /// The name of a property of [`entity_json`].

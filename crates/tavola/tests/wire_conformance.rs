@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::{ACCOUNT, KEY, RunningServer};
 use libtest_mimic::{Arguments, Failed, Trial};
-use tavola_testkit::wire_conformance::{Case, Endpoint, Failure, cases};
+use tavola_conformance::wire_conformance::{Case, Endpoint, Failure, cases};
+use tavola_testkit::record;
 
 /// A second key, so that the statement about both keys can be asked.
 const KEY2: &str = "c2Vjb25kIGtleSBvZiB0aGUgZGV2ZWxvcG1lbnQgYWNjb3VudA==";
@@ -26,9 +27,10 @@ fn main() -> ExitCode {
         .and_then(|endpoint| endpoint.with_second_key(KEY2))
         .and_then(|endpoint| endpoint.with_admin(&format!("http://{}", server.admin)))
         .expect("the endpoint of a server that runs");
-    let endpoint = Arc::new(endpoint);
+    let endpoint = Arc::new(endpoint.with_observer(record::exchange));
     let private = Endpoint::new(&format!("http://{}/{PRIVATE}", server.table), PRIVATE, KEY2);
-    let private = Arc::new(private.expect("the other account of that server"));
+    let private = private.expect("the other account of that server");
+    let private = Arc::new(private.with_observer(record::exchange));
     let about_origins =
         |case: &Case| case.statements.iter().any(|statement| ORIGINS.contains(statement));
     let again = cases()

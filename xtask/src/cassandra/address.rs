@@ -116,6 +116,13 @@ mod tests {
         assert_eq!(ports.len(), 255 * 16);
     }
 
+    /// The step `cassandra` runs both at the same time.
+    #[test]
+    fn the_clusters_of_a_merge_are_apart() {
+        let block = |name| Place::new(name, 1).address.octets()[2];
+        assert_ne!(block("merge"), block("merge-guarded"));
+    }
+
     #[test]
     fn a_port_in_use_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

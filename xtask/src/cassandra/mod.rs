@@ -48,6 +48,11 @@ installed when missing. A cluster lives until `down`, whatever becomes of the te
 The folder of a cluster has cluster.json (names all of this for programs), `nodetool NODE ARGUMENTS`, and for each node a
 folder with cassandra.yaml, log, data, the script `start` and the file `pid`.";
 
+/// Fetches what nodes are started from, if it is missing.
+pub(crate) fn fetch() -> Result {
+    jars::Programs::ensure().map(drop)
+}
+
 pub(crate) fn command(mut args: Args) -> Result {
     match args.command().as_deref() {
         Some("up") => up(args),

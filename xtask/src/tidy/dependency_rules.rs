@@ -7,8 +7,11 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// A crate of ours and those it may use. A dev-dependency on the test kit is allowed everywhere.
-const ALLOWED: [(&str, &[&str]); 18] = [
+/// The crates that test the others: a dev-dependency on them is allowed everywhere.
+const TEST_SUPPORT: [&str; 3] = ["tavola-conformance", "tavola-testkit", "tavola-torture"];
+
+/// A crate of ours and those it may use.
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("tavola-core", &[]),
     ("tavola-fair", &[]),
     ("tavola-store", &["tavola-core"]),
@@ -41,11 +44,15 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     // The patterns also run on a store in the process.
     ("tavola-client", &["tavola-derive", "tavola-protocol", "tavola-core"]),
     ("tavola-derive", &[]),
+    // The wire suite knows none of them: see `OPTIONAL_ONLY`.
+    ("tavola-conformance", &["tavola-store", "tavola-core"]),
     // Anything below the server.
     (
         "tavola-testkit",
         &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
     ),
+    // It knows servers over the wire only.
+    ("tavola-torture", &["tavola-testkit", "tavola-protocol", "tavola-core"]),
     // Whatever is worth a figure.
     (
         "tavola-bench",
@@ -75,6 +82,9 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("tavola-bench-cluster", &["tavola-cassandra", "tavola-peers", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
 ];
+
+/// This crate can be built without any of ours, so that others can run the wire suite.
+const OPTIONAL_ONLY: &str = "tavola-conformance";
 
 /// The only packages that the domain may name, besides those of its tests.
 const CORE_MAY_USE: [&str; 3] = ["time", "uuid", "thiserror"];
@@ -120,7 +130,11 @@ fn check_package(package: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
     let problems = dependencies.filter_map(|dependency| {
         let used = dependency["name"].as_str()?;
         let is_dev = dependency["kind"] == "dev";
-        forbidden(name, used, is_dev, allowed, ours.contains(used))
+        let is_ours = ours.contains(used);
+        if name == OPTIONAL_ONLY && is_ours && dependency["optional"] != true {
+            return Some(format!("must not need {used}: the wire suite is built without it"));
+        }
+        forbidden(name, used, is_dev, allowed, is_ours)
     });
     problems.map(|problem| Finding::new(name, problem)).collect()
 }
@@ -132,8 +146,8 @@ fn forbidden(
     allowed: &[&str],
     is_ours: bool,
 ) -> Option<String> {
-    let is_own_testkit = is_dev && used == "tavola-testkit";
-    if is_ours && !allowed.contains(&used) && !is_own_testkit {
+    let is_test_support = is_dev && TEST_SUPPORT.contains(&used);
+    if is_ours && !allowed.contains(&used) && !is_test_support {
         return Some(format!(
             "must not depend on {used}: ARCHITECTURE.md allows only the other direction"
         ));
@@ -210,8 +224,8 @@ mod tests {
 
     use super::*;
 
-    /// `name -> dependency` lines, `~>` for a dev-dependency; names that begin with `tavola` or
-    /// `xtask` are ours.
+    /// `name -> dependency` lines, `~>` for a dev-dependency, `?>` for an optional one; names that
+    /// begin with `tavola` or `xtask` are ours.
     fn check_edges(lines: &str) -> Vec<String> {
         let edges: Vec<_> =
             lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
@@ -222,8 +236,10 @@ mod tests {
         let packages: Vec<_> = names
             .iter()
             .map(|name| {
-                let uses: Vec<_> =
-                    of(name).iter().map(|e| json!({"name": e[2], "kind": kind(e)})).collect();
+                let uses: Vec<_> = of(name)
+                    .iter()
+                    .map(|e| json!({"name": e[2], "kind": kind(e), "optional": e[1] == "?>"}))
+                    .collect();
                 json!({"id": name, "name": name, "dependencies": uses})
             })
             .collect();
@@ -255,7 +271,8 @@ mod tests {
     fn allowed_dependencies_pass() {
         let allowed = "tavola-store -> tavola-core\ntavola-embedded -> rocksdb\ntavola-core -> time\n\
                      tavola-core ~> proptest\ntavola-core ~> tavola-testkit\ntavola-server -> hyper\n\
-                     tavola-testkit -> tavola-service\ntavola -> tavola-embedded";
+                     tavola-testkit -> tavola-service\ntavola-conformance ?> tavola-store\n\
+                     tavola-torture -> tavola-testkit\ntavola ~> tavola-torture\ntavola -> tavola-embedded";
         assert_eq!(check_edges(allowed), [""; 0]);
     }
 
@@ -268,6 +285,8 @@ mod tests {
             "tavola-service -> tavola-embedded",
             "tavola-testkit -> tavola-server",
             "tavola-server -> tavola-testkit",
+            "tavola-conformance -> tavola-store",
+            "tavola-torture -> tavola-store",
             "tavola-server -> tavola-embedded",
             "tavola-core -> xtask",
             "tavola-service ~> tavola-server",

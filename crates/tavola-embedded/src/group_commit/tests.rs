@@ -4,11 +4,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 
 use rocksdb::{WriteBatch, WriteBatchIterator};
-use tavola_core::{DomainError, Precondition, TableId, Timestamp};
-use tavola_store::{CommitResult, StoreError};
-use tavola_testkit::store_conformance::fixture::{
+use tavola_conformance::store_conformance::fixture::{
     delete, group, insert, number, replace, version, written_at,
 };
+use tavola_core::{DomainError, Precondition, TableId, Timestamp};
+use tavola_store::{CommitResult, StoreError};
 
 use super::{Changed, GroupCommit, Journal, RangeDelete, WriteError};
 use crate::disk_space::FreeSpace;

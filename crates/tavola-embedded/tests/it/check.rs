@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use crate::common::{
     copy_folder, data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
 };
+use tavola_conformance::store_conformance::fixture::{
+    TABLE, delete, group, now, properties, replace,
+};
 use tavola_core::{EdmValue, Precondition, TableId};
 use tavola_embedded::check::{Finding, Place, Progress, Report, Severity, Unit, check};
 use tavola_embedded::{Compression, EmbeddedStore, OpenError, Options};
 use tavola_store::Store;
-use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, now, properties, replace};
 use tempfile::TempDir;
 
 struct Quiet;

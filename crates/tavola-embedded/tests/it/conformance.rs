@@ -33,5 +33,5 @@ impl Import for Temporary {
     }
 }
 
-tavola_testkit::store_conformance!(fresh());
-tavola_testkit::import_conformance!(fresh());
+tavola_conformance::store_conformance!(fresh());
+tavola_conformance::import_conformance!(fresh());

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::{data_files, runtime, try_read_numbers};
+use tavola_conformance::store_conformance::fixture::{TABLE, group, now, properties, replace};
 use tavola_core::{EdmValue, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Store, StoreError};
-use tavola_testkit::store_conformance::fixture::{TABLE, group, now, properties, replace};
 use tempfile::TempDir;
 
 const ROWS: i32 = 2000;

@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::common::{
     data_files, flip, folder_hashes, open, put_numbers, read_numbers, runtime, the_log,
 };
-use tavola_core::{EdmValue, Precondition};
-use tavola_embedded::{EmbeddedStore, OpenError, Options};
-use tavola_store::{Import, Row, Store, StoreError};
-use tavola_testkit::store_conformance::fixture::{
+use tavola_conformance::store_conformance::fixture::{
     TABLE, at, delete, group, insert, key, number, partition, properties, replace, scan_all,
     written_at,
 };
+use tavola_core::{EdmValue, Precondition};
+use tavola_embedded::{EmbeddedStore, OpenError, Options};
+use tavola_store::{Import, Row, Store, StoreError};
 use tempfile::TempDir;
 
 fn refusal(folder: &Path) -> OpenError {

@@ -1,8 +1,8 @@
 //! The embedded store against a map, closed and opened again between.
 
 use proptest::prelude::*;
+use tavola_conformance::store_conformance::model;
 use tavola_embedded::{EmbeddedStore, Options};
-use tavola_testkit::store_conformance::model;
 
 proptest! {
     // Every case opens a folder several times and syncs every commit; many short histories are

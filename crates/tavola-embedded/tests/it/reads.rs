@@ -1,12 +1,12 @@
 //! Where point reads are answered from, and what commits cost.
 
 use crate::common::{open, put_numbers, read_numbers, runtime};
+use tavola_conformance::store_conformance::fixture::{
+    TABLE, delete, group, key, now, number_of, scan_all,
+};
 use tavola_core::{Cut, EntityAddress, Precondition};
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Blocking, Scan, Store};
-use tavola_testkit::store_conformance::fixture::{
-    TABLE, delete, group, key, now, number_of, scan_all,
-};
 use tempfile::TempDir;
 
 fn get(store: &EmbeddedStore, value: i32) -> Option<i32> {

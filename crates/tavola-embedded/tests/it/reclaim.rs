@@ -1,12 +1,12 @@
 //! A dropped table gives its space back while the store serves.
 
 use crate::common::open;
+use tavola_conformance::store_conformance::fixture::{
+    group, insert, now, number, number_of, properties, scan_all,
+};
 use tavola_core::{EdmValue, KeyRange, TableId};
 use tavola_embedded::EmbeddedStore;
 use tavola_store::{Scan, Store};
-use tavola_testkit::store_conformance::fixture::{
-    group, insert, now, number, number_of, properties, scan_all,
-};
 use tempfile::TempDir;
 
 const DROPPED: TableId = TableId::new(700);

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{data_files, put_numbers, runtime};
+use tavola_conformance::store_conformance::fixture::{TABLE, delete, group, now, number, replace};
 use tavola_core::{EdmRef, EntityView, Precondition};
 use tavola_embedded::check::{Progress, Report, Unit, check};
 use tavola_embedded::repair::RepairSpace;
 use tavola_embedded::{Compression, EmbeddedStore, Options};
 use tavola_store::Store;
-use tavola_testkit::store_conformance::fixture::{TABLE, delete, group, now, number, replace};
 use tempfile::TempDir;
 
 struct Quiet;

@@ -66,7 +66,7 @@ impl Server {
     }
 
     fn client(&self, patience: Duration) -> Client {
-        Client::connect_with_patience(&self.authority, patience).unwrap()
+        Client::connect_with_timeout(&self.authority, patience).unwrap()
     }
 
     /// Asks for a page; `None` if the client has lost its patience before, and left.

@@ -2,8 +2,8 @@
 
 use tavola_store::MemoryStore;
 
-tavola_testkit::store_conformance!(MemoryStore::new());
-tavola_testkit::import_conformance!(MemoryStore::new());
+tavola_conformance::store_conformance!(MemoryStore::new());
+tavola_conformance::import_conformance!(MemoryStore::new());
 
 /// The decorator itself keeps the contract as long as it only delays.
 mod delayed {
@@ -17,5 +17,5 @@ mod delayed {
         FaultyStore::new(MemoryStore::new(), faults, 7)
     }
 
-    tavola_testkit::store_conformance!(delayed());
+    tavola_conformance::store_conformance!(delayed());
 }

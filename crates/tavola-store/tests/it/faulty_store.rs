@@ -1,9 +1,9 @@
 //! The decorator that fails tells the truth in the ways that the contract allows.
 
+use tavola_conformance::store_conformance::fixture::{TABLE, group, key, now, number, replace};
 use tavola_core::{EntityAddress, Precondition};
 use tavola_store::{Blocking, MemoryStore, Store, StoreError};
 use tavola_testkit::faulty_store::{Faults, FaultyStore};
-use tavola_testkit::store_conformance::fixture::{TABLE, group, key, now, number, replace};
 
 async fn write(store: &impl Store) -> Result<(), StoreError> {
     let transaction = group("p", vec![replace("r", number(1), Precondition::None)]);

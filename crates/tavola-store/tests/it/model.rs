@@ -1,8 +1,8 @@
 //! The reference against a map.
 
 use proptest::prelude::*;
+use tavola_conformance::store_conformance::model;
 use tavola_store::MemoryStore;
-use tavola_testkit::store_conformance::model;
 
 proptest! {
     #[test]

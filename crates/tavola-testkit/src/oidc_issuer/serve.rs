@@ -49,7 +49,7 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>
         let state = state.clone();
         async move { Ok::<_, Infallible>(answer(&state, &request).await) }
     });
-    // A client that goes away in the middle is not the issuer's trouble.
+    // A client that goes away in the middle does not concern the issuer.
     let _gone = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -40,7 +40,7 @@ impl World {
         let mut request = Request::get(uri).body(Bytes::new()).unwrap();
         request.headers_mut().insert("x-forwarded-for", HeaderValue::from_static(address));
         let mut client = Client::connect_as(&self.server.table, account, key).unwrap();
-        client.set_patience(Duration::from_secs(60));
+        client.set_timeout(Duration::from_secs(60));
         client.exchange_signed(request).unwrap().status().as_u16()
     }
 

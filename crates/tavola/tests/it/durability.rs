@@ -5,7 +5,7 @@ use crate::common::{BINARY, RunningServer};
 use tavola_core::request::EntityQuery;
 use tavola_core::{RowKey, TableRequest};
 use tavola_protocol::table::decode::Decoded;
-use tavola_testkit::torture::{self, CAMPAIGNS, Plan};
+use tavola_torture::{CAMPAIGNS, Plan};
 
 const TABLE: &str = "ledger";
 
@@ -23,7 +23,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
         cluster: None,
         scratch: folder.path().to_owned(),
     };
-    let outcome = torture::run(campaign, &plan).unwrap();
+    let outcome = tavola_torture::run(campaign, &plan).unwrap();
     assert!(outcome.found.is_empty(), "see what was printed above");
     assert!(
         outcome.tally.get("kills") >= 10 && outcome.tally.get("writes") > 50,

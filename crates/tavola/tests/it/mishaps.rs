@@ -18,7 +18,7 @@ use bytes::Bytes;
 use http::Request;
 use tavola_core::TableRequest;
 use tavola_testkit::server_process::{ServerProcess, Watchdog, serve_command};
-use tavola_testkit::torture::{Arena, ShiftedClock};
+use tavola_torture::{Arena, ShiftedClock};
 
 const DAY: i64 = 24 * 60 * 60;
 const YEAR: i64 = 365 * DAY;

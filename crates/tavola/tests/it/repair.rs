@@ -10,10 +10,10 @@ use crate::common::RunningServer;
 use crate::common::cli::{Done, examples, in_folder, in_shell, run};
 use crate::common::client::{Client, insert, name};
 use crate::common::stores::with_store;
+use tavola_conformance::store_conformance::fixture::{group, now, properties, replace};
 use tavola_core::{EdmValue, Precondition, TableId, TableRequest};
 use tavola_embedded::EmbeddedStore;
 use tavola_store::Store;
-use tavola_testkit::store_conformance::fixture::{group, now, properties, replace};
 
 const TABLE: &str = "people";
 

@@ -8,12 +8,12 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use tavola_conformance::store_conformance::fixture::{
+    TABLE, group, now, number, number_of, replace, scan_all,
+};
 use tavola_core::Precondition;
 use tavola_embedded::{EmbeddedStore, Options};
 use tavola_store::{Store, StoreError};
-use tavola_testkit::store_conformance::fixture::{
-    TABLE, group, now, number, number_of, replace, scan_all,
-};
 use tokio::runtime::Runtime;
 
 pub(crate) fn runtime() -> Runtime {
