@@ -130,8 +130,12 @@ pub(crate) fn resolve_configured(matches: &ArgMatches) -> Result<AccountAccess, 
 }
 
 fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAccess, Failure> {
-    let string = ConnectionString::parse(text)
-        .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
+    let wrong = |error| Failure::Usage(format!("{origin}: {error}"));
+    let string = ConnectionString::parse(text).map_err(wrong)?;
+    let endpoint = match endpoint_flag(matches)? {
+        Some(endpoint) => endpoint,
+        None => string.endpoint(ServiceKind::Table).map_err(wrong)?.clone(),
+    };
     let Secret::Key(key) = string.secret() else {
         let words = "a shared access signature is not accepted here; an account key is required: \
          AccountKey";
@@ -140,7 +144,6 @@ fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAc
     let account = string.account().cloned();
     let account =
         account.ok_or_else(|| Failure::Usage(format!("{origin}: AccountName is missing")))?;
-    let endpoint = endpoint_flag(matches)?.unwrap_or_else(|| string.table_endpoint().clone());
     Ok(AccountAccess { account, endpoint, key: key.clone() })
 }
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::{ArgMatches, Command};
 use serde_json::json;
-use tavola_core::DateTime;
+use tavola_core::{DateTime, ServiceKind};
 use tavola_protocol::connection_string::Endpoint;
 use tavola_protocol::{AccountKeys, Caller, ConnectionString};
 use zeroize::Zeroizing;
@@ -108,7 +108,8 @@ impl Made {
         opens: Vec<String>,
     ) -> Result<Self, Failure> {
         let sas = Zeroizing::new(sas);
-        let string = ConnectionString::with_signature(&sas, &access.endpoint);
+        let endpoints = [(ServiceKind::Table, access.endpoint.clone())];
+        let string = ConnectionString::with_signature(&sas, &endpoints);
         let string = string.map_err(|error| Failure::Usage(error.to_string()))?;
         let url = Zeroizing::new(format!("{}?{}", resource_url(&access.endpoint, resource), &*sas));
         Ok(Self { url, sas, connection_string: string.to_text(), expires, opens })
