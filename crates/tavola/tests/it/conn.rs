@@ -32,7 +32,7 @@ fn the_string_opens_the_account_and_says_that_it_is_secret() {
 #[test]
 fn accounts_keys_and_endpoints_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = "[server]\nhost = \"0.0.0.0\"\ntable_port = 4711\n";
+    let server = "[server]\nhost = \"0.0.0.0\"\n[table]\nport = 4711\n";
     let toml = format!("{server}[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\nkey2 = \"{KEY}\"\n");
     std::fs::write(folder.path().join("own.toml"), toml).unwrap();
     let conn = |arguments: &[&str]| {
