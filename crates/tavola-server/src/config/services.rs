@@ -42,7 +42,7 @@ fn settings_of(service: ServiceKind) -> [Setting; 3] {
             false,
             "BOOL",
             "true".to_owned(),
-            format!("Serve the {title} service; at least one service must be"),
+            format!("Serve the {title} service; at least one service must be enabled"),
         ),
         setting(
             "host",
