@@ -77,7 +77,7 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, OpenError> {
         .keepalive_timeout(options.statement_time)
         .tcp_nodelay(true);
     if let Some((user, password)) = &options.credentials {
-        builder = builder.user(user, password);
+        builder = builder.user(user, password.as_str());
     }
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(Arc::clone(tls)));

@@ -1,12 +1,15 @@
-//! What can be set.
+//! How a cluster is reached and used.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::inspect::Risk;
 
-/// How a cluster is reached and used.
+/// How a cluster is reached and used. [`crate::settings`] says which of it an operator may choose, and
+/// what is chosen otherwise.
 #[derive(Clone)]
 pub struct Options {
     /// Cassandra nodes to begin with, `host` or `host:port`; they name the others.
@@ -23,7 +26,7 @@ pub struct Options {
     /// Create the keyspace if it does not exist.
     pub create: bool,
     /// User and password.
-    pub credentials: Option<(String, String)>,
+    pub credentials: Option<(String, Zeroizing<String>)>,
     /// How connections are secured; `None`: not at all.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Until a connection is established.
@@ -51,28 +54,6 @@ pub enum Reads {
     Strict,
     /// A quorum's newest rows (QUORUM): a transaction that is still under way may be seen in part.
     Fast,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            contact_points: vec!["127.0.0.1:9042".to_owned()],
-            keyspace: "tavola".to_owned(),
-            data_centre: None,
-            replication: 3,
-            slots: 16,
-            create: false,
-            credentials: None,
-            tls: None,
-            connect_time: Duration::from_secs(5),
-            statement_time: Duration::from_secs(2),
-            answer_time: Duration::from_secs(10),
-            reads: Reads::Strict,
-            waiting_max: 4096,
-            sweep_after: Duration::from_secs(60),
-            accepted_risks: Vec::new(),
-        }
-    }
 }
 
 /// Without the password.

@@ -49,14 +49,17 @@ impl Scene {
         let word = uuid::Uuid::new_v4().simple();
         let (keyspace, user) = (format!("t{word}"), format!("u{word}"));
         let all = Options { keyspace, create: false, tls: Some(trust()), ..common::options() };
-        let administrator = Some(("cassandra".to_owned(), "cassandra".to_owned()));
+        let administrator = Some(("cassandra".to_owned(), "cassandra".to_owned().into()));
         init(&Options { credentials: administrator, ..all.clone() }).await.unwrap();
         let admin =
             SessionBuilder::new().known_nodes(&all.contact_points).user("cassandra", "cassandra");
         let admin = admin.tls_context(all.tls.clone()).build().await.unwrap();
         let scene = Self {
             admin,
-            options: Options { credentials: Some((user.clone(), PASSWORD.into())), ..all },
+            options: Options {
+                credentials: Some((user.clone(), PASSWORD.to_owned().into())),
+                ..all
+            },
             user,
         };
         scene

@@ -55,10 +55,9 @@ const DELETIONS_IN_WINDOW: usize = 2048;
 
 /// How entities are packed on disk. A folder may hold files of both: what is chosen is how new ones
 /// are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Finds what repeats. Costs readers next to nothing.
-    #[default]
     Lz4,
     /// Also writes frequent bytes in fewer bits: less space, and more time of each read that the
     /// caches do not answer.
@@ -95,7 +94,8 @@ impl Compression {
     }
 }
 
-/// What an operator may choose.
+/// How a store is opened and used. [`crate::settings`] says which of it an operator may choose, and
+/// what is chosen otherwise.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Bytes that caches have at least, which they take by use: a half for rows that were asked
@@ -126,24 +126,6 @@ pub struct Options {
     pub queue_transactions_max: usize,
     /// Bytes of the transactions that wait for the disk.
     pub queue_bytes_max: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 64 * MIB,
-            compression: Compression::default(),
-            memtable_bytes: 56 * MIB,
-            reserve_bytes: 256 * MIB as u64,
-            open_files_max: 256,
-            reads_in_place: true,
-            scans_max: 32,
-            versions_max: None,
-            refused_row: None,
-            queue_transactions_max: 8192,
-            queue_bytes_max: 64 * MIB,
-        }
-    }
 }
 
 impl Options {

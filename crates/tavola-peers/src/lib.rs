@@ -26,6 +26,7 @@ mod node;
 mod proof;
 mod rendezvous;
 mod server;
+pub mod settings;
 mod store;
 mod tenants;
 mod transport;

@@ -11,26 +11,32 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, value_parser};
 use tavola_core::{AccountName, ServiceKind};
 use tavola_protocol::auth::AccountKey;
-use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Secret};
+use tavola_protocol::connection_string::{
+    DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Secret, ServiceEndpoint,
+};
 use tavola_protocol::{AccountKeys, ConnectionString};
 use tavola_server::Config;
 use tavola_server::config::account_folder::KeyNumber;
-use tavola_server::config::{Layers, Personality, Setting};
+use tavola_server::config::{Layers, ListenerConfig, Personality, SERVED};
 use zeroize::Zeroizing;
 
 use crate::exit::Failure;
 use crate::flags;
+use crate::store_config::SCHEMA;
 
 /// The variable of the official tools.
 pub(crate) const VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// Of `--key-file`: far above any key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// An account, where it is, and one of its keys.
+/// An account, where its services are, and one of its keys.
 #[derive(Clone)]
 pub(crate) struct AccountAccess {
     pub(crate) account: AccountName,
+    /// That of the service which the command is about.
     pub(crate) endpoint: Endpoint,
+    /// Those of every service that is served, as far as they are known.
+    pub(crate) endpoints: Vec<ServiceEndpoint>,
     /// Base64.
     pub(crate) key: Zeroizing<String>,
 }
@@ -39,12 +45,27 @@ impl fmt::Debug for AccountAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccountAccess")
             .field("account", &self.account)
-            .field("endpoint", &self.endpoint)
+            .field("endpoints", &self.endpoints)
             .finish_non_exhaustive()
     }
 }
 
 impl AccountAccess {
+    /// For a command about that service.
+    fn new(
+        service: ServiceKind,
+        account: AccountName,
+        endpoints: Vec<ServiceEndpoint>,
+        key: Zeroizing<String>,
+    ) -> Result<Self, Failure> {
+        let own = endpoints.iter().find(|(of, _)| *of == service);
+        let endpoint = own.map(|(_, endpoint)| endpoint.clone()).ok_or_else(|| {
+            let title = service.title();
+            Failure::Usage(format!("the {title} service is not served here; use --endpoint"))
+        })?;
+        Ok(Self { account, endpoint, endpoints, key })
+    }
+
     /// The key, ready to sign.
     pub(crate) fn signing_key(&self) -> Result<AccountKey, Failure> {
         AccountKey::parse(&self.key).map_err(|error| Failure::Usage(error.to_string()))
@@ -75,7 +96,7 @@ pub(crate) fn account_flags(heading: &'static str) -> Vec<Arg> {
 /// `--accounts-folder`, for every command that needs accounts.
 pub(crate) fn accounts_folder_flag() -> Arg {
     let setting =
-        Setting::find("server.accounts_folder").expect("the folder of accounts is a setting");
+        SCHEMA.find("server.accounts_folder").expect("the folder of accounts is a setting");
     let help =
         format!("{} [default: {}] [env: {}]", setting.help, setting.default, setting.variable());
     Arg::new(setting.path).long("accounts-folder").value_name("FOLDER").help(help)
@@ -98,40 +119,56 @@ pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
     flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
 }
 
-/// The account of a command with both groups of flags.
-pub(crate) fn resolve(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
+/// The account of a command about a service, with both groups of flags.
+pub(crate) fn resolve(
+    matches: &ArgMatches,
+    service: ServiceKind,
+) -> Result<AccountAccess, Failure> {
     let variable =
         std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new);
     let flag = matches.get_one::<String>("connection-string");
     let named = named_account(matches)?;
     match (flag, matches.get_one::<PathBuf>("key-file"), named, variable) {
-        (Some(text), ..) => of_string("--connection-string", text, matches),
+        (Some(text), ..) => of_string("--connection-string", text, matches, service),
         (None, Some(file), named, _) => {
             let account = named.map_or_else(development_account, Ok)?;
-            let endpoint = endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
-            Ok(AccountAccess { account, endpoint, key: read_key(file)? })
+            let endpoints =
+                endpoint_flag(matches, service)?.map_or_else(|| usual_endpoints(&account), Ok)?;
+            AccountAccess::new(service, account, endpoints, read_key(file)?)
         }
         (None, None, named, variable) => match (key_flag(matches)?, named, variable) {
             (KeyFlag::Text(key), named, _) => {
                 let account = named.map_or_else(development_account, Ok)?;
-                let endpoint =
-                    endpoint_flag(matches)?.map_or_else(|| usual_endpoint(&account), Ok)?;
-                Ok(AccountAccess { account, endpoint, key })
+                let endpoints = endpoint_flag(matches, service)?
+                    .map_or_else(|| usual_endpoints(&account), Ok)?;
+                AccountAccess::new(service, account, endpoints, key)
             }
-            (KeyFlag::Number(_), None, Some(text)) => of_string(VARIABLE, &text, matches),
-            (KeyFlag::Number(_), named, _) => of_configuration(matches, named),
+            (KeyFlag::Number(_), None, Some(text)) => of_string(VARIABLE, &text, matches, service),
+            (KeyFlag::Number(_), named, _) => of_configuration(matches, named, service),
         },
     }
 }
 
-/// The account of a command that knows the configuration only.
-pub(crate) fn resolve_configured(matches: &ArgMatches) -> Result<AccountAccess, Failure> {
-    of_configuration(matches, named_account(matches)?)
+/// The account of a command about a service that knows the configuration only.
+pub(crate) fn resolve_configured(
+    matches: &ArgMatches,
+    service: ServiceKind,
+) -> Result<AccountAccess, Failure> {
+    of_configuration(matches, named_account(matches)?, service)
 }
 
-fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAccess, Failure> {
-    let string = ConnectionString::parse(text)
-        .map_err(|error| Failure::Usage(format!("{origin}: {error}")))?;
+fn of_string(
+    origin: &str,
+    text: &str,
+    matches: &ArgMatches,
+    service: ServiceKind,
+) -> Result<AccountAccess, Failure> {
+    let wrong = |error| Failure::Usage(format!("{origin}: {error}"));
+    let string = ConnectionString::parse(text).map_err(wrong)?;
+    let flag = endpoint_flag(matches, service)?;
+    if flag.is_none() {
+        string.endpoint(service).map_err(wrong)?;
+    }
     let Secret::Key(key) = string.secret() else {
         let words = "a shared access signature is not accepted here; an account key is required: \
          AccountKey";
@@ -140,13 +177,16 @@ fn of_string(origin: &str, text: &str, matches: &ArgMatches) -> Result<AccountAc
     let account = string.account().cloned();
     let account =
         account.ok_or_else(|| Failure::Usage(format!("{origin}: AccountName is missing")))?;
-    let endpoint = endpoint_flag(matches)?.unwrap_or_else(|| string.table_endpoint().clone());
-    Ok(AccountAccess { account, endpoint, key: key.clone() })
+    let is_served = |(of, _): &&ServiceEndpoint| SERVED.contains(of);
+    let endpoints =
+        flag.unwrap_or_else(|| string.endpoints().iter().filter(is_served).cloned().collect());
+    AccountAccess::new(service, account, endpoints, key.clone())
 }
 
 fn of_configuration(
     matches: &ArgMatches,
     named: Option<AccountName>,
+    service: ServiceKind,
 ) -> Result<AccountAccess, Failure> {
     let layers = flags::layers(matches)?;
     let config = Config::resolve(&layers, Personality::Server)?;
@@ -155,9 +195,9 @@ fn of_configuration(
         KeyFlag::Number(number) => key_text(&layers, &config, &account, number)?,
         KeyFlag::Text(key) => key,
     };
-    let endpoint = endpoint_flag(matches)?
-        .map_or_else(|| configured_endpoint(&layers, &config, &account), Ok)?;
-    Ok(AccountAccess { account, endpoint, key })
+    let endpoints = endpoint_flag(matches, service)?
+        .map_or_else(|| configured_endpoints(&config, &account), Ok)?;
+    AccountAccess::new(service, account, endpoints, key)
 }
 
 /// What `--key` says.
@@ -239,9 +279,13 @@ fn key_text(
     }
 }
 
-fn endpoint_flag(matches: &ArgMatches) -> Result<Option<Endpoint>, Failure> {
+/// `--endpoint` is that of the service which the command is about.
+fn endpoint_flag(
+    matches: &ArgMatches,
+    service: ServiceKind,
+) -> Result<Option<Vec<ServiceEndpoint>>, Failure> {
     let Some(text) = matches.get_one::<String>("endpoint") else { return Ok(None) };
-    parse_endpoint(text).map(Some)
+    Ok(Some(vec![(service, parse_endpoint(text)?)]))
 }
 
 /// Reads `--endpoint`.
@@ -249,24 +293,36 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<Endpoint, Failure> {
     Endpoint::parse(text).map_err(|error| Failure::Usage(format!("--endpoint: {error}")))
 }
 
-/// Where a server with this configuration serves an account.
-pub(crate) fn configured_endpoint(
-    layers: &Layers,
+/// Where a server with this configuration serves an account. A port that the system will pick is not
+/// known, and the usual one is the best guess.
+pub(crate) fn configured_endpoints(
     config: &Config,
     account: &AccountName,
-) -> Result<Endpoint, Failure> {
-    let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
-    let (ip, port) = config
-        .address(ServiceKind::Table)
-        .map_or((Ipv4Addr::LOCALHOST.into(), 0), |address| (address.ip(), address.port()));
-    let port = if port == 0 { ServiceKind::Table.default_port() } else { port };
-    let address = SocketAddr::new(reachable(ip), port);
-    parse_endpoint(&format!("{scheme}://{address}/{account}"))
+) -> Result<Vec<ServiceEndpoint>, Failure> {
+    let usual_port = |listener: &ListenerConfig| {
+        let mut listener = *listener;
+        if listener.address.port() == 0 {
+            listener.address.set_port(listener.service.default_port());
+        }
+        listener
+    };
+    let listeners: Vec<_> = config.listeners.iter().map(usual_port).collect();
+    endpoints_at(config, &listeners, account)
 }
 
-/// A setting that this server may not have: it came with a feature.
-pub(crate) fn optional_setting<'a>(layers: &'a Layers, path: &str) -> Option<&'a str> {
-    Setting::find(path).map(|setting| layers.text(setting.path)).filter(|text| !text.is_empty())
+/// Where clients on this machine reach an account of a server that listens there.
+pub(crate) fn endpoints_at(
+    config: &Config,
+    listeners: &[ListenerConfig],
+    account: &AccountName,
+) -> Result<Vec<ServiceEndpoint>, Failure> {
+    let scheme = config.scheme().name();
+    let at = |listener: &ListenerConfig| {
+        let address = listener.address;
+        let address = SocketAddr::new(reachable(address.ip()), address.port());
+        Ok((listener.service, parse_endpoint(&format!("{scheme}://{address}/{account}"))?))
+    };
+    listeners.iter().map(at).collect()
 }
 
 /// A server that listens on every address is reached on loopback.
@@ -278,8 +334,13 @@ pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn usual_endpoint(account: &AccountName) -> Result<Endpoint, Failure> {
-    parse_endpoint(&format!("http://127.0.0.1:{}/{account}", ServiceKind::Table.default_port()))
+/// Where emulators are.
+fn usual_endpoints(account: &AccountName) -> Result<Vec<ServiceEndpoint>, Failure> {
+    let at = |service: &ServiceKind| {
+        let url = format!("http://127.0.0.1:{}/{account}", service.default_port());
+        Ok((*service, parse_endpoint(&url)?))
+    };
+    SERVED.iter().map(at).collect()
 }
 
 fn development_account() -> Result<AccountName, Failure> {

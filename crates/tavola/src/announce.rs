@@ -1,12 +1,16 @@
 //! The lines that the server prints when it starts and stops. Tools wait for them, so under the
 //! names of Azurite they are exactly its own (observed on 3.35.0).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
+use tavola_core::{AccountName, ServiceKind};
+use tavola_protocol::ConnectionString;
+use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::Config;
 use tavola_server::config::ListenerConfig;
-use tavola_server::config::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_server::connection::Scheme;
+
+use crate::account_access::endpoints_at;
 
 /// The program whose lines are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +18,8 @@ pub(crate) enum Announcer {
     Tavola,
     /// Those of `azurite`, which names URLs.
     Azurite,
-    /// Those of `azurite-table`, which names addresses.
-    AzuriteTable,
+    /// Those of `azurite-table` and the like, which serve one service and name addresses.
+    AzuriteAlone,
 }
 
 impl Announcer {
@@ -33,7 +37,7 @@ impl Announcer {
             Self::Azurite => {
                 println!("Azurite {title} service is starting at {}", url(scheme, address))
             }
-            Self::AzuriteTable => println!("Azurite {title} service is starting on {address}"),
+            Self::AzuriteAlone => println!("Azurite {title} service is starting on {address}"),
         }
     }
 
@@ -57,8 +61,9 @@ impl Announcer {
                 Self::Azurite => {
                     println!("Azurite {title} service is successfully listening at {at}")
                 }
-                Self::AzuriteTable => {
-                    println!("Azurite {title} service successfully started on {address}")
+                Self::AzuriteAlone => {
+                    let started = started_alone(listener.service, &at, address);
+                    println!("Azurite {title} service successfully {started}")
                 }
             }
         }
@@ -82,6 +87,14 @@ impl Announcer {
     }
 }
 
+/// The program of each service has words of its own.
+fn started_alone(service: ServiceKind, url: &str, address: SocketAddr) -> String {
+    match service {
+        ServiceKind::Table => format!("started on {address}"),
+        ServiceKind::Blob | ServiceKind::Queue => format!("listens on {url}"),
+    }
+}
+
 /// Where services listen, in words: `tables at 127.0.0.1:10002`.
 pub(crate) fn listeners(config: &Config) -> String {
     let one =
@@ -91,7 +104,7 @@ pub(crate) fn listeners(config: &Config) -> String {
 
 fn what_to_paste(config: &Config, listeners: &[ListenerConfig], admin: SocketAddr) {
     if config.accounts.is_development() {
-        let connect = development_string(config.scheme(), listeners);
+        let connect = development_string(config, listeners).unwrap_or_default();
         println!("No account is configured, so the development account is served: {connect}");
     }
     let admin = url(Scheme::Http, admin);
@@ -102,20 +115,10 @@ fn url(scheme: Scheme, address: SocketAddr) -> String {
     format!("{}://{address}", scheme.name())
 }
 
-fn development_string(scheme: Scheme, listeners: &[ListenerConfig]) -> String {
-    let endpoint = |listener: &ListenerConfig| {
-        let reachable = match listener.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => {
-                SocketAddr::from(([127, 0, 0, 1], listener.address.port()))
-            }
-            _ => listener.address,
-        };
-        let (title, at) = (listener.service.title(), url(scheme, reachable));
-        format!("{title}Endpoint={at}/{DEVELOPMENT_ACCOUNT};")
-    };
-    format!(
-        "DefaultEndpointsProtocol={};AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};{}",
-        scheme.name(),
-        listeners.iter().map(endpoint).collect::<String>()
-    )
+/// What connects to every service.
+fn development_string(config: &Config, listeners: &[ListenerConfig]) -> Option<String> {
+    let account = AccountName::parse(DEVELOPMENT_ACCOUNT)?;
+    let endpoints = endpoints_at(config, listeners, &account).ok()?;
+    let string = ConnectionString::with_key(&account, DEVELOPMENT_KEY, &endpoints).ok()?;
+    Some(format!("{};", *string.to_text()))
 }

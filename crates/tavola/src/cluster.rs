@@ -8,40 +8,27 @@ use std::time::Duration;
 use async_trait::async_trait;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use tavola_cassandra::{CassandraStore, OpenError, Options, Reads, Risk};
+use tavola_cassandra::{CassandraStore, OpenError, Options, Risk};
 use tavola_peers::keys::PeerKeys;
-use tavola_peers::{Affinity, ForwardingStore, Settings};
-use tavola_server::config::{ClusterAffinity, ClusterConfig, ClusterReads};
+use tavola_peers::{ForwardingStore, Settings};
 use tavola_service::{Clock, SystemClock};
 use tavola_store::{Backend, Import, Sharing, Store, StoreError};
 
 use crate::exit::Failure;
 use crate::http_client::HttpClient;
+use crate::store_config::ClusterConfig;
 
 /// A forwarded write may wait as long on the other node as here, and a little for the way.
 const FORWARD_TIMEOUT_FACTOR: u32 = 2;
 
-/// What the settings mean to the store.
+/// What was configured, with what only this binary knows: whom to trust, and names of risks.
 pub(crate) fn options(config: &ClusterConfig) -> Result<Options, Failure> {
-    let tls = config.tls.then(|| HttpClient::new(config.ca_file.clone()).trust()).transpose();
+    let tavola_cassandra::Config { tls, ca_file, options } = &config.store;
+    let tls = tls.then(|| HttpClient::new(ca_file.clone()).trust()).transpose();
     Ok(Options {
-        contact_points: config.contact_points.clone(),
-        keyspace: config.keyspace.clone(),
-        data_centre: config.data_centre.clone(),
-        replication: config.replication,
-        create: config.create,
-        credentials: config.user.clone().map(|user| (user, config.password.to_string())),
         tls: tls.map_err(|error| Failure::Usage(format!("store.ca_file: {error}")))?,
-        statement_time: config.statement_time,
-        answer_time: config.answer_time,
-        reads: match config.reads {
-            ClusterReads::Strict => Reads::Strict,
-            ClusterReads::Fast => Reads::Fast,
-        },
-        waiting_max: config.waiting_max,
-        sweep_after: config.sweep_after,
         accepted_risks: accepted_risks(&config.accepted_risks)?,
-        ..Options::default()
+        ..options.clone()
     })
 }
 
@@ -76,7 +63,7 @@ pub(crate) struct ClusterStore {
 impl ClusterStore {
     pub(crate) async fn open(config: &ClusterConfig) -> Result<Self, Failure> {
         let settings =
-            config.peers.map(|address| forwarding_settings(address, config)).transpose()?;
+            config.peers.address.map(|address| forwarding_settings(address, config)).transpose()?;
         let store = Arc::new(CassandraStore::open(options(config)?).await.map_err(cannot_open)?);
         let forwarding = match settings {
             Some(settings) => Some(Arc::new(open_forwarding(&store, &settings).await?)),
@@ -94,14 +81,10 @@ impl ClusterStore {
 
 /// How this node takes part; its keys are read before anything is asked of the cluster.
 fn forwarding_settings(address: SocketAddr, config: &ClusterConfig) -> Result<Settings, Failure> {
-    let affinity = match config.affinity {
-        ClusterAffinity::Contended => Affinity::Contended,
-        ClusterAffinity::Always => Affinity::Always,
-    };
-    let forward_timeout = config.answer_time * FORWARD_TIMEOUT_FACTOR;
+    let forward_timeout = config.store.options.answer_time * FORWARD_TIMEOUT_FACTOR;
     let settings = Settings::new(address, forward_timeout, || SystemClock.now());
     Ok(Settings {
-        affinity,
+        affinity: config.peers.affinity,
         keys: peer_keys(config)?,
         accept_plain: config.accept_plain_peers,
         ..settings
@@ -110,7 +93,9 @@ fn forwarding_settings(address: SocketAddr, config: &ClusterConfig) -> Result<Se
 
 /// The keys that this node is configured with, if it has peers; checked.
 pub(crate) fn peer_keys(config: &ClusterConfig) -> Result<Option<PeerKeys>, Failure> {
-    let (Some(address), Some(folder)) = (config.peers, &config.peer_keys) else { return Ok(None) };
+    let (Some(address), Some(folder)) = (config.peers.address, &config.peers.keys) else {
+        return Ok(None);
+    };
     let keys = PeerKeys::open(folder, address);
     keys.map(Some).map_err(|error| Failure::Usage(format!("store.peer_keys: {error}")))
 }

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_server::ConfigError;
-use tavola_server::config::{Group, Layers, OLD_NAMES, Origin, SETTINGS, Setting};
+use tavola_server::config::{LOGGING, Layers, Origin, SettingGroup};
+use tavola_store::Setting;
 
 use crate::commands;
+use crate::store_config::SCHEMA;
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -71,7 +73,7 @@ fn serve() -> Command {
             .short('s')
             .long("silent")
             .action(ArgAction::SetTrue)
-            .help_heading(Group::Logging.heading())
+            .help_heading(LOGGING)
             .help("No access log; same as --access-log false"),
     )
 }
@@ -140,20 +142,30 @@ pub(crate) fn with_access_settings(command: Command, heading: &'static str) -> C
 
 /// The flag of one setting, as `serve` has it.
 pub(crate) fn flag_of_setting(path: &str) -> Arg {
-    let setting = Setting::find(path).expect("the paths of commands are settings");
-    flag_of(setting, setting.flag.expect("settings that commands name have flags"))
+    let (heading, setting) = settings_by_heading()
+        .find(|(_, setting)| setting.path == path)
+        .expect("the paths of commands are settings");
+    flag_of(heading, setting, setting.flag.expect("settings that commands name have flags"))
 }
 
 fn with_flags_of(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
-    let settings = SETTINGS.iter().filter(|setting| wanted(setting));
-    let flags = settings.filter_map(|setting| setting.flag.map(|flag| (setting, flag)));
-    let command = flags.fold(command.arg(config_file_flag()), |command, (setting, flag)| {
-        command.arg(flag_of(setting, flag))
-    });
-    let renamed = OLD_NAMES.iter().filter(|old| Setting::find(old.now).is_some_and(&wanted));
+    let settings = settings_by_heading().filter(|(_, setting)| wanted(setting));
+    let flags =
+        settings.filter_map(|(heading, setting)| Some(flag_of(heading, setting, setting.flag?)));
+    let command = flags.fold(command.arg(config_file_flag()), Command::arg);
+    let old_names = SCHEMA.old_names().iter();
+    let renamed = old_names.filter(|old| SCHEMA.find(old.now).is_some_and(&wanted));
     let flags =
         renamed.filter_map(|old| old.flag.map(|flag| Arg::new(old.path).long(flag).hide(true)));
     flags.fold(command, Command::arg)
+}
+
+/// Every setting, and the heading under which help lists it.
+fn settings_by_heading() -> impl Iterator<Item = (&'static str, &'static Setting)> {
+    let of_group = |group: &'static SettingGroup| {
+        group.settings.iter().map(|setting| (group.heading, setting))
+    };
+    SCHEMA.groups().iter().flat_map(of_group)
 }
 
 /// `--config`, for every command that reads the configuration.
@@ -164,7 +176,7 @@ pub(crate) fn config_file_flag() -> Arg {
     )
 }
 
-fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
+fn flag_of(heading: &'static str, setting: &'static Setting, flag: &'static str) -> Arg {
     let default = match setting.default {
         "" => String::new(),
         default => format!(" [default: {default}]"),
@@ -175,7 +187,7 @@ fn flag_of(setting: &'static Setting, flag: &'static str) -> Arg {
         .long(flag)
         .value_name(setting.value)
         .help(help)
-        .help_heading(setting.group().heading());
+        .help_heading(heading);
     // A switch needs no value.
     if setting.value == "BOOL" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
 }
@@ -189,9 +201,9 @@ pub(crate) fn layers(matches: &ArgMatches) -> Result<Layers, ConfigError> {
 /// reading.
 pub(crate) fn layers_with_problems(matches: &ArgMatches) -> Layers {
     let file = config_file(matches.get_one::<PathBuf>("config").cloned());
-    let mut layers = Layers::read(file.as_deref(), environment());
-    let current = SETTINGS.iter().map(|setting| (setting.path, setting.flag));
-    let old = OLD_NAMES.iter().map(|old| (old.path, old.flag));
+    let mut layers = Layers::read(&SCHEMA, file.as_deref(), environment());
+    let current = SCHEMA.settings().map(|setting| (setting.path, setting.flag));
+    let old = SCHEMA.old_names().iter().map(|old| (old.path, old.flag));
     for (path, flag) in old.chain(current) {
         let Some(flag) = flag else { continue };
         // A command has the flags of the settings that it is about.

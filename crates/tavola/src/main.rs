@@ -19,6 +19,7 @@ mod pinned;
 mod progress_bar;
 mod serve;
 mod signals;
+mod store_config;
 
 use std::path::Path;
 use std::process::ExitCode;

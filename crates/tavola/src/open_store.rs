@@ -5,36 +5,25 @@ use std::sync::Arc;
 
 use tavola_core::{DateTime, Timestamp};
 use tavola_embedded::{EmbeddedStore, OpenError};
-use tavola_server::config::{Compression, StoreConfig};
 use tavola_service::migration::{unfinished_copy, unfinished_copy_address, unfinished_copy_source};
 use tavola_service::{Clock, JUMP_MAX, SystemClock};
 use tavola_store::{Backend, MemoryStore, Store};
 
 use crate::cluster::ClusterStore;
 use crate::exit::Failure;
+use crate::store_config::StoreConfig;
 
 /// Opens the store that was configured. Only this function knows which one it is.
 pub(crate) async fn open(config: &StoreConfig) -> Result<Arc<dyn Backend>, Failure> {
     match config {
         StoreConfig::Memory => Ok(Arc::new(MemoryStore::new())),
-        StoreConfig::Embedded {
-            location,
-            cache_bytes,
-            compression,
-            memtable_bytes,
-            reserve_bytes,
-            allow_future_versions,
-        } => {
+        StoreConfig::Embedded(config) => {
             let options = tavola_embedded::Options {
-                cache_bytes: *cache_bytes,
-                compression: compression_of(*compression),
-                memtable_bytes: *memtable_bytes,
-                reserve_bytes: *reserve_bytes,
-                versions_max: (!allow_future_versions).then(versions_max),
+                versions_max: (!config.allow_future_versions).then(versions_max),
                 refused_row: Some(unfinished_copy_address()),
-                ..Default::default()
+                ..config.options.clone()
             };
-            open_embedded(location.clone(), options).await
+            open_embedded(config.location.clone(), options).await
         }
         StoreConfig::Cassandra(config) => Ok(Arc::new(ClusterStore::open(config).await?)),
     }
@@ -73,13 +62,6 @@ pub(crate) fn versions_max() -> Timestamp {
     let day = u64::try_from(JUMP_MAX.as_nanos() / 100).unwrap_or(u64::MAX);
     let ticks = SystemClock.now().ticks().saturating_add(day);
     Timestamp::from_ticks(ticks).unwrap_or(Timestamp::new(DateTime::MAX))
-}
-
-fn compression_of(configured: Compression) -> tavola_embedded::Compression {
-    match configured {
-        Compression::Lz4 => tavola_embedded::Compression::Lz4,
-        Compression::Zstd => tavola_embedded::Compression::Zstd,
-    }
 }
 
 /// Half of a store must not be served: what is missing would look deleted, and what is written

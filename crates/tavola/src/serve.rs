@@ -22,13 +22,17 @@ use crate::exit::Failure;
 use crate::logging::{self, Logs};
 use crate::open_store;
 use crate::signals::Signals;
+use crate::store_config::StoreConfig;
 
 /// A command line and how to resolve it, so that a reload can resolve it again.
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
-    pub(crate) resolve: fn(&ArgMatches) -> Result<Config, ConfigError>,
+    pub(crate) resolve: Box<Resolve>,
     pub(crate) announcer: Announcer,
 }
+
+/// From arguments to a configuration, at the start and at each reload.
+pub(crate) type Resolve = dyn Fn(&ArgMatches) -> Result<Config, ConfigError> + Send + Sync;
 
 /// Its arguments may contain a password.
 impl fmt::Debug for CommandLine {
@@ -95,7 +99,7 @@ async fn serve(
 }
 
 async fn open(config: &Config) -> Result<Arc<dyn Backend>, Failure> {
-    let backend = open_store::open(&config.store).await?;
+    let backend = open_store::open(&StoreConfig::read(&config.layers)?).await?;
     open_store::refuse_unfinished_copy(&*Arc::clone(&backend).store()).await?;
     Ok(backend)
 }

@@ -62,7 +62,7 @@ fn a_keyspace_is_made_once() {
 fn doctor_and_server_agree_about_danger() {
     let home = Home::new("doctor");
     let doctor = ["doctor", "--store", "cassandra"];
-    let ports = "[server]\ntable_port = 0\nadmin_port = 0\n";
+    let ports = "table.port = 0\nserver.admin_port = 0\n";
     std::fs::write(home.folder.path().join("tavola.toml"), ports).unwrap();
     check(&home.on_cluster(&doctor), &["ok node: ", "fail keyspace: the cluster has no keyspace"]);
     home.init().text();

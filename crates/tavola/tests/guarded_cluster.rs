@@ -90,7 +90,7 @@ fn who_trusts_and_is_trusted_reads_and_writes() {
 #[test]
 fn doctor_and_server_name_what_the_cluster_would_lose() {
     let home = home("dangers");
-    let ports = "[server]\ntable_port = 0\nadmin_port = 0\n";
+    let ports = "table.port = 0\nserver.admin_port = 0\n";
     std::fs::write(home.folder.path().join("tavola.toml"), ports).unwrap();
     init(&home, &[&TRUST, &LOGIN]).text();
     let doctor = |accepted: &str| {

@@ -123,3 +123,58 @@ impl Attempt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tavola_core::{
+        EntityGroupTransaction, EntityOperation, PartitionKey, Precondition, RowKey, Timestamp,
+    };
+    use tokio::sync::oneshot;
+
+    use super::{Attempt, Member};
+    use crate::plan::plan_blind;
+    use crate::queue::PendingCommit;
+    use crate::registration::Registration;
+
+    fn at(ticks: u64) -> Timestamp {
+        Timestamp::from_ticks(ticks).unwrap()
+    }
+
+    fn pending() -> PendingCommit {
+        let delete = EntityOperation::Delete(RowKey::new("r").unwrap(), Precondition::Exists);
+        let transaction = EntityGroupTransaction::single(PartitionKey::new("p").unwrap(), delete);
+        let (now, reply) = (Timestamp::MIN, oneshot::channel().0);
+        PendingCommit { transaction, now, enqueued_at: Instant::now(), reply }
+    }
+
+    fn member(version: u64) -> Member {
+        let pending = pending();
+        let writes = plan_blind(&pending.transaction, at(version)).unwrap();
+        Member::new(pending, at(version), writes)
+    }
+
+    #[test]
+    fn an_attempt_spans_the_versions_of_its_members() {
+        let registration = Registration::Active(1);
+        assert!(Attempt::new(registration, Vec::new()).is_none());
+        let attempt = Attempt::new(registration, vec![member(7), member(8), member(9)]).unwrap();
+        assert_eq!((attempt.first, attempt.last), (at(7), at(9)));
+        let versions: Vec<Timestamp> = attempt.writes().map(|(version, _)| version).collect();
+        assert_eq!(versions, [at(7), at(8), at(9)]);
+        assert_eq!(attempt.into_pending().len(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "versions of a partition only grow")]
+    fn no_version_is_used_twice() {
+        let _attempt = Attempt::new(Registration::New, vec![member(7), member(7)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a commit answers every operation")]
+    fn no_operation_is_left_out() {
+        let _member = Member::new(pending(), at(7), Vec::new());
+    }
+}

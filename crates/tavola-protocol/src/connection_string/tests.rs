@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tavola_core::AccountName;
+use tavola_core::{AccountName, ServiceKind};
 
 use super::{
     ConnectionString, ConnectionStringError as Error, DEVELOPMENT_KEY, Endpoint, EndpointError,
@@ -14,11 +14,15 @@ fn parse(text: &str) -> ConnectionString {
     ConnectionString::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+fn tables(string: &ConnectionString) -> &Endpoint {
+    string.endpoint(ServiceKind::Table).unwrap()
+}
+
 /// `account endpoint`
 fn check_place(text: &str, expected: &str) {
     let string = parse(text);
     let account = string.account().map_or("-", AccountName::as_str);
-    assert_eq!(format!("{account} {}", string.table_endpoint()), expected, "{text}");
+    assert_eq!(format!("{account} {}", tables(&string)), expected, "{text}");
 }
 
 #[test]
@@ -69,6 +73,93 @@ fn where_an_account_is() {
     }
 }
 
+/// Where each service is, in the order of their ports; `-` for one that the string does not name.
+fn places(text: &str) -> String {
+    let string = parse(text);
+    let place = |service| string.endpoint(service).map_or("-", Endpoint::as_str).to_owned();
+    ServiceKind::ALL.map(place).join(" ")
+}
+
+#[test]
+fn every_service_has_an_endpoint() {
+    let key = format!("AccountKey={KEY}");
+    for (text, expected) in [
+        (
+            "UseDevelopmentStorage=true".to_owned(),
+            "http://127.0.0.1:10000/devstoreaccount1 http://127.0.0.1:10001/devstoreaccount1 \
+             http://127.0.0.1:10002/devstoreaccount1",
+        ),
+        (
+            "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=https://emulator".to_owned(),
+            "https://emulator:10000/devstoreaccount1 https://emulator:10001/devstoreaccount1 \
+             https://emulator:10002/devstoreaccount1",
+        ),
+        (
+            format!("AccountName=shop;{key};EndpointSuffix=core.test;QueueEndpoint=http://q/shop"),
+            "https://shop.blob.core.test http://q/shop https://shop.table.core.test",
+        ),
+        (
+            format!("QueueEndpoint=https://shop.queue.test;SharedAccessSignature={SAS}"),
+            "- https://shop.queue.test -",
+        ),
+        (
+            format!("BlobEndpoint=http://b/x;TableEndpoint=http://t/x;SharedAccessSignature={SAS}"),
+            "http://b/x - http://t/x",
+        ),
+    ] {
+        assert_eq!(places(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_absent_service_is_missed_by_the_name_of_its_field() {
+    let text = format!("QueueEndpoint=https://shop.queue.test;SharedAccessSignature={SAS}");
+    let string = parse(&text);
+    assert_eq!(string.account().map(AccountName::as_str), Some("shop"));
+    for (service, field) in
+        [(ServiceKind::Blob, "BlobEndpoint"), (ServiceKind::Table, "TableEndpoint")]
+    {
+        let error = string.endpoint(service).unwrap_err();
+        assert_eq!(error, Error::EndpointMissing(field));
+        let expected =
+            format!("{field} is missing, and there is no AccountName from which it would follow");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn every_service_may_have_a_secondary() {
+    let text = format!(
+        "AccountName=shop;AccountKey={KEY};TableSecondaryEndpoint=http://t/shop-secondary;\
+         blobsecondaryendpoint=http://b/shop-secondary"
+    );
+    let string = parse(&text);
+    let secondary = |service| string.secondary_endpoint(service).map(Endpoint::as_str);
+    assert_eq!(
+        ServiceKind::ALL.map(secondary),
+        [Some("http://b/shop-secondary"), None, Some("http://t/shop-secondary")]
+    );
+    assert_eq!(parse("UseDevelopmentStorage=true").secondary_endpoint(ServiceKind::Table), None);
+    let error = ConnectionString::parse(&format!("{text};QueueSecondaryEndpoint=x")).unwrap_err();
+    let (name, reason) = ("QueueSecondaryEndpoint", EndpointError::Scheme);
+    assert_eq!(error, Error::NotAnEndpoint { name, reason });
+}
+
+#[test]
+fn a_string_is_written_with_every_service_that_is_served() {
+    let endpoint = |port| Endpoint::parse(&format!("http://h:{port}/shop")).unwrap();
+    let endpoints = [(ServiceKind::Queue, endpoint(1)), (ServiceKind::Table, endpoint(2))];
+    let account = AccountName::parse("shop").unwrap();
+    let string = ConnectionString::with_key(&account, KEY, &endpoints).unwrap();
+    let services = "QueueEndpoint=http://h:1/shop;TableEndpoint=http://h:2/shop";
+    assert_eq!(
+        *string.to_text(),
+        format!("DefaultEndpointsProtocol=http;AccountName=shop;AccountKey={KEY};{services}")
+    );
+    let string = ConnectionString::with_signature(SAS, &endpoints).unwrap();
+    assert_eq!(*string.to_text(), format!("{services};SharedAccessSignature={SAS}"));
+}
+
 #[test]
 fn what_opens_it() {
     let secret = |text: &str| parse(text).secret().clone();
@@ -97,8 +188,8 @@ fn what_is_wrong() {
         ("=value".to_owned(), Error::NotAPair(1)),
         (with("accountname=other"), Error::Twice("AccountName")),
         (format!("AccountKey={KEY};TableEndpoint=http://h/a"), Error::AccountMissing),
-        (format!("SharedAccessSignature={SAS}"), Error::EndpointMissing),
-        (format!("AccountKey={KEY}"), Error::EndpointMissing),
+        (format!("SharedAccessSignature={SAS}"), Error::EndpointMissing("TableEndpoint")),
+        (format!("AccountKey={KEY}"), Error::EndpointMissing("TableEndpoint")),
         ("AccountName=shop".to_owned(), Error::SecretMissing),
         ("AccountName=shop;AccountKey=".to_owned(), Error::SecretMissing),
         (with(&format!("SharedAccessSignature={SAS}")), Error::KeyAndSignature),
@@ -113,10 +204,14 @@ fn what_is_wrong() {
         (with("TableEndpoint=http://user:word@h"), endpoint(EndpointError::UserName)),
         (with("TableEndpoint=http://h?sig=x"), endpoint(EndpointError::Query)),
         (with("DefaultEndpointsProtocol=ftp"), Error::NotAProtocol),
+        (with("QueueEndpoint=http://q/a;queueendpoint=http://q/b"), Error::Twice("QueueEndpoint")),
+        ("UseDevelopmentStorage=true;BlobEndpoint=http://b".to_owned(), Error::DevelopmentAndMore),
         ("UseDevelopmentStorage=false".to_owned(), Error::NotDevelopment),
         (with("UseDevelopmentStorage=true"), Error::DevelopmentAndMore),
     ] {
-        let error = ConnectionString::parse(&text).expect_err(&text);
+        let endpoint = ConnectionString::parse(&text)
+            .and_then(|string| string.endpoint(ServiceKind::Table).cloned());
+        let error = endpoint.expect_err(&text);
         assert_eq!(error, expected, "{text}");
         assert!(!error.to_string().contains(KEY), "{error}");
     }
@@ -186,7 +281,7 @@ proptest! {
         let string = ConnectionString::parse(&parts.join(";")).unwrap();
         prop_assert_eq!(&ConnectionString::parse(&string.to_text()).unwrap(), &string);
         prop_assert_eq!(string.account().unwrap().as_str(), &account);
-        prop_assert_eq!(string.table_endpoint().port(), port);
+        prop_assert_eq!(tables(&string).port(), port);
         prop_assert_eq!(string.secret(), &Secret::Key(key.clone().into()));
         for (name, value) in others.iter().rev() {
             if others.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) == Some(&(name.clone(), value.clone())) {
@@ -194,10 +289,10 @@ proptest! {
             }
         }
         let account = AccountName::parse(&account).unwrap();
-        let made = ConnectionString::with_key(&account, &key, string.table_endpoint()).unwrap();
+        let made = ConnectionString::with_key(&account, &key, &[(ServiceKind::Table, tables(&string).clone())]).unwrap();
         let read = ConnectionString::parse(&made.to_text()).unwrap();
-        prop_assert_eq!((read.account(), read.secret(), read.table_endpoint()),
-            (string.account(), string.secret(), string.table_endpoint()));
+        prop_assert_eq!((read.account(), read.secret(), tables(&read)),
+            (string.account(), string.secret(), tables(&string)));
         prop_assert_eq!(read, made);
     }
 
@@ -205,10 +300,10 @@ proptest! {
     fn a_signature_survives_being_written(fields in "[a-z]{1,3}=[A-Za-z0-9%]{0,10}", path in "(/[a-z]{1,5})?") {
         let endpoint = Endpoint::parse(&format!("https://shop.table.test{path}")).unwrap();
         let signature = format!("{fields}&sig=x%3D");
-        let made = ConnectionString::with_signature(&signature, &endpoint).unwrap();
+        let made = ConnectionString::with_signature(&signature, &[(ServiceKind::Table, endpoint.clone())]).unwrap();
         let read = ConnectionString::parse(&made.to_text()).unwrap();
         prop_assert_eq!(read.secret(), &Secret::Signature(signature.into()));
-        prop_assert_eq!(read.table_endpoint(), &endpoint);
+        prop_assert_eq!(tables(&read), &endpoint);
         prop_assert_eq!(read, made);
     }
 

@@ -229,7 +229,7 @@ mod tests {
     use tavola_core::AccountName;
 
     use super::{AccountFolder, KeyNumber};
-    use crate::config::{Config, Layers, Personality};
+    use crate::config::{Config, Layers, Personality, Schema};
 
     const KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
@@ -242,7 +242,7 @@ mod tests {
         let own = [("TAVOLA_SERVER__ACCOUNTS_FOLDER".to_owned(), path)];
         let given =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mut layers = Layers::read(None, own.into_iter().chain(given));
+        let mut layers = Layers::read(Schema::server_only(), None, own.into_iter().chain(given));
         layers.read_account_folder();
         Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string())
     }

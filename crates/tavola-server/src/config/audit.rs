@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{ConfigError, Layers};
+use tavola_store::SettingValues as _;
 
 /// Where the audit log is, and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,26 +7,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use tavola_core::AccountName;
+use tavola_store::{Setting, SettingValues};
 use zeroize::Zeroizing;
 
 use super::account_folder::KeyNumber;
 use super::document::{self, Entry};
-use super::settings::{Applies, NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting};
+use super::named_sections::{NAMED_SECTIONS, NamedSection};
+use super::settings::Applies;
 use super::variables::{self, Meaning};
-use super::{AccountFolder, ConfigError, Origin};
+use super::{AccountFolder, ConfigError, Origin, Schema};
 
 /// All values that somebody wrote, by path, each with its origin. Keys and passwords are among
 /// them, so the memory is cleared when they go.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Layers {
+    /// What can be written.
+    schema: &'static Schema,
     values: BTreeMap<String, (Zeroizing<String>, Origin)>,
     problems: Vec<ConfigError>,
     notes: Vec<String>,
     /// Files that variables name because a secret is in them.
     secret_files: BTreeSet<PathBuf>,
+}
+
+/// A server that nobody configures.
+impl Default for Layers {
+    fn default() -> Self {
+        Self::of(Schema::server_only())
+    }
 }
 
 /// Paths and origins, never values.
@@ -40,14 +50,25 @@ impl fmt::Debug for Layers {
 pub(crate) type Fields<'a> = BTreeMap<&'static str, &'a str>;
 
 impl Layers {
+    fn of(schema: &'static Schema) -> Self {
+        Self {
+            schema,
+            values: BTreeMap::new(),
+            problems: Vec::new(),
+            notes: Vec::new(),
+            secret_files: BTreeSet::new(),
+        }
+    }
+
     /// Reads the configuration file and the environment. Flags are added afterwards with
     /// [`Layers::set`].
     #[must_use]
     pub fn read(
+        schema: &'static Schema,
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
-        let mut layers = Self::default();
+        let mut layers = Self::of(schema);
         if let Some(file) = file {
             layers.read_file(file);
         }
@@ -93,7 +114,7 @@ impl Layers {
 
     /// The path that a setting has today; old names are noted.
     fn current_path<'a>(&mut self, path: &'a str, origin: &Origin) -> &'a str {
-        let Some(old) = OldName::find(path) else { return path };
+        let Some(old) = self.schema.find_old(path) else { return path };
         self.notes.push(format!(
             "{} ({origin}) is the old name of {}; use the new one",
             old.path, old.now
@@ -162,8 +183,8 @@ impl Layers {
         origin: Origin,
     ) -> Result<(), String> {
         let Some(value) = value else { return check_empty_section(&path) };
-        check_path(&path)?;
-        let value = if is_path(&path) { beside(file, &path, value)? } else { value };
+        self.check_path(&path)?;
+        let value = if self.is_path(&path) { beside(file, &path, value)? } else { value };
         self.set(&path, value, origin);
         Ok(())
     }
@@ -173,7 +194,7 @@ impl Layers {
             return self.read_azurite_accounts(&value);
         }
         let origin = || Origin::Variable(name.to_owned());
-        match variables::meaning(name) {
+        match variables::meaning(self.schema, name) {
             Meaning::Nothing => {}
             Meaning::Setting(path) => self.set(&path, value, origin()),
             Meaning::SecretFile(path) => {
@@ -204,12 +225,18 @@ impl Layers {
         Ok(())
     }
 
-    /// The value at a path of [`SETTINGS`].
+    /// The settings that these are values of.
+    #[must_use]
+    pub fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    /// The value at the path of a setting.
     #[must_use]
     pub fn text(&self, path: &str) -> &str {
         match self.values.get(path) {
             Some((value, _)) => value,
-            None => Setting::find(path).expect("only known settings are asked for").default,
+            None => self.schema.find(path).expect("only known settings are asked for").default,
         }
     }
 
@@ -246,40 +273,6 @@ impl Layers {
         ConfigError::about(section, format!("{section}{place}: {problem}"))
     }
 
-    fn misfit(&self, path: &str, expected: &str) -> ConfigError {
-        self.error(path, &format!("\"{}\" does not fit: must be {expected}", self.text(path)))
-    }
-
-    /// The value at a path, as a type.
-    ///
-    /// # Errors
-    /// If it is not one of that type.
-    pub fn parse<T: FromStr<Err: fmt::Display>>(&self, path: &str) -> Result<T, ConfigError> {
-        let text = self.text(path);
-        text.parse().map_err(|error| self.error(path, &format!("\"{text}\" does not fit: {error}")))
-    }
-
-    /// The whole number at a path, within bounds.
-    ///
-    /// # Errors
-    /// If it is not a number or outside.
-    pub fn parse_in<T>(&self, path: &str, min: T, max: T) -> Result<T, ConfigError>
-    where
-        T: FromStr + PartialOrd + fmt::Display,
-    {
-        let number =
-            self.text(path).trim().parse().ok().filter(|number| (&min..=&max).contains(&number));
-        number.ok_or_else(|| self.misfit(path, &format!("{min}–{max}")))
-    }
-
-    /// The switch at a path.
-    ///
-    /// # Errors
-    /// If it is neither `true` nor `false`.
-    pub fn parse_bool(&self, path: &str) -> Result<bool, ConfigError> {
-        self.text(path).parse().map_err(|_| self.misfit(path, "true or false"))
-    }
-
     /// The port at a path.
     ///
     /// # Errors
@@ -296,11 +289,6 @@ impl Layers {
         let text = self.text(path).trim();
         address_of(text)
             .ok_or_else(|| self.misfit(path, "an address such as 127.0.0.1, or the name of a host"))
-    }
-
-    /// The items of a value that is a list: separated by commas, or an array in the file.
-    pub(crate) fn list(&self, path: &str) -> impl Iterator<Item = &str> {
-        items(self.text(path))
     }
 
     /// The sections under a prefix of [`NAMED_SECTIONS`], by name.
@@ -333,15 +321,14 @@ impl Layers {
     pub(super) fn secret_files(&self) -> BTreeSet<PathBuf> {
         let secret = |path: &str| {
             let in_section = NamedSection::split(path).is_some_and(|(_, _, field)| field.secret);
-            in_section || Setting::find(path).is_some_and(Setting::is_secret)
+            in_section || self.schema.find(path).is_some_and(Setting::is_secret)
         };
         let written = self.values.iter().filter_map(|(path, (_, origin))| match origin {
             Origin::File { path: file, .. } if secret(path) => Some(file.clone()),
             _ => None,
         });
-        let named = Some(self.text("store.password_file"))
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from);
+        let files = self.schema.settings().filter(|setting| setting.is_secret_file());
+        let named = files.filter_map(|setting| self.optional(setting.path)).map(PathBuf::from);
         self.secret_files.iter().cloned().chain(written).chain(named).collect()
     }
 
@@ -354,14 +341,50 @@ impl Layers {
     pub(crate) fn needing_restart(&self, started_with: &Self) -> Vec<&'static str> {
         let differs = |path: &str| self.text(path) != started_with.text(path);
         let is_given = |layers: &Self, path: &str| !layers.text(path).is_empty();
-        let waits = |setting: &&Setting| match setting.applies() {
+        let waits = |setting: &&Setting| match Applies::of(setting) {
             Applies::AtStart => differs(setting.path),
             Applies::OnReloadIfSetAtStart => {
                 is_given(self, setting.path) != is_given(started_with, setting.path)
             }
             Applies::OnReload => false,
         };
-        SETTINGS.iter().filter(waits).map(|setting| setting.path).collect()
+        self.schema.settings().filter(waits).map(|setting| setting.path).collect()
+    }
+
+    /// True of a setting or field that names a file or folder.
+    pub(super) fn is_path(&self, path: &str) -> bool {
+        self.schema.find(path).is_some_and(Setting::is_path)
+            || NamedSection::split(path).is_some_and(|(_, _, field)| field.name.ends_with("_file"))
+    }
+
+    /// Says what is wrong with a path that no setting has, and what was probably meant.
+    fn check_path(&self, path: &str) -> Result<(), String> {
+        if variables::is_known(self.schema, path) {
+            return Ok(());
+        }
+        let named = NAMED_SECTIONS.iter().flat_map(|section| {
+            section.fields.iter().map(|field| format!("{}.NAME.{}", section.prefix, field.name))
+        });
+        let settings = self.schema.paths().map(|(known, now)| (known.to_owned(), now.to_owned()));
+        let candidates = settings.chain(named.map(|name| (name.clone(), name)));
+        let distance =
+            |candidate: &(String, String)| strsim::damerau_levenshtein(&candidate.0, path);
+        Err(match candidates.min_by_key(distance) {
+            Some((_, nearest)) => format!("unknown setting {path}; did you mean {nearest}?"),
+            None => format!("unknown setting {path}"),
+        })
+    }
+}
+
+impl SettingValues for Layers {
+    type Error = ConfigError;
+
+    fn text(&self, path: &str) -> &str {
+        Self::text(self, path)
+    }
+
+    fn error(&self, path: &str, problem: &str) -> ConfigError {
+        Self::error(self, path, problem)
     }
 }
 
@@ -382,24 +405,11 @@ pub(super) fn address_of(text: &str) -> Option<IpAddr> {
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied()
 }
 
-/// The items of a list in one text.
-pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty())
-}
-
 fn read_secret_file(variable: &str, file: &str) -> Result<String, ConfigError> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         ConfigError::new(format!("variable {variable}: cannot read {file}: {error}"))
     })?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// True of a setting or field that names a file or folder.
-pub(super) fn is_path(path: &str) -> bool {
-    let of_setting =
-        Setting::find(path).is_some_and(|setting| matches!(setting.value, "FILE" | "FOLDER"));
-    of_setting
-        || NamedSection::split(path).is_some_and(|(_, _, field)| field.name.ends_with("_file"))
 }
 
 /// A relative path in a file is meant from where the file is: the working directory is another one
@@ -437,20 +447,4 @@ fn check_empty_section(path: &str) -> Result<(), String> {
         Some(section) => Err(format!("[{path}] is empty; it needs {}", section.needs)),
         None => Ok(()),
     }
-}
-
-/// Says what is wrong with a path that no setting has, and what was probably meant.
-fn check_path(path: &str) -> Result<(), String> {
-    if variables::is_known(path) {
-        return Ok(());
-    }
-    let named = NAMED_SECTIONS.iter().flat_map(|section| {
-        section.fields.iter().map(|field| format!("{}.NAME.{}", section.prefix, field.name))
-    });
-    let candidates = SETTINGS.iter().map(|setting| setting.path.to_owned()).chain(named);
-    let nearest = candidates.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, path));
-    Err(match nearest {
-        Some(nearest) => format!("unknown setting {path}; did you mean {nearest}?"),
-        None => format!("unknown setting {path}"),
-    })
 }

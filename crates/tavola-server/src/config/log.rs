@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{ConfigError, Layers};
+use tavola_store::SettingValues as _;
 
 /// What a level can be.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

@@ -1,4 +1,4 @@
-//! The configuration: what can be set ([`settings`]), where values come from ([`layers`]), and what
+//! The configuration: what can be set ([`Schema`]), where values come from ([`layers`]), and what
 //! they mean.
 //!
 //! Two stages, as in every input: first what somebody wrote and where, then one checked [`Config`]
@@ -7,15 +7,17 @@
 pub mod account_folder;
 pub mod accounts;
 mod audit;
-mod cluster;
 mod document;
 mod error;
 pub mod layers;
 mod log;
+mod named_sections;
 mod origin;
 mod proxies;
 mod reference;
-pub mod settings;
+mod schema;
+mod services;
+mod settings;
 mod shown;
 mod targets;
 mod template;
@@ -33,19 +35,18 @@ use std::time::Duration;
 pub use account_folder::AccountFolder;
 pub use accounts::{Account, Accounts};
 pub use audit::{AuditConfig, AuditedRequests, AuthFailureLimits};
-pub use cluster::{ClusterAffinity, ClusterConfig, ClusterReads};
 pub use error::ConfigError;
 use ipnet::IpNet;
 pub use layers::Layers;
 pub use log::{LogConfig, LogFormat, check_log_filter};
 pub use origin::Origin;
 pub use proxies::ip_range;
-pub use reference::reference;
-pub use settings::{Group, OLD_NAMES, SETTINGS, Setting};
+pub use schema::{Joined, LOGGING, Schema, SettingGroup};
+pub use services::{SERVED, service_setting};
 pub use shown::ShownValue;
 use tavola_core::ServiceKind;
 use tavola_protocol::Precedence;
-pub use template::template;
+use tavola_store::SettingValues as _;
 pub use tls::{ClientCertificates, TlsConfig};
 pub use tokens::TokenConfig;
 pub use warnings::Warning;
@@ -102,8 +103,6 @@ pub struct Config {
     pub secret_files: BTreeSet<PathBuf>,
     /// Whose tokens count, and for what.
     pub tokens: TokenConfig,
-    /// Where entities are kept.
-    pub store: StoreConfig,
     /// Bounds on what clients can occupy.
     pub limits: Limits,
     /// When those who fail to authenticate wait.
@@ -129,39 +128,6 @@ pub struct ListenerConfig {
 
 /// Wrong values that are told at once. More would be another kind of file.
 const PROBLEMS_MAX: usize = 100;
-
-/// Where entities are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreConfig {
-    /// In memory; gone with the process.
-    Memory,
-    /// On this machine's disk.
-    Embedded {
-        /// The data folder.
-        location: PathBuf,
-        /// Memory for cached rows and blocks.
-        cache_bytes: usize,
-        /// How files are packed.
-        compression: Compression,
-        /// Memory for new writes until they become a file.
-        memtable_bytes: usize,
-        /// Free bytes of the disk below which writes are refused.
-        reserve_bytes: u64,
-        /// Serve a folder whose versions are ahead of the clock.
-        allow_future_versions: bool,
-    },
-    /// In a cluster that other nodes use too.
-    Cassandra(Box<ClusterConfig>),
-}
-
-/// How the embedded store packs files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Fast to read.
-    Lz4,
-    /// Smaller.
-    Zstd,
-}
 
 /// Bounds on what clients can occupy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,13 +203,9 @@ impl Config {
 
     /// Stops at the first value that is wrong, and says which.
     fn of_values(layers: &Layers, personality: Personality) -> Result<Self, ConfigError> {
-        let host = layers.parse_address("server.host")?;
-        Ok(Self {
+        let config = Self {
             personality,
-            listeners: vec![ListenerConfig {
-                service: ServiceKind::Table,
-                address: SocketAddr::new(host, layers.parse_port("server.table_port")?),
-            }],
+            listeners: services::listeners(layers)?,
             admin: SocketAddr::new(
                 layers.parse_address("server.admin_host")?,
                 layers.parse_port("server.admin_port")?,
@@ -259,14 +221,15 @@ impl Config {
             development_hosts: layers.list("server.development_hosts").map(str::to_owned).collect(),
             secret_files: layers.secret_files(),
             tokens: TokenConfig::resolve(layers)?,
-            store: StoreConfig::resolve(layers)?,
             limits: Limits::resolve(layers)?,
             auth_failures: AuthFailureLimits::resolve(layers)?,
             log: LogConfig::resolve(layers)?,
             audit: AuditConfig::resolve(layers)?,
             notes: layers.notes().to_vec(),
             layers: layers.clone(),
-        })
+        };
+        layers.schema().check(layers)?;
+        Ok(config)
     }
 
     /// The development account's key is public. It is served where nobody configured an account and
@@ -297,54 +260,6 @@ impl Config {
              with --development-account",
             self.account_folder.why_empty()
         )))
-    }
-}
-
-impl Compression {
-    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
-        match layers.text("store.compression") {
-            "lz4" => Ok(Self::Lz4),
-            "zstd" => Ok(Self::Zstd),
-            other => {
-                Err(layers.error("store.compression", &format!("\"{other}\" is not lz4 or zstd")))
-            }
-        }
-    }
-}
-
-impl StoreConfig {
-    fn resolve(layers: &Layers) -> Result<Self, ConfigError> {
-        match layers.text("store.kind") {
-            "memory" => Ok(Self::Memory),
-            "embedded" => {
-                let megabytes: usize = layers.parse_in("store.cache_mb", 8, 1 << 20)?;
-                let kilobytes: usize = layers.parse_in("store.memtable_kb", 64, 1 << 20)?;
-                let location = PathBuf::from(layers.text("store.location"));
-                let reserve: u64 = layers.parse_in("store.reserve_mb", 0, 1 << 20)?;
-                let (cache_bytes, memtable_bytes) = (megabytes << 20, kilobytes << 10);
-                let compression = Compression::resolve(layers)?;
-                let reserve_bytes = reserve << 20;
-                let allow_future_versions = layers.parse("store.allow_future_versions")?;
-                Ok(Self::Embedded {
-                    location,
-                    cache_bytes,
-                    compression,
-                    memtable_bytes,
-                    reserve_bytes,
-                    allow_future_versions,
-                })
-            }
-            "cassandra" => {
-                let cluster = ClusterConfig::resolve(layers)?;
-                cluster.check_peers(layers)?;
-                Ok(Self::Cassandra(Box::new(cluster)))
-            }
-            other => {
-                let problem =
-                    format!("\"{other}\" is not a store; use embedded, cassandra or memory");
-                Err(layers.error("store.kind", &problem))
-            }
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{ConfigError, Layers};
+use tavola_store::SettingValues as _;
 
 /// The proxies whose `X-Forwarded-*` headers count.
 pub(super) fn trusted_proxies(layers: &Layers) -> Result<Vec<IpNet>, ConfigError> {

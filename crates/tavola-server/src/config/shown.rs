@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::layers::is_path;
-use super::settings::{NamedSection, SETTINGS};
+use super::named_sections::NamedSection;
 use super::{Layers, Origin};
 
 /// Replaces secrets.
@@ -41,15 +40,15 @@ impl Layers {
 
     /// Every setting with its value and origin, secrets masked.
     pub fn shown(&self) -> impl Iterator<Item = ShownValue> {
-        let plain = SETTINGS.iter().map(|setting| {
+        let plain = self.schema().settings().map(|setting| {
             let value = self.text(setting.path);
             let hidden = setting.is_secret() && !value.is_empty();
-            let shown = if hidden { MASK.to_owned() } else { in_full(setting.path, value) };
+            let shown = if hidden { MASK.to_owned() } else { self.in_full(setting.path, value) };
             (setting.path.to_owned(), shown, hidden || self.is_absent_folder(setting.path))
         });
         let named = self.written().filter_map(|(path, value)| {
             let (section, _, field) = NamedSection::split(path)?;
-            let value = if field.secret { MASK.to_owned() } else { in_full(path, value) };
+            let value = if field.secret { MASK.to_owned() } else { self.in_full(path, value) };
             // An account without keys is invalid, so the whole section becomes comments.
             let is_remark = section.fields.iter().any(|field| field.secret);
             Some((path.to_owned(), value, is_remark))
@@ -59,15 +58,15 @@ impl Layers {
             ShownValue { path, value, origin, is_remark }
         })
     }
-}
 
-/// Absolute, because a relative path does not say which folder it starts at.
-fn in_full(path: &str, value: &str) -> String {
-    if value.is_empty() || !is_path(path) {
-        return value.to_owned();
+    /// Absolute, because a relative path does not say which folder it starts at.
+    fn in_full(&self, path: &str, value: &str) -> String {
+        if value.is_empty() || !self.is_path(path) {
+            return value.to_owned();
+        }
+        let absolute = std::path::absolute(Path::new(value))
+            .ok()
+            .and_then(|path| path.into_os_string().into_string().ok());
+        absolute.unwrap_or_else(|| value.to_owned())
     }
-    let absolute = std::path::absolute(Path::new(value))
-        .ok()
-        .and_then(|path| path.into_os_string().into_string().ok());
-    absolute.unwrap_or_else(|| value.to_owned())
 }

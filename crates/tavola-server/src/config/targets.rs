@@ -1,6 +1,7 @@
 //! Targets: the budgets of every account that has none of its own.
 
 use super::{ConfigError, Layers};
+use tavola_store::SettingValues as _;
 
 /// What an account may ask for in a second; 0 means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

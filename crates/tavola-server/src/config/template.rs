@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::settings::{NAMED_SECTIONS, NamedSection, SETTINGS, Setting};
+use tavola_store::Setting;
+
+use super::Schema;
+use super::named_sections::{NAMED_SECTIONS, NamedSection};
 
 const HEADER: &str = "\
 # The configuration of Tavola. Each line `#key = value` shows a default: remove the # to change it.
@@ -14,37 +17,39 @@ const HEADER: &str = "\
 /// The longest line of a comment.
 const LINE_CHARS: usize = 98;
 
-/// The text of a new configuration file.
-#[must_use]
-pub fn template() -> String {
-    let mut text = HEADER.to_owned();
-    sections().into_iter().for_each(|section| add_section(&mut text, section));
-    NAMED_SECTIONS.iter().for_each(|section| add_named(&mut text, section));
-    text
-}
+impl Schema {
+    /// The text of a new configuration file.
+    #[must_use]
+    pub fn template(&self) -> String {
+        let mut text = HEADER.to_owned();
+        self.sections().into_iter().for_each(|section| self.add_section(&mut text, section));
+        NAMED_SECTIONS.iter().for_each(|section| add_named(&mut text, section));
+        text
+    }
 
-/// The sections with fixed names, in the order of the settings.
-pub(super) fn sections() -> Vec<&'static str> {
-    let mut sections = Vec::new();
-    for section in SETTINGS.iter().filter_map(section_of) {
-        if !sections.contains(&section) {
-            sections.push(section);
+    /// The sections with fixed names, in the order of the settings.
+    pub(super) fn sections(&self) -> Vec<&'static str> {
+        let mut sections = Vec::new();
+        for section in self.settings().filter_map(section_of) {
+            if !sections.contains(&section) {
+                sections.push(section);
+            }
+        }
+        sections
+    }
+
+    fn add_section(&self, text: &mut String, section: &str) {
+        let _infallible = write!(text, "\n[{section}]\n");
+        for setting in self.settings().filter(|setting| section_of(setting) == Some(section)) {
+            comment(text, &note_of(setting));
+            let key = setting.path.trim_start_matches(section).trim_start_matches('.');
+            let _infallible = writeln!(text, "#{key} = {}", value_of(setting));
         }
     }
-    sections
 }
 
 fn section_of(setting: &Setting) -> Option<&'static str> {
     setting.path.split_once('.').map(|(section, _)| section)
-}
-
-fn add_section(text: &mut String, section: &str) {
-    let _infallible = write!(text, "\n[{section}]\n");
-    for setting in SETTINGS.iter().filter(|setting| section_of(setting) == Some(section)) {
-        comment(text, &note_of(setting));
-        let key = setting.path.trim_start_matches(section).trim_start_matches('.');
-        let _infallible = writeln!(text, "#{key} = {}", value_of(setting));
-    }
 }
 
 fn note_of(setting: &Setting) -> String {
@@ -89,14 +94,13 @@ fn comment(text: &mut String, words: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::template;
-    use crate::config::{Config, Layers, Personality, SETTINGS};
+    use crate::config::{Config, Layers, Personality, Schema};
 
     fn resolve(text: &str) -> (Layers, Result<Config, String>) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tavola.toml");
         std::fs::write(&file, text).unwrap();
-        let layers = Layers::read(Some(&file), []);
+        let layers = Layers::read(Schema::server_only(), Some(&file), []);
         let config =
             Config::resolve(&layers, Personality::Server).map_err(|error| error.to_string());
         (layers, config)
@@ -105,7 +109,7 @@ mod tests {
     /// As it is, and with every default set.
     #[test]
     fn the_template_is_a_configuration() {
-        let text = template();
+        let text = Schema::server_only().template();
         let (layers, config) = resolve(&text);
         config.unwrap();
         assert_eq!(layers.written().count(), 0, "every line is a comment");
@@ -121,7 +125,7 @@ mod tests {
         let (layers, config) =
             resolve(&format!("{}\n[accounts.shop]\nkey1 = \"{key}\"\n", written.join("\n")));
         config.unwrap();
-        assert_eq!(layers.written().count(), SETTINGS.len() + 1);
+        assert_eq!(layers.written().count(), Schema::server_only().settings().count() + 1);
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 }

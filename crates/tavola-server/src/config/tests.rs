@@ -4,19 +4,19 @@ use tavola_core::AccountName;
 use tavola_fair::Rate;
 
 use super::accounts::DEVELOPMENT_KEY;
-use super::{Config, ConfigError, Layers, Origin, Personality, StoreConfig};
+use super::{Config, ConfigError, Layers, Origin, Personality, Schema};
 
 const KEY: &str = "YSBrZXkgb2YgYW4gYWNjb3VudCBpbiB0ZXN0cywgbG9uZw==";
 
-fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
+pub(super) fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers, ConfigError> {
     let mut toml = tempfile::NamedTempFile::new().unwrap();
     toml.write_all(file.as_bytes()).unwrap();
     let environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Layers::read(Some(toml.path()), environment).checked()
+    Layers::read(Schema::server_only(), Some(toml.path()), environment).checked()
 }
 
-fn resolve(file: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+pub(super) fn resolve(file: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
     Config::resolve(&layers(file, environment)?, Personality::Server)
 }
 
@@ -27,13 +27,12 @@ pub(crate) fn limits() -> super::Limits {
 
 #[test]
 fn stronger_origins_win_whatever_the_order() {
-    let mut layers =
-        layers("[server]\ntable_port = 1", &[("TAVOLA_SERVER__TABLE_PORT", "2")]).unwrap();
-    assert_eq!(layers.text("server.table_port"), "2");
-    layers.set("server.table_port", "3", Origin::Flag("--table-port".to_owned()));
-    layers.set("server.table_port", "4", Origin::Variable("X".to_owned()));
-    assert_eq!(layers.text("server.table_port"), "3");
-    assert_eq!(layers.origin("server.table_port").to_string(), "flag --table-port");
+    let mut layers = layers("[table]\nport = 1", &[("TAVOLA_TABLE__PORT", "2")]).unwrap();
+    assert_eq!(layers.text("table.port"), "2");
+    layers.set("table.port", "3", Origin::Flag("--table-port".to_owned()));
+    layers.set("table.port", "4", Origin::Variable("X".to_owned()));
+    assert_eq!(layers.text("table.port"), "3");
+    assert_eq!(layers.origin("table.port").to_string(), "flag --table-port");
     assert_eq!(layers.text("server.admin_port"), "10003");
 }
 
@@ -41,7 +40,7 @@ fn stronger_origins_win_whatever_the_order() {
 fn unknown_keys_are_refused_with_a_suggestion() {
     let error = resolve("[server]\ntabel_port = 1", &[]).unwrap_err().to_string();
     assert!(
-        error.ends_with("unknown setting server.tabel_port; did you mean server.table_port?"),
+        error.ends_with("unknown setting server.tabel_port; did you mean table.port?"),
         "{error}"
     );
     let error = resolve("", &[("TAVOLA_LIMITS__CONECTIONS", "1")]).unwrap_err().to_string();
@@ -51,34 +50,32 @@ fn unknown_keys_are_refused_with_a_suggestion() {
 
 #[test]
 fn bad_values_name_the_setting_and_its_origin() {
-    let error = resolve("", &[("TAVOLA_SERVER__TABLE_PORT", "70000")]).unwrap_err().to_string();
+    let error = resolve("", &[("TAVOLA_TABLE__PORT", "70000")]).unwrap_err().to_string();
     assert!(
         error.starts_with(
-            "server.table_port (variable TAVOLA_SERVER__TABLE_PORT): \"70000\" does not fit: must be 0–65535"
+            "table.port (variable TAVOLA_TABLE__PORT): \"70000\" does not fit: must be 0–65535"
         ),
         "{error}"
     );
     let error = resolve("[limits]\nconnections = 0", &[]).unwrap_err().to_string();
     assert!(error.contains("\"0\" does not fit: must be 1–1000000"), "{error}");
-    let error = resolve("[store]\nkind = \"papyrus\"", &[]).unwrap_err().to_string();
-    assert!(error.contains("papyrus"), "{error}");
 }
 
 /// Somebody who wrote three things wrong should not have to start three times.
 #[test]
 fn everything_wrong_is_told_at_once_with_its_line() {
-    let file = &"[server]\ntable_port = 70000\nhots = \"x\"\nhost = \"no such host\"\n\n[log]\nlevel = \"verbose\"\n\
+    let file = &"table.port = 70000\n[server]\nhots = \"x\"\nhost = \"no such host\"\n\n[log]\nlevel = \"verbose\"\n\
                 access = \"maybe\"\n[accounts.shop]\n[accounts.books]\nkey1 = \"!\"\n[accounts.toys]\n\
                 key1 = \"KEY\"\nread_only = 5\nallowed_ips = \"x\"\n[limits]\nqueries = -1\n"
         .replace("KEY", KEY);
     let mut toml = tempfile::NamedTempFile::new().unwrap();
     toml.write_all(file.as_bytes()).unwrap();
     let variable = ("TAVOLA_SERVER_TABLE_PORT".to_owned(), "1".to_owned());
-    let layers = Layers::read(Some(toml.path()), [variable]);
+    let layers = Layers::read(Schema::server_only(), Some(toml.path()), [variable]);
     let error = Config::resolve(&layers, Personality::Server).unwrap_err();
     let name = toml.path().display();
     for expected in [
-        format!("server.table_port (file {name}, line 2): \"70000\" does not fit: must be 0–65535"),
+        format!("table.port (file {name}, line 1): \"70000\" does not fit: must be 0–65535"),
         format!("file {name}, line 3: unknown setting server.hots; did you mean server.host?"),
         format!(
             "server.host (file {name}, line 4): \"no such host\" does not fit: must be an address"
@@ -144,16 +141,16 @@ fn relative_paths_are_meant_from_the_file() {
     let file = folder.path().join("tavola.toml");
     std::fs::write(
         &file,
-        "[server]\naccounts_folder = \"accounts\"\n[store]\nlocation = \"data\"\n[log]\nfile = \"/absolute/log\"\n\
+        "[server]\naccounts_folder = \"accounts\"\n[audit]\nfile = \"data\"\n[log]\nfile = \"/absolute/log\"\n\
          [auth.oidc.corp]\nissuer = \"corp\"\njwks_file = \"keys.json\"\n",
     )
     .unwrap();
     let variable = ("TAVOLA_LOG__ACCESS_FILE".to_owned(), "access.log".to_owned());
-    let layers = Layers::read(Some(&file), [variable]);
+    let layers = Layers::read(Schema::server_only(), Some(&file), [variable]);
     let beside = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for (path, expected) in [
         ("server.accounts_folder", beside("accounts")),
-        ("store.location", beside("data")),
+        ("audit.file", beside("data")),
         ("log.file", "/absolute/log".to_owned()),
         ("log.access_file", "access.log".to_owned()),
     ] {
@@ -162,8 +159,9 @@ fn relative_paths_are_meant_from_the_file() {
     let keys = layers.written().find(|(path, _)| *path == "auth.oidc.corp.jwks_file").unwrap();
     assert_eq!(keys.1, beside("keys.json"));
     // This crate's own folder, where the tests run, has one.
-    std::fs::write(&file, "[store]\nlocation = \"src\"\n").unwrap();
-    let error = Layers::read(Some(&file), []).checked().unwrap_err().to_string();
+    std::fs::write(&file, "[audit]\nfile = \"src\"\n").unwrap();
+    let error =
+        Layers::read(Schema::server_only(), Some(&file), []).checked().unwrap_err().to_string();
     assert!(error.contains("src in the working directory does: write an absolute path"), "{error}");
 }
 
@@ -398,72 +396,4 @@ fn proxies_are_addresses_or_ranges() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("\"proxy.test\" is not an address or a range"), "{error}");
-}
-
-#[test]
-fn the_old_name_of_a_setting_works_and_is_noted() {
-    let cluster = "[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\n";
-    let in_file = layers(&format!("{cluster}neighbours = \"127.0.0.1:1\""), &[]).unwrap();
-    assert_eq!(in_file.text("store.peers"), "127.0.0.1:1");
-    let [note] = in_file.notes() else { panic!("{:?}", in_file.notes()) };
-    assert!(
-        note.starts_with("store.neighbours (file ") && note.contains("old name of store.peers"),
-        "{note}"
-    );
-    let variable = layers(cluster, &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:2")]).unwrap();
-    assert_eq!(variable.text("store.peers"), "127.0.0.1:2");
-    let both = layers(
-        &format!("{cluster}peers = \"127.0.0.1:3\""),
-        &[("TAVOLA_STORE__NEIGHBOURS", "127.0.0.1:4")],
-    );
-    assert_eq!(
-        both.unwrap().text("store.peers"),
-        "127.0.0.1:4",
-        "a variable is stronger than the file, by any name"
-    );
-    let config = Config::resolve(&variable, Personality::Server).unwrap();
-    assert_eq!(config.notes.len(), 1);
-    assert!(resolve(cluster, &[]).unwrap().notes.is_empty());
-}
-
-/// What nodes write for each other could be read and forged by whoever is on the way.
-#[test]
-fn beyond_loopback_peers_need_keys() {
-    let store = |more: &str| {
-        let file = format!(
-            "[store]\nkind = \"cassandra\"\ncontact_points = [\"a\"]\npeers = \"10.0.1.7:10010\"\n{more}"
-        );
-        resolve(&file, &[])
-    };
-    let refused = store("").unwrap_err().to_string();
-    assert!(refused.starts_with("store.peers (file "), "{refused}");
-    assert!(refused.contains("`tavola store peer-keys init 10.0.1.7:10010"), "{refused}");
-    let StoreConfig::Cassandra(with_keys) = store("peer_keys = \"keys\"").unwrap().store else {
-        panic!("a cluster")
-    };
-    let keys = with_keys.peer_keys.as_deref().and_then(std::path::Path::file_name);
-    assert_eq!(keys, Some("keys".as_ref()));
-    let accepted = "accept_risks = [\"replication\", \"plain-peers\"]";
-    let StoreConfig::Cassandra(accepted) = store(accepted).unwrap().store else {
-        panic!("a cluster")
-    };
-    assert!(accepted.accept_plain_peers && !with_keys.accept_plain_peers);
-    assert_eq!(accepted.accepted_risks, ["replication"], "what the cluster itself is asked about");
-}
-
-#[test]
-fn peers_are_told_an_address_that_they_can_reach() {
-    let peers = |address: &str| {
-        let cluster = "[store]\nkind = \"cassandra\"\ncontact_points = \"127.0.0.1\"";
-        match resolve(&format!("{cluster}\npeers = \"{address}\""), &[])?.store {
-            StoreConfig::Cassandra(cluster) => Ok::<_, ConfigError>(cluster.peers),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(peers("").unwrap(), None);
-    assert_eq!(peers("127.0.0.1:10010").unwrap(), Some(([127, 0, 0, 1], 10010).into()));
-    let words = |address| peers(address).unwrap_err().to_string();
-    assert!(words("0.0.0.0:10010").contains("name the one at which they reach this machine"));
-    assert!(words("[::]:10010").starts_with("store.peers ("));
-    assert!(words("somewhere").starts_with("store.peers ("));
 }

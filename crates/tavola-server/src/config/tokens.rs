@@ -9,8 +9,9 @@ use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_core::{AccountName, TableName};
 use tavola_protocol::auth::token::{Algorithm, STORAGE_AUDIENCES, TrustedIssuer};
 
-use super::layers::{Fields, items};
+use super::layers::Fields;
 use super::{ConfigError, Layers};
+use tavola_store::settings::items;
 
 /// The claim in which identity providers put application roles.
 const DEFAULT_CLAIM: &str = "roles";

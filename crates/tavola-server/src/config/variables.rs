@@ -1,6 +1,9 @@
 //! Variables of the environment: which setting each sets, and what to say to one that sets none.
 
-use super::settings::{NAMED_SECTIONS, NamedSection, OldName, SETTINGS, Setting};
+use tavola_store::settings::variable_of;
+
+use super::named_sections::{NAMED_SECTIONS, NamedSection};
+use super::{SERVED, Schema};
 
 /// What all of ours begin with.
 const PREFIX: &str = "TAVOLA_";
@@ -25,54 +28,68 @@ pub(super) enum Meaning {
 }
 
 /// Finds out what a variable is for.
-pub(super) fn meaning(name: &str) -> Meaning {
+pub(super) fn meaning(schema: &Schema, name: &str) -> Meaning {
     let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !NO_SETTINGS.contains(&name)) else {
         return Meaning::Nothing;
     };
     if !rest.contains("__") {
-        return without_levels(name, rest);
+        return without_levels(schema, name, rest);
     }
     let path = rest.replace("__", ".").to_ascii_lowercase();
     match path.strip_suffix("_file") {
         // A setting that is a file itself is none that is read from one.
-        _ if is_known(&path) => Meaning::Setting(path),
-        Some(secret) if is_known(secret) => Meaning::SecretFile(secret.to_owned()),
+        _ if is_known(schema, &path) => Meaning::Setting(path),
+        Some(secret) if is_known(schema, secret) => Meaning::SecretFile(secret.to_owned()),
         _ => {
-            Meaning::Wrong(format!("variable {name}: unknown setting {path}{}", did_you_mean(name)))
+            let meant = did_you_mean(schema, name);
+            Meaning::Wrong(format!("variable {name}: unknown setting {path}{meant}"))
         }
     }
 }
 
 /// True of a path that a setting or a field of a section has.
-pub(super) fn is_known(path: &str) -> bool {
+pub(super) fn is_known(schema: &Schema, path: &str) -> bool {
     NamedSection::split(path).is_some()
-        || Setting::find(path).is_some()
-        || OldName::find(path).is_some()
+        || schema.find(path).is_some()
+        || schema.find_old(path).is_some()
 }
 
 /// Every setting has two levels, so this is none; but it may be meant as one.
-fn without_levels(name: &str, rest: &str) -> Meaning {
-    if let Some(meant) = with_levels(name, rest) {
+fn without_levels(schema: &Schema, name: &str, rest: &str) -> Meaning {
+    let unknown = || {
+        let meant = did_you_mean(schema, name);
+        Meaning::Unknown(format!("variable {name} is no setting and has no effect{meant}"))
+    };
+    if is_port_of_service(rest) {
+        return unknown();
+    }
+    if let Some(meant) = with_levels(schema, name, rest) {
         let words = "between the levels of a setting stand two underscores; did you mean";
         return Meaning::Wrong(format!("variable {name}: {words} {meant}?"));
     }
     if is_of_orchestrator(rest) {
         return Meaning::Nothing;
     }
-    Meaning::Unknown(format!(
-        "variable {name} is no setting and has no effect{}",
-        did_you_mean(name)
-    ))
+    unknown()
 }
 
-/// `TAVOLA_SERVER_TABLE_PORT` is `TAVOLA_SERVER__TABLE_PORT`, `TAVOLA_ACCOUNTS_SHOP_KEY1` is
+/// `TAVOLA_TABLE_PORT` may lack an underscore, or be what an orchestrator says of a service of the
+/// name `tavola-table`, which must not keep the server from starting.
+fn is_port_of_service(rest: &str) -> bool {
+    SERVED.iter().any(|service| rest == format!("{}_PORT", upper(service.name(), "_")))
+}
+
+/// `TAVOLA_STORE_LOCATION` is `TAVOLA_STORE__LOCATION`, `TAVOLA_ACCOUNTS_SHOP_KEY1` is
 /// `TAVOLA_ACCOUNTS__SHOP__KEY1`.
-fn with_levels(name: &str, rest: &str) -> Option<String> {
+fn with_levels(schema: &Schema, name: &str, rest: &str) -> Option<String> {
     let (plain, suffix) = match name.strip_suffix("_FILE") {
-        Some(plain) if !all_variables().any(|variable| flat(&variable) == name) => (plain, "_FILE"),
+        Some(plain) if !all_variables(schema).any(|(known, _)| flat(&known) == name) => {
+            (plain, "_FILE")
+        }
         _ => (name, ""),
     };
-    let setting = all_variables().find(|variable| flat(variable) == plain);
+    let setting = all_variables(schema).find(|(known, _)| flat(known) == plain);
+    let setting = setting.map(|(_, now)| now);
     let field = || {
         let rest = rest.strip_suffix(suffix)?;
         NAMED_SECTIONS.iter().find_map(|section| {
@@ -89,8 +106,9 @@ fn with_levels(name: &str, rest: &str) -> Option<String> {
     setting.or_else(field).map(|variable| format!("{variable}{suffix}"))
 }
 
-fn all_variables() -> impl Iterator<Item = String> {
-    SETTINGS.iter().map(Setting::variable)
+/// Every variable, former ones too, each with the one that is right today.
+fn all_variables(schema: &Schema) -> impl Iterator<Item = (String, String)> {
+    schema.paths().map(|(known, now)| (variable_of(known), variable_of(now)))
 }
 
 fn flat(variable: &str) -> String {
@@ -114,24 +132,30 @@ fn is_of_orchestrator(rest: &str) -> bool {
 }
 
 /// The variable that was probably meant, if one is near enough.
-fn did_you_mean(name: &str) -> String {
-    let distance = |variable: &String| strsim::damerau_levenshtein(variable, name);
-    match all_variables().min_by_key(distance).filter(|nearest| distance(nearest) <= EDITS_MAX) {
-        Some(nearest) => format!("; did you mean {nearest}?"),
+fn did_you_mean(schema: &Schema, name: &str) -> String {
+    let distance = |known: &(String, String)| strsim::damerau_levenshtein(&known.0, name);
+    let nearest = all_variables(schema).min_by_key(distance);
+    match nearest.filter(|nearest| distance(nearest) <= EDITS_MAX) {
+        Some((_, nearest)) => format!("; did you mean {nearest}?"),
         None => String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Meaning, meaning};
+    use super::Meaning;
+    use crate::config::Schema;
+
+    fn meaning(name: &str) -> Meaning {
+        super::meaning(Schema::server_only(), name)
+    }
 
     #[test]
     fn one_underscore_is_told_from_two() {
         for (name, meant) in [
-            ("TAVOLA_SERVER_TABLE_PORT", "TAVOLA_SERVER__TABLE_PORT"),
-            ("TAVOLA_STORE_LOCATION", "TAVOLA_STORE__LOCATION"),
-            ("TAVOLA_STORE_PASSWORD_FILE", "TAVOLA_STORE__PASSWORD_FILE"),
+            ("TAVOLA_SERVER_TABLE_PORT", "TAVOLA_TABLE__PORT"),
+            ("TAVOLA_TABLE_HOST", "TAVOLA_TABLE__HOST"),
+            ("TAVOLA_LOG_ACCESS_FILE", "TAVOLA_LOG__ACCESS_FILE"),
             ("TAVOLA_TLS_PASSWORD_FILE", "TAVOLA_TLS__PASSWORD_FILE"),
             ("TAVOLA_ACCOUNTS_SHOP_KEY1", "TAVOLA_ACCOUNTS__SHOP__KEY1"),
             ("TAVOLA_ACCOUNTS_SHOP_KEY1_FILE", "TAVOLA_ACCOUNTS__SHOP__KEY1_FILE"),
@@ -161,6 +185,8 @@ mod tests {
         for name in ["TAVOLA_TABLEPORT", "TAVOLA_DEBUG"] {
             assert!(matches!(meaning(name), Meaning::Unknown(words) if words.contains(name)));
         }
+        let Meaning::Unknown(words) = meaning("TAVOLA_TABLE_PORT") else { panic!() };
+        assert!(words.ends_with("did you mean TAVOLA_TABLE__PORT?"), "{words}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tavola_core::AccountName;
 use tavola_core::ServiceKind;
 use tavola_core::grant::{Role, RoleAssignment, Scope};
 use tavola_protocol::auth::token::TokenError;
-use tavola_server::config::{Layers, TokenConfig};
+use tavola_server::config::{Layers, Schema, TokenConfig};
 use tavola_server::{ConfigError, TokenAuthority, TokenRefusal};
 use tavola_testkit::oidc_issuer::{Behaviour, Identity, OidcIssuer, Options};
 use tavola_testkit::tokens::compact;
@@ -29,7 +29,7 @@ fn config(toml: &str) -> TokenConfig {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tavola.toml");
     fs::write(&file, toml).unwrap();
-    TokenConfig::resolve(&Layers::read(Some(&file), [])).unwrap()
+    TokenConfig::resolve(&Layers::read(Schema::server_only(), Some(&file), [])).unwrap()
 }
 
 fn authority(toml: &str) -> TokenAuthority {

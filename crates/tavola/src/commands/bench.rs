@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use tavola_core::TableRequest;
 use tavola_core::request::TablesQuery;
+use tavola_core::{ServiceKind, TableRequest};
 use tavola_load::source::PAGE_ENTITIES;
 use tavola_load::{Pace, Site};
 use tavola_protocol::table::decode::DecodeError;
@@ -177,7 +177,7 @@ impl Plan {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let plan = Plan::of(matches);
-    let access = account_access::resolve(matches)?;
+    let access = account_access::resolve(matches, ServiceKind::Table)?;
     let client =
         HttpClient::new(matches.get_one::<PathBuf>("ca-file").cloned()).within(FIRST_ANSWER_TIME);
     let site = site(&access, &client)?;

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use tavola_server::Config;
-use tavola_server::config::{Personality, StoreConfig, reference, template};
+use tavola_server::config::Personality;
 use tavola_server::tls::TlsReloader;
 
 use crate::cluster;
 use crate::exit::Failure;
+use crate::store_config::{SCHEMA, StoreConfig};
 use crate::{flags, logging};
 
 /// Keys may be written into it.
@@ -25,7 +26,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("check", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
         Some(("reference", _)) => {
-            print!("{}", reference());
+            print!("{}", SCHEMA.reference());
             Ok(())
         }
         _ => unreachable!("clap asks for a known command"),
@@ -34,7 +35,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn init(file: &Path) -> Result<(), Failure> {
     let created = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(file);
-    let written = created.and_then(|mut created| created.write_all(template().as_bytes()));
+    let written = created.and_then(|mut created| created.write_all(SCHEMA.template().as_bytes()));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             Failure::Usage(format!("{} already exists; name another file", file.display()))
@@ -53,7 +54,7 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     let config = Config::resolve(&layers, Personality::Server)?;
     logging::check(&config.log)?;
     config.tls.as_ref().map(TlsReloader::open).transpose()?;
-    if let StoreConfig::Cassandra(cluster) = &config.store {
+    if let StoreConfig::Cassandra(cluster) = &StoreConfig::read(&config.layers)? {
         cluster::peer_keys(cluster)?;
     }
     for note in &config.notes {

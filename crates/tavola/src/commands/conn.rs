@@ -4,6 +4,7 @@ mod snippets;
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Map, Value, json};
+use tavola_core::ServiceKind;
 use tavola_protocol::ConnectionString;
 
 use crate::account_access;
@@ -36,8 +37,9 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let access = account_access::resolve_configured(matches)?;
-    let string = ConnectionString::with_key(&access.account, &access.key, &access.endpoint);
+    // The string names every service; the lines to paste are of libraries for tables.
+    let access = account_access::resolve_configured(matches, ServiceKind::Table)?;
+    let string = ConnectionString::with_key(&access.account, &access.key, &access.endpoints);
     let string = string.map_err(|error| Failure::Usage(error.to_string()))?.to_text();
     let wanted = matches.get_one::<String>("sdk").map(String::as_str);
     let chosen = SDKS.iter().filter(|sdk| wanted == Some("all") || wanted == Some(sdk.name));

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use tavola_core::ServiceKind;
 use tavola_protocol::connection_string::{Endpoint, Secret};
 use tavola_protocol::{ConnectionString, connection_string};
 use zeroize::Zeroizing;
@@ -154,14 +155,18 @@ async fn connection_string(
     client: &HttpClient,
     report: &mut Report,
 ) -> Option<Endpoint> {
-    let string = match ConnectionString::parse(text) {
-        Ok(string) => string,
+    // What is asked of the server below are requests of tables.
+    let parsed = ConnectionString::parse(text).and_then(|string| {
+        let endpoint = string.endpoint(ServiceKind::Table)?.clone();
+        Ok((string, endpoint))
+    });
+    let (string, endpoint) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             report.fail("connection string", error.to_string(), advice_on(&error));
             return None;
         }
     };
-    let endpoint = string.table_endpoint().clone();
     let Some(account) = string.account().cloned() else {
         let advice = "add AccountName, or put the account into the endpoint's path or host";
         report.fail(

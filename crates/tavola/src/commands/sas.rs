@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::{ArgMatches, Command};
 use serde_json::json;
-use tavola_core::DateTime;
+use tavola_core::{DateTime, ServiceKind};
 use tavola_protocol::connection_string::Endpoint;
 use tavola_protocol::{AccountKeys, Caller, ConnectionString};
 use zeroize::Zeroizing;
@@ -74,12 +74,14 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let now = human_time::now();
     let (matches, made) = match matches.subcommand() {
-        Some(("table", matches)) => {
-            (matches, table::make(matches, &account_access::resolve(matches)?, now)?)
-        }
-        Some(("account", matches)) => {
-            (matches, account::make(matches, &account_access::resolve(matches)?, now)?)
-        }
+        Some(("table", matches)) => (
+            matches,
+            table::make(matches, &account_access::resolve(matches, ServiceKind::Table)?, now)?,
+        ),
+        Some(("account", matches)) => (
+            matches,
+            account::make(matches, &account_access::resolve(matches, ServiceKind::Table)?, now)?,
+        ),
         _ => unreachable!("clap asks for a known command"),
     };
     if matches.get_flag("https-only") && made.url.starts_with("http:") {
@@ -99,16 +101,19 @@ struct Made {
 }
 
 impl Made {
-    /// `resource`: the path of the table below the endpoint, or nothing.
+    /// `services`: letters of those that it opens; `resource`: the path of the table below the
+    /// endpoint, or nothing.
     fn new(
         sas: String,
         access: &AccountAccess,
+        services: &str,
         resource: &str,
         expires: Option<DateTime>,
         opens: Vec<String>,
     ) -> Result<Self, Failure> {
         let sas = Zeroizing::new(sas);
-        let string = ConnectionString::with_signature(&sas, &access.endpoint);
+        let opened = access.endpoints.iter().filter(|(of, _)| services.contains(of.letter()));
+        let string = ConnectionString::with_signature(&sas, &opened.cloned().collect::<Vec<_>>());
         let string = string.map_err(|error| Failure::Usage(error.to_string()))?;
         let url = Zeroizing::new(format!("{}?{}", resource_url(&access.endpoint, resource), &*sas));
         Ok(Self { url, sas, connection_string: string.to_text(), expires, opens })

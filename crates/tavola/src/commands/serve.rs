@@ -10,7 +10,11 @@ use crate::flags;
 use crate::serve::{self, CommandLine};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    serve::run(CommandLine { matches: matches.clone(), resolve, announcer: Announcer::Tavola })
+    serve::run(CommandLine {
+        matches: matches.clone(),
+        resolve: Box::new(resolve),
+        announcer: Announcer::Tavola,
+    })
 }
 
 fn resolve(matches: &ArgMatches) -> Result<Config, ConfigError> {

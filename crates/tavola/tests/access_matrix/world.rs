@@ -133,7 +133,7 @@ impl Drop for World {
 fn config(more: &[(&str, &str)]) -> Config {
     let mut layers = Layers::default();
     let mut set = |path: &str, value: &str| layers.set(path, value, Origin::Flag(path.to_owned()));
-    for port in ["server.table_port", "server.admin_port"] {
+    for port in ["table.port", "server.admin_port"] {
         set(port, "0");
     }
     for account in ACCOUNTS {

@@ -67,7 +67,7 @@ fn beyond_loopback_accounts_are_needed() {
 fn configuration_is_checked_and_shown_with_its_origin() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tavola.toml");
-    let toml = format!("[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n");
+    let toml = format!("[table]\nport = 4711\n[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\n");
     std::fs::write(&file, toml).unwrap();
     let config = |arguments: &[&str]| {
         run(tavola()
@@ -84,7 +84,7 @@ fn configuration_is_checked_and_shown_with_its_origin() {
     );
     let (_, stdout, _) = config(&["show", "--origin", "--admin-port", "5"]);
     for line in [
-        format!("server.table_port = \"4711\"  # file {}, line 2", file.display()),
+        format!("table.port = \"4711\"  # file {}, line 2", file.display()),
         "server.admin_port = \"5\"  # flag --admin-port".to_owned(),
         "log.level = \"warn\"  # variable TAVOLA_LOG__LEVEL".to_owned(),
         "store.kind = \"embedded\"  # default".to_owned(),
@@ -98,7 +98,7 @@ fn configuration_is_checked_and_shown_with_its_origin() {
     let (code, _, stderr) = config(&["check"]);
     assert_eq!(code, Some(2));
     assert!(
-        stderr.contains("unknown setting server.tabel_port; did you mean server.table_port?"),
+        stderr.contains("unknown setting server.tabel_port; did you mean table.port?"),
         "{stderr}"
     );
 }
@@ -107,13 +107,9 @@ fn configuration_is_checked_and_shown_with_its_origin() {
 fn help_has_examples_and_says_where_each_setting_can_stand() {
     let (code, stdout, _) = run(tavola().args(["serve", "--help"]));
     assert_eq!(code, Some(0));
-    for words in [
-        "Examples:",
-        "Exit codes:",
-        "--table-port",
-        "[env: TAVOLA_SERVER__TABLE_PORT]",
-        "server.table_port",
-    ] {
+    for words in
+        ["Examples:", "Exit codes:", "--table-port", "[env: TAVOLA_TABLE__PORT]", "table.port"]
+    {
         assert!(stdout.contains(words), "{words} is not in\n{stdout}");
     }
     let (code, stdout, _) = run(tavola().arg("--version"));

@@ -3,6 +3,7 @@
 use crate::common::cli::{ask, examples, in_folder, in_shell, request, run};
 use crate::common::client::Client;
 use crate::common::{ACCOUNT, KEY, OTHER_KEY, RunningServer};
+use tavola_core::ServiceKind;
 use tavola_protocol::ConnectionString;
 use tavola_protocol::connection_string::Secret;
 
@@ -22,13 +23,16 @@ fn the_string_opens_the_account_and_says_that_it_is_secret() {
     let string = ConnectionString::parse(&text).unwrap();
     assert_eq!(string, ConnectionString::parse(&string.to_text()).unwrap());
     assert_eq!(string.secret(), &Secret::Key(KEY.to_owned().into()));
-    assert_eq!(string.table_endpoint().as_str(), format!("http://127.0.0.1:10002/{ACCOUNT}"));
+    assert_eq!(
+        string.endpoint(ServiceKind::Table).unwrap().as_str(),
+        format!("http://127.0.0.1:10002/{ACCOUNT}")
+    );
 }
 
 #[test]
 fn accounts_keys_and_endpoints_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = "[server]\nhost = \"0.0.0.0\"\ntable_port = 4711\n";
+    let server = "[server]\nhost = \"0.0.0.0\"\n[table]\nport = 4711\n";
     let toml = format!("{server}[accounts.shop]\nkey1 = \"{OTHER_KEY}\"\nkey2 = \"{KEY}\"\n");
     std::fs::write(folder.path().join("own.toml"), toml).unwrap();
     let conn = |arguments: &[&str]| {

@@ -172,7 +172,7 @@ fn short_keys_and_plain_http() {
     let done = run(in_folder(folder.path())
         .arg("doctor")
         .env("TAVOLA_SERVER__HOST", "0.0.0.0")
-        .envs([("TAVOLA_SERVER__TABLE_PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")]));
+        .envs([("TAVOLA_TABLE__PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")]));
     let said = done
         .stdout
         .lines()

@@ -307,9 +307,7 @@ fn tls_and_plain_http_are_told_apart() {
 fn at_home(folder: &Path, table: &str, admin: &str, more: &str) -> Done {
     let port = |at: &str| at.rsplit(':').next().unwrap().to_owned();
     let mut command = in_folder(folder);
-    command
-        .env("TAVOLA_SERVER__TABLE_PORT", port(table))
-        .env("TAVOLA_SERVER__ADMIN_PORT", port(admin));
+    command.env("TAVOLA_TABLE__PORT", port(table)).env("TAVOLA_SERVER__ADMIN_PORT", port(admin));
     run(command.arg("doctor").args(more.split_whitespace()))
 }
 
@@ -387,7 +385,7 @@ fn the_configuration_and_who_can_read_it() {
     check(
         &doctor("--config own.toml"),
         &[
-            "fail configuration: file own.toml, line 2: unknown setting server.tabel_port; did you mean server.table_port?; `tavola config",
+            "fail configuration: file own.toml, line 2: unknown setting server.tabel_port; did you mean table.port?; `tavola config",
         ],
     );
     std::fs::write(&file, format!("[accounts.shop]\nkey1 = \"{KEY}\"\n")).unwrap();
@@ -435,7 +433,7 @@ fn the_examples_of_the_help_work() {
         let done = in_shell(files.folder.path(), &line, |shell| {
             shell
                 .env("URL", &url)
-                .env("TAVOLA_SERVER__TABLE_PORT", "0")
+                .env("TAVOLA_TABLE__PORT", "0")
                 .env("TAVOLA_SERVER__ADMIN_PORT", "0")
         });
         check(&done, &[]);

@@ -111,7 +111,7 @@ fn an_open_folder_is_closed_and_that_is_said_once() {
 }
 
 fn doctor(folder: &Path) -> Done {
-    let ports = [("TAVOLA_SERVER__TABLE_PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")];
+    let ports = [("TAVOLA_TABLE__PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")];
     run(in_folder(folder).arg("doctor").env("TAVOLA_STORE__LOCATION", "data").envs(ports))
 }
 
@@ -220,7 +220,7 @@ fn readable_keys_and_certificates_are_said() {
     );
     assert!(log.contains("the private key can be read by others"), "{log}");
     let tls = [("TAVOLA_TLS__CERT", "tavola-cert.pem"), ("TAVOLA_TLS__KEY", "tavola-key.pem")];
-    let ports = [("TAVOLA_SERVER__TABLE_PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")];
+    let ports = [("TAVOLA_TABLE__PORT", "0"), ("TAVOLA_SERVER__ADMIN_PORT", "0")];
     let found = run(in_folder(folder.path()).arg("doctor").envs(tls).envs(ports)).stdout;
     for words in [
         "warn  keys: tavola-accounts/shop.toml contains keys, and other users can read it (mode 644)",

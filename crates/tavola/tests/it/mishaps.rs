@@ -310,7 +310,7 @@ fn is_refused_and_found(home: &Path, data: &Path) {
     assert_eq!(differences(&before, &content(data)), Vec::<std::path::PathBuf>::new());
     let mut doctor = in_folder(home);
     doctor.arg("doctor").env("TAVOLA_STORE__LOCATION", data);
-    doctor.env("TAVOLA_SERVER__TABLE_PORT", "0").env("TAVOLA_SERVER__ADMIN_PORT", "0");
+    doctor.env("TAVOLA_TABLE__PORT", "0").env("TAVOLA_SERVER__ADMIN_PORT", "0");
     let done = run(&mut doctor);
     assert_eq!(done.code, Some(1), "{done:?}");
     let is_found = |line: &str| line.starts_with("fail") && line.contains("more than a day ahead");

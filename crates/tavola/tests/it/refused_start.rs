@@ -413,11 +413,11 @@ fn a_port_in_use_makes_no_data_folder() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let folder = home.path().join("data");
-    for variable in ["TAVOLA_SERVER__TABLE_PORT", "TAVOLA_SERVER__ADMIN_PORT"] {
+    for variable in ["TAVOLA_TABLE__PORT", "TAVOLA_SERVER__ADMIN_PORT"] {
         let mut command = tavola();
         command.args(["serve", "--location"]).arg(&folder);
         command
-            .env("TAVOLA_SERVER__TABLE_PORT", "0")
+            .env("TAVOLA_TABLE__PORT", "0")
             .env("TAVOLA_SERVER__ADMIN_PORT", "0")
             .env(variable, &port);
         let done = run(&mut command);

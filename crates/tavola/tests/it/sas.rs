@@ -377,7 +377,7 @@ fn keys_come_from_many_places_and_flags_count_most() {
     assert!(refused.code == Some(2) && !refused.stderr.contains("not a key!"), "{refused:?}");
 
     let toml = format!(
-        "[server]\ntable_port = 4711\n[accounts.shop]\nkey1 = \"{KEY}\"\nkey2 = \"{OTHER_KEY}\"\n"
+        "[table]\nport = 4711\n[accounts.shop]\nkey1 = \"{KEY}\"\nkey2 = \"{OTHER_KEY}\"\n"
     );
     std::fs::write(folder.path().join("tavola.toml"), toml).unwrap();
     let only = url(&[], None).text();

@@ -6,14 +6,16 @@ use tavola_core::grant::{Role, Scope};
 use tavola_protocol::auth::token::{Algorithm, STORAGE_AUDIENCES};
 
 use super::{KeySource, TokenConfig, may_be_asked};
-use crate::config::{ConfigError, Layers};
+use crate::config::{ConfigError, Layers, Schema};
 
 fn resolve(toml: &str, environment: &[(&str, &str)]) -> Result<TokenConfig, ConfigError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(toml.as_bytes()).unwrap();
     let environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    TokenConfig::resolve(&Layers::read(Some(file.path()), environment).checked()?)
+    TokenConfig::resolve(
+        &Layers::read(Schema::server_only(), Some(file.path()), environment).checked()?,
+    )
 }
 
 #[test]

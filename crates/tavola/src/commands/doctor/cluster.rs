@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use tavola_cassandra::{Finding, InspectedNode, Inspection, OpenError, Options};
-use tavola_server::config::ClusterConfig;
 
 use super::report::Report;
 use crate::cluster;
 use crate::exit::Failure;
+use crate::store_config::ClusterConfig;
 
 /// Looks at the cluster that the settings name.
 pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
@@ -27,7 +27,7 @@ pub(crate) async fn examine(config: &ClusterConfig, report: &mut Report) {
 
 /// What nodes write for each other is protected by keys of their own.
 fn examine_peers(config: &ClusterConfig, report: &mut Report) {
-    let Some(address) = config.peers else { return };
+    let Some(address) = config.peers.address else { return };
     let make = || {
         format!(
             "`tavola store peer-keys init {address} …` creates keys; set store.peer_keys to their \
@@ -56,7 +56,7 @@ fn examine_peers(config: &ClusterConfig, report: &mut Report) {
         }
         Err(Failure::Clap(error)) => report.fail("peers", error.to_string(), ""),
     }
-    if config.peer_keys.is_some() && config.accept_plain_peers {
+    if config.peers.keys.is_some() && config.accept_plain_peers {
         let says = "peers without TLS are accepted too. It is accepted";
         report.warn(
             "peers",

@@ -5,15 +5,17 @@ use std::path::Path;
 
 use tavola_embedded::{OpenError, private_files};
 use tavola_server::Config;
-use tavola_server::config::{Layers, StoreConfig, Warning};
+use tavola_server::config::{Layers, SERVED, Warning};
+use tavola_store::SettingValues as _;
 
 use super::home::Home;
 use super::report::Report;
 use super::server::{self, Readiness};
 use super::{at_rest, certificate, cluster};
-use crate::account_access::{self, optional_setting, reachable};
+use crate::account_access::{self, reachable};
 use crate::http_client::{HttpClient, HttpError};
 use crate::open_store::versions_max;
+use crate::store_config::StoreConfig;
 
 pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Report) {
     let (layers, config) = match &home.0 {
@@ -31,22 +33,26 @@ pub(super) async fn examine(home: &Home, client: &HttpClient, report: &mut Repor
     };
     report.ok("configuration", format!("valid: {served}, {}", crate::announce::listeners(config)));
     config.notes.iter().for_each(|note| report.warn("configuration", note, ""));
-    let scheme = if optional_setting(layers, "tls.cert").is_some() { "https" } else { "http" };
+    let scheme = config.scheme().name();
     for listener in &config.listeners {
         let (what, address) = (format!("{} port", listener.service.name()), listener.address);
         check_port(&what, address, &format!("{scheme}://"), "/-/ready", client, report).await;
     }
     check_port("admin port", config.admin, "http://", "/ready", client, report).await;
     check_safety(config, report);
-    check_data_folder(config, report);
+    // It was read when the configuration was checked.
+    let store = StoreConfig::read(layers).ok();
+    if let Some(StoreConfig::Embedded(store)) = &store {
+        check_data_folder(&store.location, report);
+    }
     check_certificate(layers, config, report);
-    match &config.store {
-        StoreConfig::Cassandra(store) => cluster::examine(store, report).await,
-        StoreConfig::Embedded { location, .. } => {
-            check_versions(location, report);
-            at_rest::examine(location, report);
+    match &store {
+        Some(StoreConfig::Cassandra(store)) => cluster::examine(store, report).await,
+        Some(StoreConfig::Embedded(store)) => {
+            check_versions(&store.location, report);
+            at_rest::examine(&store.location, report);
         }
-        StoreConfig::Memory => {}
+        Some(StoreConfig::Memory) | None => {}
     }
 }
 
@@ -129,7 +135,9 @@ async fn check_port(
 }
 
 fn taken(subject: &str, at: SocketAddr, how: &str, report: &mut Report) {
-    let advice = "stop it, or choose another port (--table-port, --admin-port, or in the file)";
+    let flags = SERVED.iter().map(|service| format!("--{}-port, ", service.name()));
+    let flags = flags.collect::<String>();
+    let advice = format!("stop it, or choose another port ({flags}--admin-port, or in the file)");
     report.fail(
         subject,
         format!("{at} is in use by a process that is not a ready Tavola: {how}"),
@@ -150,8 +158,7 @@ fn check_safety(config: &Config, report: &mut Report) {
 }
 
 /// A user who can read the files has all data, whatever the server permits.
-fn check_data_folder(config: &Config, report: &mut Report) {
-    let StoreConfig::Embedded { location, .. } = &config.store else { return };
+fn check_data_folder(location: &Path, report: &mut Report) {
     let folder = location.display();
     if !location.exists() {
         return;
@@ -187,11 +194,13 @@ fn check_data_folder(config: &Config, report: &mut Report) {
 }
 
 fn check_certificate(layers: &Layers, config: &Config, report: &mut Report) {
-    let Some(cert) = optional_setting(layers, "tls.cert") else { return };
-    let key = optional_setting(layers, "tls.key").map(Path::new);
-    let password = optional_setting(layers, "tls.password").unwrap_or_default();
+    let Some(cert) = layers.optional("tls.cert") else { return };
+    let key = layers.optional("tls.key").map(Path::new);
+    let password = layers.optional("tls.password").unwrap_or_default();
     let account = config.accounts.names().next();
-    let endpoint = account
-        .and_then(|account| account_access::configured_endpoint(layers, config, account).ok());
-    certificate::examine(Path::new(cert), key, password, endpoint.as_ref(), report);
+    let endpoints =
+        account.and_then(|account| account_access::configured_endpoints(config, account).ok());
+    // All services have one certificate, and names are of hosts.
+    let endpoint = endpoints.as_deref().and_then(<[_]>::first).map(|(_, endpoint)| endpoint);
+    certificate::examine(Path::new(cert), key, password, endpoint, report);
 }

@@ -44,7 +44,7 @@ pub(super) fn make(
     let terms = Terms::of(matches, now, false)?;
     let sas = AccountSas {
         version: terms.version.clone(),
-        services,
+        services: services.clone(),
         resource_types: resource_types.clone(),
         permissions: permissions.clone(),
         start: terms.start_text(),
@@ -59,5 +59,5 @@ pub(super) fn make(
         (ACCOUNT_PERMISSIONS.words(&permissions), RESOURCE_TYPES.words(&resource_types));
     let mut opens = vec![format!("{can}: {kinds}; account {}", access.account)];
     opens.extend(terms.words(now));
-    Made::new(signed, access, "", terms.expiry, opens)
+    Made::new(signed, access, &services, "", terms.expiry, opens)
 }

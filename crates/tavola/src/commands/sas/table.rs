@@ -69,7 +69,7 @@ pub(super) fn make(
     let signed = sas.signed(&access.account, &access.signing_key()?);
     check(&signed, access, &terms, now)?;
     let opens = words(&table, access, letters.as_deref(), policy, (&from, &to), terms.words(now));
-    Made::new(signed, access, table.as_str(), terms.expiry, opens)
+    Made::new(signed, access, "t", table.as_str(), terms.expiry, opens)
 }
 
 fn parse_table(name: &str) -> Result<TableName, Failure> {

@@ -3,7 +3,6 @@
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::json;
 use tavola_cassandra::{Created, Options};
-use tavola_server::config::ClusterConfig;
 
 use super::runtime;
 use crate::cluster;
@@ -12,6 +11,7 @@ use crate::commands::doctor::report::Report;
 use crate::commands::{described, output_flag};
 use crate::exit::Failure;
 use crate::flags;
+use crate::store_config::ClusterConfig;
 
 const ABOUT: &str =
     "Create the keyspace and its tables in a Cassandra cluster; does nothing if they exist";
@@ -46,7 +46,7 @@ pub(crate) fn command() -> Command {
 const SLOTS_MAX: i64 = 1024;
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let config = ClusterConfig::resolve(&flags::layers(matches)?)?;
+    let config = ClusterConfig::read(&flags::layers(matches)?)?;
     let mut options = cluster::options(&config)?;
     let slots = matches.get_one::<u16>("slots").copied();
     options.slots = slots.unwrap_or(options.slots);

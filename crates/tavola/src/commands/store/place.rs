@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tavola_embedded::{EmbeddedStore, OpenError, Options};
-use tavola_server::config::{ClusterConfig, Layers, Origin};
+use tavola_server::config::{Layers, Origin};
 use tavola_store::Backend;
 
 use crate::cluster::ClusterStore;
 use crate::exit::Failure;
 use crate::open_store::cannot_open;
+use crate::store_config::ClusterConfig;
 
 /// Where entities are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Place {
                 let mut layers = layers.clone();
                 named("store.contact_points", contact_points, &mut layers);
                 named("store.keyspace", keyspace, &mut layers);
-                let config = ClusterConfig::resolve(&layers)?;
+                let config = ClusterConfig::read(&layers)?;
                 Ok(Arc::new(ClusterStore::open_alone(&config).await?))
             }
         }

@@ -29,10 +29,33 @@ fn an_unknown_level_is_refused_by_check_and_by_serve() {
     assert_eq!(run(in_folder(folder.path()).args(["config", "check"])).code, Some(0));
 }
 
+/// Who has a file of an older release is told the new name, and served.
+#[test]
+fn former_names_still_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tavola.toml");
+    let note = "is the old name of table.port; use the new one";
+    let check = |variable: Option<&str>| {
+        let mut command = in_folder(folder.path());
+        command.args(["config", "check"]);
+        run(command.envs(variable.map(|port| ("TAVOLA_SERVER__TABLE_PORT", port))))
+    };
+    std::fs::write(&file, "[server]\ntable_port = 4711\n").unwrap();
+    let done = check(None);
+    let noted = format!("note: server.table_port (file tavola.toml, line 2) {note}\n");
+    assert!(done.code == Some(0) && done.stdout.starts_with(&noted), "{done:?}");
+    assert!(done.stdout.ends_with("tables at 127.0.0.1:4711\n"), "{done:?}");
+    std::fs::remove_file(&file).unwrap();
+    let done = check(Some("4712"));
+    let noted = format!("note: server.table_port (variable TAVOLA_SERVER__TABLE_PORT) {note}\n");
+    assert!(done.code == Some(0) && done.stdout.starts_with(&noted), "{done:?}");
+    assert!(done.stdout.ends_with("tables at 127.0.0.1:4712\n"), "{done:?}");
+}
+
 #[test]
 fn every_mistake_is_told_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let file = "[server]\ntable_port = 70000\nhost = \"localhost\"\n[accounts.shop]\n[limits]\nqueries = \"many\"\n";
+    let file = "server.host = \"localhost\"\ntable.port = 70000\n\n[accounts.shop]\n[limits]\nqueries = \"many\"\n";
     std::fs::write(folder.path().join("tavola.toml"), file).unwrap();
     let mut command = in_folder(folder.path());
     command
@@ -43,7 +66,7 @@ fn every_mistake_is_told_at_once() {
     assert_eq!(done.code, Some(2), "{done:?}");
     for words in [
         "tavola: 4 problems in the configuration:\n",
-        "server.table_port (file tavola.toml, line 2): \"70000\" does not fit: must be 0–65535\n",
+        "table.port (file tavola.toml, line 2): \"70000\" does not fit: must be 0–65535\n",
         "file tavola.toml, line 4: [accounts.shop] is empty; it needs key1\n",
         "limits.queries (file tavola.toml, line 6): \"many\" does not fit: must be 0–10000\n",
         "did you mean TAVOLA_SERVER__ADMIN_PORT?\n",
@@ -120,12 +143,9 @@ fn a_first_file_is_written_with_every_setting() {
     assert!(done.starts_with("tavola.toml has every setting as a comment"), "{done}");
     let file = folder.path().join("tavola.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    for line in [
-        "[server]",
-        "#table_port = 10002",
-        "#accounts_folder = \"tavola-accounts\"",
-        "#[accounts.NAME]",
-    ] {
+    for line in
+        ["[server]", "#port = 10002", "#accounts_folder = \"tavola-accounts\"", "#[accounts.NAME]"]
+    {
         assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
     }
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
