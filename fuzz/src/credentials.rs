@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
@@ -89,6 +89,9 @@ pub fn check_refused(parts: &Parts, address: &Address) -> Option<ApiError> {
 /// The same, and that the answer can be written, which costs more than the check.
 pub fn check_refused_in_words(parts: &Parts, address: &Address) {
     if let Some(api_error) = check_refused(parts, address) {
-        check_refusal(&api_error.into(), &TableContext::of(parts, Some(address)));
+        check_refusal(
+            &api_error.into(),
+            &TableContext::of(parts, Some(&Arc::new(address.clone()))),
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Requests, from bytes to what the service would be asked.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
@@ -69,7 +71,7 @@ fn split_line(data: &[u8]) -> (&[u8], &[u8]) {
 ///
 /// # Errors
 /// What the service answers to a request that cannot be led there.
-pub fn led_to_account<B>(mut request: Request<B>) -> Result<(Request<B>, Address), ApiError> {
+pub fn led_to_account<B>(mut request: Request<B>) -> Result<(Request<B>, Arc<Address>), ApiError> {
     if let Ok(address) = located(&request) {
         return Ok((request, address));
     }
@@ -98,13 +100,13 @@ pub fn request(
 }
 
 /// Where a request goes, if it names the account.
-fn located<B>(request: &Request<B>) -> Result<Address, ApiError> {
+fn located<B>(request: &Request<B>) -> Result<Arc<Address>, ApiError> {
     let mut head = Request::new(());
     *head.method_mut() = request.method().clone();
     *head.uri_mut() = request.uri().clone();
     *head.headers_mut() = request.headers().clone();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
-    locate(&head.into_parts().0, &rules, &|name| name == ACCOUNT)
+    locate(&head.into_parts().0, &rules, &|name| name == ACCOUNT).map(Arc::new)
 }
 
 /// Takes a request through the server, up to where the service would carry it out. What is refused

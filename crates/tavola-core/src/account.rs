@@ -1,11 +1,13 @@
 //! The name of a storage account.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A storage account's name: letters, digits and inner hyphens. A leading hyphen is impossible,
-/// which is what keeps `/-/ready` apart from every account.
+/// which is what keeps `/-/ready` apart from every account. Copies share the text: every request
+/// makes several.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AccountName(String);
+pub struct AccountName(Arc<str>);
 
 impl AccountName {
     /// The longest label that fits a host name.
@@ -17,7 +19,7 @@ impl AccountName {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let inner_hyphens_only = !name.starts_with('-') && !name.ends_with('-');
         let fits = (1..=Self::CHARS_MAX).contains(&name.len());
-        (fits && inner_hyphens_only && name.bytes().all(legal)).then(|| Self(name.to_owned()))
+        (fits && inner_hyphens_only && name.bytes().all(legal)).then(|| Self(name.into()))
     }
 
     /// The name as configured.

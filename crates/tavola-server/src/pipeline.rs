@@ -63,7 +63,7 @@ pub async fn handle<S: Service, B: RequestBody>(
     let rules =
         AddressRules { path_style_only: node.path_style_only, scheme: client.scheme.name() };
     let accounts = node.accounts();
-    let address = locate(&parts, &rules, &|name| accounts.contains(name));
+    let address = locate(&parts, &rules, &|name| accounts.contains(name)).map(Arc::new);
     let account = address.as_ref().ok().and_then(|address| accounts.get(&address.account)).cloned();
     let context = service.context(&parts, address.as_ref().ok());
     let mut request = RequestContext {
@@ -142,7 +142,7 @@ impl Drop for OpenRequest<'_> {
 impl<S: Service> RequestContext<'_, S> {
     async fn answer<B: RequestBody>(
         &mut self,
-        address: Result<&Address, &ApiError>,
+        address: Result<&Arc<Address>, &ApiError>,
         mut body: B,
     ) -> Result<Response<ResponseBody>, ConnectionBroken> {
         let address = match address {
@@ -179,7 +179,7 @@ impl<S: Service> RequestContext<'_, S> {
     /// The line itself.
     async fn execute<B: RequestBody>(
         &mut self,
-        address: &Address,
+        address: &Arc<Address>,
         body: &mut B,
     ) -> Result<Response<ResponseBody>, Failure<S::Error>> {
         let account = self.account.clone().ok_or(ApiError::AccountNotFound)?;
@@ -287,10 +287,10 @@ impl<S: Service> RequestContext<'_, S> {
     /// Reads a large body where point requests do not have to wait for it.
     async fn parse_aside(
         &mut self,
-        address: &Address,
+        address: &Arc<Address>,
         body: &Bytes,
     ) -> Result<S::Request, S::Error> {
-        let (parts, body, address) = (self.parts.clone(), body.clone(), address.clone());
+        let (parts, body, address) = (self.parts.clone(), body.clone(), Arc::clone(address));
         let (service, mut context) = (Arc::clone(self.service), self.context.clone());
         let parse = move || {
             let request = service.parse(&parts, &body, &address, &mut context);
@@ -549,7 +549,7 @@ impl<S: Service> RequestContext<'_, S> {
     }
 
     /// What is left to do when the answer has been sent.
-    fn into_completion(self, address: Option<Address>, status: StatusCode) -> Box<Completion> {
+    fn into_completion(self, address: Option<Arc<Address>>, status: StatusCode) -> Box<Completion> {
         let event = RequestEvent {
             service: S::KIND,
             arrived: self.arrived,
@@ -562,7 +562,9 @@ impl<S: Service> RequestContext<'_, S> {
             uri: self.parts.uri,
             version: self.parts.version,
             // A name that no account has is whatever a stranger wrote.
-            account: address.filter(|_| self.account.is_some()).map(|address| address.account),
+            account: address
+                .filter(|_| self.account.is_some())
+                .map(|address| address.account.clone()),
             request_id: self.request_id,
             status,
             response_bytes: 0,

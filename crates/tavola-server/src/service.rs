@@ -39,7 +39,7 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
     /// What can be known of a request before it is understood. Never fails: the answer to a bad
     /// request needs it too.
-    fn context(&self, parts: &Parts, address: Option<&Address>) -> Self::Context;
+    fn context(&self, parts: &Parts, address: Option<&Arc<Address>>) -> Self::Context;
 
     /// How the body of this request arrives.
     fn body_plan(&self, parts: &Parts, address: &Address) -> BodyPlan;

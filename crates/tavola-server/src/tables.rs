@@ -31,7 +31,7 @@ impl Service for TableService {
     const KIND: ServiceKind = ServiceKind::Table;
     const PREFLIGHT: &'static str = "PreflightTableRequest";
 
-    fn context(&self, parts: &Parts, address: Option<&Address>) -> TableContext {
+    fn context(&self, parts: &Parts, address: Option<&Arc<Address>>) -> TableContext {
         TableContext::of(parts, address)
     }
 

@@ -107,7 +107,7 @@ impl Service for Taps {
     const KIND: ServiceKind = ServiceKind::Queue;
     const PREFLIGHT: &'static str = "PreflightTapRequest";
 
-    fn context(&self, parts: &Parts, _address: Option<&Address>) -> ResponseContext {
+    fn context(&self, parts: &Parts, _address: Option<&Arc<Address>>) -> ResponseContext {
         ResponseContext::of(Self::KIND, parts)
     }
 

@@ -10,6 +10,8 @@
 
 #![no_main]
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, Response};
@@ -107,7 +109,7 @@ fn check_exchange(
     server: &Server,
     model: &mut Model,
     mut request: Request<Bytes>,
-    address: &Address,
+    address: &Arc<Address>,
 ) {
     let visitor = Caller::admit(&mut request);
     let (parts, body) = request.clone().into_parts();

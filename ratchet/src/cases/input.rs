@@ -1,6 +1,7 @@
 //! Requests, entities and rows as they come from clients. They are the same in every run.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -36,7 +37,7 @@ const ROWS_PER_PARTITION: usize = 1_000;
 /// What is asked, and how the answer is to be written: all that the handler does from the head and
 /// the body on, but for the credentials.
 pub(super) fn understand(parts: &Parts, body: &Bytes) -> Result<(TableRequest, TableContext)> {
-    let address = locate_account(parts)?;
+    let address = Arc::new(locate_account(parts)?);
     let mut context = TableContext::of(parts, Some(&address));
     let request = parse_request(parts, body, &address, &mut context);
     Ok((request.map_err(|api_error| refused("a request")(&api_error))?, context))

@@ -1,5 +1,6 @@
 //! How an answer of the Table service is to be written: metadata level, echo, envelope.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ACCEPT;
@@ -82,8 +83,8 @@ pub enum Envelope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableContext {
     common: ResponseContext,
-    pub(crate) base: String,
-    pub(crate) account: String,
+    /// None if the request names no account of ours.
+    address: Option<Arc<Address>>,
     /// Bodies are XML, errors too, and none of the headers of OData are sent.
     pub(crate) is_xml: bool,
     pub(crate) format: ResponseFormat,
@@ -96,19 +97,28 @@ impl TableContext {
     /// What can be known of a request before it is understood. Never fails: the answer to a bad
     /// request needs it too.
     #[must_use]
-    pub fn of(parts: &Parts, address: Option<&Address>) -> Self {
+    pub fn of(parts: &Parts, address: Option<&Arc<Address>>) -> Self {
         let query = Query::parse(parts.uri.query());
         let (format, format_error) = ResponseFormat::read(Fields::Whole(&parts.headers), &query);
         let only_xml_is_wanted = format_error == Some(TableError::AtomFormatNotSupported);
         Self {
             common: ResponseContext::of(ServiceKind::Table, parts),
-            base: address.map(|address| address.base.clone()).unwrap_or_default(),
-            account: address.map(|address| address.account.to_string()).unwrap_or_default(),
+            address: address.map(Arc::clone),
             is_xml: query.is_xml_operation() || only_xml_is_wanted,
             format,
             format_error,
             envelope: Envelope::Plain,
         }
+    }
+
+    /// What the URLs of the answer begin with.
+    pub(crate) fn base(&self) -> &str {
+        self.address.as_ref().map_or("", |address| &address.base)
+    }
+
+    /// The account that the request is for.
+    pub(crate) fn account(&self) -> &str {
+        self.address.as_ref().map_or("", |address| address.account.as_str())
     }
 
     /// # Errors

@@ -219,7 +219,7 @@ impl Answer {
 fn answer(reply: &TableReply, context: &TableContext) -> Answer {
     let ResponseFormat { level, select, prefer } = &context.format;
     let level = *level;
-    let links = |table| Links { base: &context.base, account: &context.account, table };
+    let links = |table| Links { base: context.base(), account: context.account(), table };
     let ok = || Answer::odata(StatusCode::OK);
     match reply {
         TableReply::TableCreated(name) => table_created(name, *prefer, level, context),
@@ -256,7 +256,7 @@ fn answer(reply: &TableReply, context: &TableContext) -> Answer {
             Answer::xml(StatusCode::OK, xml::write_stats(*last_sync))
         }
         TableReply::Metadata(names) => {
-            Answer::xml(StatusCode::OK, write_metadata(names, &context.account))
+            Answer::xml(StatusCode::OK, write_metadata(names, context.account()))
         }
     }
 }
@@ -277,8 +277,8 @@ fn table_created(
     level: MetadataLevel,
     context: &TableContext,
 ) -> Answer {
-    let url = format!("{}/Tables('{name}')", context.base);
-    let links = Links { base: &context.base, account: &context.account, table: "Tables" };
+    let url = format!("{}/Tables('{name}')", context.base());
+    let links = Links { base: context.base(), account: context.account(), table: "Tables" };
     created(url, prefer, None)
         .unwrap_or_else(|answer| answer.json(level, |out| write_table(out, name, level, &links)))
 }
@@ -311,13 +311,13 @@ fn operation_answer(
     match operation {
         OperationReply::Inserted(entity) => {
             let url = entity_url(
-                &context.base,
+                context.base(),
                 table.as_str(),
                 entity.key.partition_key.as_str(),
                 entity.key.row_key.as_str(),
             );
             let links =
-                Links { base: &context.base, account: &context.account, table: table.as_str() };
+                Links { base: context.base(), account: context.account(), table: table.as_str() };
             let write =
                 |out: &mut Vec<u8>| write_entity(out, entity, format.level, &Select::All, &links);
             let created = created(url, format.prefer, Some(entity.timestamp));

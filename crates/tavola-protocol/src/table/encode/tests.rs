@@ -1,5 +1,6 @@
 //! What one side writes the other reads: every kind of request there and every kind of answer back.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -51,7 +52,7 @@ fn style<'a>(base: &'a str, format: &'a ResponseFormat) -> Style<'a> {
 fn served(request: &Request<Bytes>) -> (TableRequest, TableContext) {
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: false, scheme: "http" };
-    let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
+    let address = locate(&parts, &rules, &|name| name == "acct").map(Arc::new).unwrap();
     let mut context = TableContext::of(&parts, Some(&address));
     let parsed = parse_request(&parts, &body, &address, &mut context);
     (parsed.unwrap_or_else(|table_error| panic!("{table_error:?} for {request:?}")), context)

@@ -1,5 +1,7 @@
 //! Answers as HTTP: status, headers and body of each kind.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use tavola_core::reply::{BoxedEntity, OperationReply};
@@ -41,7 +43,7 @@ fn context(target: &str, headers: &[(&str, &str)]) -> TableContext {
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = locate(&parts, &rules, &|name| name == "acct").unwrap();
-    TableContext::of(&parts, Some(&address))
+    TableContext::of(&parts, Some(&Arc::new(address)))
 }
 
 fn rendered(reply: &TableReply, headers: &[(&str, &str)]) -> Response<Bytes> {

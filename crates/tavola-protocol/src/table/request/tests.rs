@@ -1,5 +1,7 @@
 //! Requests as text: method, target, headers and body on the left, what is understood on the right.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Request;
 use proptest::prelude::*;
@@ -31,7 +33,7 @@ fn parse_http(request: &Request<Bytes>) -> (Result<TableRequest, TableError>, Ta
     let (parts, body) = request.clone().into_parts();
     let rules = AddressRules { path_style_only: true, scheme: "http" };
     let address = match locate(&parts, &rules, &|name| name == "acct") {
-        Ok(address) => address,
+        Ok(address) => Arc::new(address),
         Err(table_error) => return (Err(table_error.into()), TableContext::of(&parts, None)),
     };
     let mut context = TableContext::of(&parts, Some(&address));
