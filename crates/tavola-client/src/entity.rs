@@ -1,0 +1,138 @@
+//! Entities: Rust types that are rows of a table.
+
+mod codec;
+mod dynamic;
+mod kind;
+mod names;
+mod stored;
+
+pub use dynamic::DynEntity;
+pub use stored::{Projected, Stored};
+
+pub(crate) use codec::{decode_view, encode_properties};
+
+use time::OffsetDateTime;
+
+use crate::error::Error;
+use crate::etag::ETag;
+use crate::key::EntityKey;
+use crate::value::{Value, ValueRef};
+
+pub use kind::Kind;
+pub use names::Name;
+
+/// A type whose values are entities of a table. `#[derive(Entity)]` is the only way to implement
+/// it; [`DynEntity`] is the entity without a type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an entity",
+    note = "write `#[derive(Entity)]` on it, or use `DynEntity`"
+)]
+pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
+    /// The kind that is stored with it, if one is.
+    #[doc(hidden)]
+    const KIND: Option<Kind>;
+
+    /// The names of its properties, for `$select`; `None` if they are known only at run time.
+    #[doc(hidden)]
+    const NAMES: Option<&'static [Name]>;
+
+    /// How its keys begin, if all begin alike.
+    #[doc(hidden)]
+    const KEYS: Option<KeyBeginning>;
+
+    /// The property that holds the id of the last write, if it has one.
+    #[doc(hidden)]
+    const WRITE_ID: Option<&'static str>;
+
+    /// What reads a row.
+    #[doc(hidden)]
+    type Decoder: Decoder<Out = Self>;
+
+    /// The entity's key.
+    ///
+    /// # Errors
+    /// If a part does not fit its place in the template, or a key breaks a rule.
+    fn entity_key(&self) -> Result<EntityKey, Error>;
+
+    /// Pushes the properties to write, system properties excluded.
+    #[doc(hidden)]
+    fn encode(&self, sink: &mut dyn PropertySink) -> Result<(), Error>;
+
+    /// Begins to read a row.
+    #[doc(hidden)]
+    fn decoder() -> Self::Decoder;
+
+    /// True if the type has a property of this name, present or not.
+    #[doc(hidden)]
+    fn owns(&self, name: &str) -> bool;
+
+    /// True if a row with this kind is read as this type.
+    #[doc(hidden)]
+    fn accepts_kind(name: &str, version: u32) -> bool;
+
+    /// Copies the version into fields that mirror it.
+    #[doc(hidden)]
+    fn mirror(&mut self, etag: &ETag, timestamp: OffsetDateTime);
+}
+
+/// How the keys of a type begin, and whether its rows are recognised by that.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct KeyBeginning {
+    pub partition: &'static str,
+    pub row: &'static str,
+    pub is_kind: bool,
+}
+
+/// What takes the properties of an entity to be written.
+#[doc(hidden)]
+pub trait PropertySink {
+    fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error>;
+}
+
+impl<F: FnMut(&str, ValueRef<'_>) -> Result<(), Error>> PropertySink for F {
+    fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        self(name, value)
+    }
+}
+
+/// What reads a row: properties in any order, then the rest of the row. The first error is kept
+/// until the end, because a property may come before the kind that explains it.
+#[doc(hidden)]
+pub trait Decoder: Sized + Send {
+    type Out;
+
+    /// Takes one property; never a system property.
+    fn property(&mut self, name: &str, value: ValueRef<'_>);
+
+    /// Ends the row.
+    fn finish(self, head: &RowHead<'_>) -> Result<Decoded<Self::Out>, Error>;
+}
+
+/// The system properties of a row.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct RowHead<'a> {
+    pub partition: &'a str,
+    pub row: &'a str,
+    pub etag: &'a ETag,
+    pub timestamp: OffsetDateTime,
+}
+
+/// Properties that a type does not know.
+#[doc(hidden)]
+pub type Rest = Vec<(String, Value)>;
+
+/// A value that was read, and the properties that it has no place for.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Decoded<T> {
+    pub value: T,
+    pub rest: Rest,
+}
+
+pub(crate) mod sealed {
+    /// What only the derive implements.
+    #[doc(hidden)]
+    pub trait Derived {}
+}

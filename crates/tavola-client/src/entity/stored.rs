@@ -1,0 +1,141 @@
+//! Entities as they were read.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use time::OffsetDateTime;
+
+use super::{Decoded, Entity, RowHead};
+use crate::error::Error;
+use crate::etag::ETag;
+use crate::key::EntityKey;
+use crate::value::Value;
+
+/// An entity with the version in which it was read. Writing it back checks that version, and keeps
+/// the properties that its type does not know.
+#[derive(Debug, Clone)]
+pub struct Stored<E> {
+    entity: E,
+    key: EntityKey,
+    etag: ETag,
+    timestamp: OffsetDateTime,
+    rest: Vec<(String, Value)>,
+}
+
+impl<E> Stored<E> {
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+        Ok(Self {
+            entity: decoded.value,
+            key: EntityKey::new(head.partition, head.row)?,
+            etag: head.etag.clone(),
+            timestamp: head.timestamp,
+            rest: decoded.rest,
+        })
+    }
+
+    /// The key under which it was read.
+    #[must_use]
+    pub fn key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    /// The version in which it was read.
+    #[must_use]
+    pub fn etag(&self) -> &ETag {
+        &self.etag
+    }
+
+    /// When that version was written.
+    #[must_use]
+    pub fn timestamp(&self) -> OffsetDateTime {
+        self.timestamp
+    }
+
+    /// The properties that `E` does not know. They survive a `replace`.
+    #[must_use]
+    pub fn rest(&self) -> &[(String, Value)] {
+        &self.rest
+    }
+
+    /// The entity alone.
+    #[must_use]
+    pub fn into_inner(self) -> E {
+        self.entity
+    }
+}
+
+impl<E: Entity> Stored<E> {
+    /// Takes over the version that a write gave to the entity.
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn set_version(&mut self, etag: ETag, timestamp: OffsetDateTime) {
+        self.entity.mirror(&etag, timestamp);
+        self.etag = etag;
+        self.timestamp = timestamp;
+    }
+}
+
+impl<E> Deref for Stored<E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.entity
+    }
+}
+
+impl<E> DerefMut for Stored<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.entity
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.entity, f)
+    }
+}
+
+/// Some properties of an entity as they were read. It cannot be written back: what was not read
+/// would be lost.
+#[derive(Debug, Clone)]
+pub struct Projected<P> {
+    row: Stored<P>,
+}
+
+impl<P> Projected<P> {
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<P>) -> Result<Self, Error> {
+        Stored::new(head, decoded).map(|row| Self { row })
+    }
+
+    /// The key under which it was read.
+    #[must_use]
+    pub fn key(&self) -> &EntityKey {
+        self.row.key()
+    }
+
+    /// The version in which it was read.
+    #[must_use]
+    pub fn etag(&self) -> &ETag {
+        self.row.etag()
+    }
+
+    /// When that version was written.
+    #[must_use]
+    pub fn timestamp(&self) -> OffsetDateTime {
+        self.row.timestamp()
+    }
+
+    /// The properties alone.
+    #[must_use]
+    pub fn into_inner(self) -> P {
+        self.row.into_inner()
+    }
+}
+
+impl<P> Deref for Projected<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.row
+    }
+}
