@@ -16,3 +16,37 @@ pub use key::{EntityKey, KeyPart, KeyRange, PointKey};
 pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 
 // What sends: accounts, credentials, attempts, retries, clients.
+mod account;
+mod call;
+mod client;
+mod credential;
+mod engine;
+mod options;
+mod prepare;
+mod retry;
+mod runtime;
+mod store;
+#[doc(hidden)]
+pub mod unknown;
+mod written;
+
+pub use account::Account;
+pub use call::Call;
+pub use client::{
+    AccessPolicy, Modified, ServiceStats, TableClient, TableServiceClient, Transaction,
+};
+pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
+pub use options::{ClientOptions, ConnectionOptions, OnUnknown};
+pub use retry::Retry;
+pub use runtime::BoxFuture;
+pub use store::{AttemptResult, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
+pub use unknown::Proof;
+pub use written::{Created, IfMatch, Mode, Written};
+
+/// What the macros, the service in the process and our own tests need. No part of the promise of
+/// this crate.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::runtime::Runtime;
+    pub use crate::unknown;
+}
