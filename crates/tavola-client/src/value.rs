@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 pub use property::{InPlace, PropertyType};
 
-pub(crate) use edm::{date_time_from, date_time_to, edm_to_ref, value_to_edm};
+pub(crate) use edm::{date_time_from, edm_to_ref, value_to_edm};
 
 /// The type of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
