@@ -1,14 +1,22 @@
 //! Entities: Rust types that are rows of a table.
 
+#[doc(hidden)]
+pub mod checks;
 mod codec;
 mod dynamic;
 mod kind;
-mod names;
+#[doc(hidden)]
+pub mod names;
+mod projection;
+mod properties;
 mod stored;
 
-pub use dynamic::DynEntity;
+pub use dynamic::{DynDecoder, DynEntity};
+pub use projection::{Only, Projection, Selection, TupleDecoder, only};
+pub use properties::{Prefixed, Properties, PropertiesDecoder};
 pub use stored::{Projected, Stored};
 
+#[allow(unused_imports, reason = "the half of the library that sends uses them")]
 pub(crate) use codec::{decode_view, encode_properties};
 
 use time::OffsetDateTime;
@@ -18,7 +26,7 @@ use crate::etag::ETag;
 use crate::key::EntityKey;
 use crate::value::{Value, ValueRef};
 
-pub use kind::Kind;
+pub use kind::{Kind, split_kind};
 pub use names::Name;
 
 /// A type whose values are entities of a table. `#[derive(Entity)]` is the only way to implement

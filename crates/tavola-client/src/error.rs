@@ -148,6 +148,8 @@ pub enum Rule {
     Request,
     /// An address or a connection string.
     Address,
+    /// A continuation is of the query that it is given to.
+    Continuation,
 }
 
 /// What a read found after a write without a reply.
@@ -267,6 +269,20 @@ impl Error {
     pub(crate) fn at(mut self, add: impl FnOnce(&mut Context)) -> Self {
         add(&mut self.0.context);
         self
+    }
+
+    /// The same error once more, without its source: for what fails whenever it is asked.
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        Self(Box::new(Inner {
+            kind: inner.kind.clone(),
+            outcome: inner.outcome,
+            text: inner.text.clone(),
+            status: inner.status,
+            code: inner.code.clone(),
+            context: inner.context.clone(),
+            source: None,
+        }))
     }
 
     /// What kind of error it is.

@@ -20,6 +20,10 @@ pub use part::{
 };
 pub use range::KeyRange;
 
-pub(crate) use cursor::Cursor;
-pub(crate) use part::{Fault, PartMeta};
+#[doc(hidden)]
+pub use cursor::Cursor;
+#[doc(hidden)]
+pub use part::PartMeta;
+
+pub(crate) use part::Fault;
 pub(crate) use range::Span;

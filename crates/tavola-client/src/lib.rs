@@ -1,17 +1,22 @@
 //! A client for Azure Tables, for Tavola, Azure and Cosmos endpoints alike.
 
 // What an entity is: values, keys, entities, filters. Nothing here sends anything.
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 pub mod entity;
 mod error;
 mod etag;
 mod explain;
+pub mod filter;
 pub mod key;
 mod value;
 
-pub use entity::{DynEntity, Entity, Projected, Stored};
+pub use entity::{DynEntity, Entity, Projected, Projection, Properties, Stored, only};
 pub use error::{Context, Error, ErrorKind, Observed, Outcome, Rule};
 pub use etag::ETag;
-pub use explain::Access;
+pub use explain::{Access, Advice, Explain};
+pub use filter::{AnyFilter, Column, Filter, prop};
 pub use key::{EntityKey, KeyPart, KeyRange, PointKey};
 pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 
@@ -19,10 +24,12 @@ pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 mod account;
 mod call;
 mod client;
+mod continuation;
 mod credential;
 mod engine;
 mod options;
 mod prepare;
+mod query;
 mod retry;
 mod runtime;
 mod store;
@@ -35,18 +42,19 @@ pub use call::Call;
 pub use client::{
     AccessPolicy, Modified, ServiceStats, TableClient, TableServiceClient, Transaction,
 };
+pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
 pub use options::{ClientOptions, ConnectionOptions, OnUnknown};
+pub use query::{Items, Page, Pages, Query};
 pub use retry::Retry;
 pub use runtime::BoxFuture;
 pub use store::{AttemptResult, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
 pub use unknown::Proof;
 pub use written::{Created, IfMatch, Mode, Written};
 
-/// What the macros, the service in the process and our own tests need. No part of the promise of
-/// this crate.
+/// What the service in the process and our own tests need. No part of the promise of this crate.
 #[doc(hidden)]
-pub mod __private {
+pub mod __store {
     pub use crate::runtime::Runtime;
     pub use crate::unknown;
 }

@@ -11,7 +11,7 @@ use crate::entity::{Decoder as _, Entity, RowHead, Stored, encode_properties};
 use crate::error::{Error, Rule};
 use crate::etag::ETag;
 use crate::unknown::Claim;
-use crate::value::{Value, date_time_from, edm_to_ref};
+use crate::value::{Value, ValueRef, date_time_from, edm_to_ref};
 use crate::written::{IfMatch, Mode};
 
 /// Where the client stores its write ids if the type has no property of its own for them.
@@ -123,28 +123,39 @@ fn stamped(properties: &Properties, name: &str, id: &str) -> Result<Properties, 
 
 /// Reads an entity of an answer.
 pub(crate) fn decode<E: Entity>(entity: DecodedEntity) -> Result<Stored<E>, Error> {
-    let incomplete = || {
-        let text = "the entity came without its keys, Timestamp or tag";
-        Error::invalid(Rule::Request, text)
+    with_head(&entity, |head| {
+        let mut decoder = E::decoder();
+        visit(&entity, |name, value| decoder.property(name, value));
+        let mut stored = Stored::new(head, decoder.finish(head)?)?;
+        stored.set_version(head.etag.clone(), head.timestamp);
+        Ok(stored)
+    })
+}
+
+/// Shows each property of an entity.
+pub(crate) fn visit(entity: &DecodedEntity, mut show: impl FnMut(&str, ValueRef<'_>)) {
+    for (name, value) in entity.properties.iter() {
+        show(name, edm_to_ref(value));
+    }
+}
+
+/// Calls `read` with the system properties of an entity.
+pub(crate) fn with_head<T>(
+    entity: &DecodedEntity,
+    read: impl FnOnce(&RowHead<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (Some(partition), Some(row), Some(timestamp)) =
+        (&entity.partition_key, &entity.row_key, entity.timestamp)
+    else {
+        let text = "the service sent an entity without its keys or its Timestamp";
+        return Err(Error::invalid(Rule::Request, text));
     };
-    let timestamp = entity.timestamp.ok_or_else(incomplete)?;
-    let tag = entity.etag.unwrap_or_else(|| tavola_core::ETag::of(timestamp));
+    let tag = entity.etag.clone().unwrap_or_else(|| tavola_core::ETag::of(timestamp));
     let etag = ETag::new(tag.into_string());
-    let (partition, row) = (
-        entity.partition_key.as_ref().ok_or_else(incomplete)?,
-        entity.row_key.as_ref().ok_or_else(incomplete)?,
-    );
-    let head = RowHead {
+    read(&RowHead {
         partition: partition.as_str(),
         row: row.as_str(),
         etag: &etag,
         timestamp: date_time_from(timestamp.date_time()),
-    };
-    let mut decoder = E::decoder();
-    for (name, value) in entity.properties.iter() {
-        decoder.property(name, edm_to_ref(value));
-    }
-    let mut stored = Stored::new(&head, decoder.finish(&head)?)?;
-    stored.set_version(etag.clone(), head.timestamp);
-    Ok(stored)
+    })
 }

@@ -23,7 +23,7 @@ mod runtime;
 
 use std::sync::Arc;
 
-use tavola_client::__private::Runtime;
+use tavola_client::__store::Runtime;
 use tavola_client::{BoxFuture, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
 use tavola_core::{AccountName, Grant};
 use tavola_service::{Clock, SystemClock, TableService};

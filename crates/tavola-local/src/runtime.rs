@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-use tavola_client::__private::Runtime;
+use tavola_client::__store::Runtime;
 use tavola_client::BoxFuture;
 
 /// Time and timers of tokio.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::escape;
 use super::part::{
-    Dec, DecDesc, Descending, KeyPart, KeyPartError, KeyReader, KeyText, Lower, PartMeta, Plain,
+    Dec, DecDesc, Descending, KeyPart, KeyPartError, KeyReader, KeyText, Lower, PartMeta,
 };
 use crate::error::Error;
 

@@ -23,9 +23,6 @@ use super::{EdmType, Value, ValueRef};
             its fields as own properties: `#[entity(flatten)]`"
 )]
 pub trait PropertyType: Sized + sealed::Sealed {
-    /// What the property is compared with in a filter: the type itself, or what an `Option` holds.
-    type Base;
-
     /// The type on the wire.
     const EDM: EdmType;
 
@@ -53,7 +50,6 @@ macro_rules! property_type {
         impl sealed::Sealed for $rust {}
 
         impl PropertyType for $rust {
-            type Base = Self;
             const EDM: EdmType = EdmType::$edm;
 
             fn to_property(&self) -> Option<ValueRef<'_>> {
@@ -85,8 +81,7 @@ property_type! {
 
 impl<T: sealed::Sealed> sealed::Sealed for Option<T> {}
 
-impl<T: PropertyType<Base = T>> PropertyType for Option<T> {
-    type Base = T;
+impl<T: PropertyType> PropertyType for Option<T> {
     const EDM: EdmType = T::EDM;
 
     fn to_property(&self) -> Option<ValueRef<'_>> {

@@ -5,7 +5,7 @@
 //! or after it was applied, or lands late; what another client writes, and when. Nothing may be
 //! told that is not so.
 
-use tavola_client::__private::unknown::{
+use tavola_client::__store::unknown::{
     Action, Claim, End, Event, Guard, Machine, Observed, Proof, Refusal, Row,
 };
 
