@@ -160,10 +160,16 @@ mod tests {
         let key = "AccountName=a;AccountKey=a2V5";
         for (text, endpoint) in [
             (key.to_owned(), "https://a.table.core.windows.net"),
-            (format!("{key};EndpointSuffix=core.usgovcloudapi.net"), "https://a.table.core.usgovcloudapi.net"),
+            (
+                format!("{key};EndpointSuffix=core.usgovcloudapi.net"),
+                "https://a.table.core.usgovcloudapi.net",
+            ),
             (format!("{key};TableEndpoint=http://127.0.0.1:1/a"), "http://127.0.0.1:1/a"),
             ("UseDevelopmentStorage=true".to_owned(), "http://127.0.0.1:10002/devstoreaccount1"),
-            ("TableEndpoint=https://b.example/;SharedAccessSignature=sv=1&sig=x".to_owned(), "https://b.example"),
+            (
+                "TableEndpoint=https://b.example/;SharedAccessSignature=sv=1&sig=x".to_owned(),
+                "https://b.example",
+            ),
         ] {
             let account = Account::from_connection_string(&text).unwrap();
             assert_eq!(account.endpoint(), endpoint, "{text}");

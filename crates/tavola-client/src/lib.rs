@@ -22,32 +22,38 @@ pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 
 // What sends: accounts, credentials, attempts, retries, clients.
 mod account;
+mod bulk;
 mod call;
 mod client;
 mod continuation;
 mod credential;
+mod delete_where;
 mod engine;
 mod options;
 mod prepare;
 mod query;
 mod retry;
 mod runtime;
+mod sas;
 mod store;
 #[doc(hidden)]
 pub mod unknown;
 mod written;
 
 pub use account::Account;
+pub use bulk::{Bulk, BulkFailure, BulkReport};
 pub use call::Call;
 pub use client::{
     AccessPolicy, Modified, ServiceStats, TableClient, TableServiceClient, Transaction,
 };
 pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
+pub use delete_where::{DeleteReport, DeleteWhere};
 pub use options::{ClientOptions, ConnectionOptions, OnUnknown};
 pub use query::{Items, Page, Pages, Query};
 pub use retry::Retry;
 pub use runtime::BoxFuture;
+pub use sas::{Permissions, TableSasBuilder};
 pub use store::{AttemptResult, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
 pub use unknown::Proof;
 pub use written::{Created, IfMatch, Mode, Written};

@@ -55,7 +55,11 @@ impl Prepared {
         Ok(Self { key, new, write_id })
     }
 
-    fn operation(self, claim: Claim, operation: impl FnOnce(NewEntity) -> EntityOperation) -> Operation {
+    fn operation(
+        self,
+        claim: Claim,
+        operation: impl FnOnce(NewEntity) -> EntityOperation,
+    ) -> Operation {
         Operation { claim, operation: operation(self.new), write_id: self.write_id }
     }
 
@@ -112,7 +116,8 @@ fn core_tag(tag: &ETag) -> Result<tavola_core::ETag, Error> {
 }
 
 fn stamped(properties: &Properties, name: &str, id: &str) -> Result<Properties, Error> {
-    let invalid = |_| Error::invalid(Rule::PropertyName, format!("`{name}` cannot hold a write id"));
+    let invalid =
+        |_| Error::invalid(Rule::PropertyName, format!("`{name}` cannot hold a write id"));
     let mut all = Vec::with_capacity(properties.len() + 1);
     for (known, value) in properties.iter().filter(|(known, _)| *known != name) {
         all.push((PropertyName::new(known).map_err(invalid)?, value.to_owned()));

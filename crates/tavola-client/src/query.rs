@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use tavola_core::request::{EntityQuery, Select};
-use tavola_core::{Filter as CoreFilter, TableRequest};
+use tavola_core::{EntityKey as CoreKey, Filter as CoreFilter, TableRequest};
 use tavola_protocol::table::decode::Decoded as Answer;
 use tavola_protocol::table::encode::NextPage;
 use tavola_protocol::table::entity_json::DecodedEntity;
@@ -17,11 +17,12 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use crate::client::TableClient;
 use crate::continuation::{Continuation, query_hash};
 use crate::engine::{CallSettings, Subject};
-use crate::entity::{Decoder as _, Entity, Projected, Selection, Stored};
+use crate::entity::{Decoder as _, DynEntity, Entity, Projected, Selection, Stored};
 use crate::error::Error;
+use crate::etag::ETag;
 use crate::explain::{Dialect, Explain};
 use crate::filter::Filter;
-use crate::key::KeyRange;
+use crate::key::{EntityKey, KeyRange};
 use crate::prepare::{decode, with_head};
 use crate::retry::Retry;
 use crate::store::Flavour;
@@ -147,7 +148,32 @@ impl<'a, E: Entity> Query<'a, E> {
     fn into_rows<T>(self, select: Option<Vec<String>>, decode: Decode<T>) -> Query<'a, E, T> {
         let Self { client, filter, page_size, take, resume, denies_scans, settings, .. } = self;
         let of = PhantomData;
-        Query { client, filter, select, decode, page_size, take, resume, denies_scans, settings, of }
+        Query {
+            client,
+            filter,
+            select,
+            decode,
+            page_size,
+            take,
+            resume,
+            denies_scans,
+            settings,
+            of,
+        }
+    }
+}
+
+impl<'a> Query<'a, DynEntity, (CoreKey, ETag)> {
+    /// Keys and versions only.
+    pub(crate) fn keys(client: &'a TableClient, filter: CoreFilter) -> Self {
+        let decode = |entity: DecodedEntity| {
+            with_head(&entity, |head| {
+                let key = EntityKey::new(head.partition, head.row)?;
+                Ok((key.as_core().clone(), head.etag.clone()))
+            })
+        };
+        let query = Query::<DynEntity>::new(client, Ok(Some(filter)));
+        query.into_rows(Some(Vec::new()), Box::new(decode)).allow_scan()
     }
 }
 
@@ -321,7 +347,8 @@ async fn read_page<'a, E: Entity, T: Send + 'static>(
         (size, left) => size.or(left),
     };
     let subject = Subject::new("query", Some(&table));
-    let request = TableRequest::QueryEntities(table.clone(), EntityQuery { filter, top, from: None });
+    let request =
+        TableRequest::QueryEntities(table.clone(), EntityQuery { filter, top, from: None });
     let engine = query.client.engine();
     let answer =
         engine.read(&subject, request, query.select_names(), page, &query.settings).await?;

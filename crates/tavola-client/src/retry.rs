@@ -150,7 +150,8 @@ impl Throttles {
             self.account = self.account.max(now + delay);
             return;
         };
-        self.recent.retain(|(known, at)| now.saturating_sub(*at) < ACCOUNT_WINDOW && *known != place);
+        self.recent
+            .retain(|(known, at)| now.saturating_sub(*at) < ACCOUNT_WINDOW && *known != place);
         self.recent.push((place.clone(), now));
         if self.recent.len() >= ACCOUNT_PARTITIONS {
             self.account = self.account.max(now + delay);
@@ -187,7 +188,8 @@ mod tests {
     fn pauses_double_up_to_a_limit() {
         let retry = Retry::default();
         let longest = |attempt| retry.delay(attempt, u64::MAX);
-        for (attempt, expected) in [(1, 0.2), (2, 0.4), (3, 0.8), (8, 25.6), (9, 30.0), (40, 30.0)] {
+        for (attempt, expected) in [(1, 0.2), (2, 0.4), (3, 0.8), (8, 25.6), (9, 30.0), (40, 30.0)]
+        {
             let difference = longest(attempt).as_secs_f64() - expected;
             assert!(difference.abs() < 1e-6, "{attempt}: {:?}", longest(attempt));
         }
@@ -197,7 +199,8 @@ mod tests {
     #[test]
     fn the_budget_is_a_fifth_and_ten_a_second() {
         let mut budget = RetryBudget::new();
-        let taken = |budget: &mut RetryBudget, now| (0..1000).take_while(|_| budget.take(now)).count();
+        let taken =
+            |budget: &mut RetryBudget, now| (0..1000).take_while(|_| budget.take(now)).count();
         assert_eq!(taken(&mut budget, seconds(1.0)), 10);
         assert_eq!(taken(&mut budget, seconds(1.0)), 0);
         assert_eq!(taken(&mut budget, seconds(1.5)), 5);

@@ -5,8 +5,8 @@ use tavola_client::Failure;
 use tavola_core::reply::OperationReply;
 use tavola_core::request::{Continuation, Select};
 use tavola_core::{
-    ETag, Entity, EntityView, PartitionKey, Properties, RowKey, TableName,
-    TableReply, TableRequest, Timestamp,
+    ETag, Entity, EntityView, PartitionKey, Properties, RowKey, TableName, TableReply,
+    TableRequest, Timestamp,
 };
 use tavola_protocol::api_error::ServiceApiError as _;
 use tavola_protocol::table::TableError;
@@ -62,7 +62,9 @@ pub(crate) fn reply(
     };
     let unreadable = || Failure::lost("a stored entity cannot be read");
     let decoded = match reply {
-        TableReply::Written(_, done) => return Ok(received(status, Reply::Written(vec![written(done)]))),
+        TableReply::Written(_, done) => {
+            return Ok(received(status, Reply::Written(vec![written(done)])));
+        }
         TableReply::TransactionDone(_, done) => {
             let all = done.into_iter().map(written).collect();
             return Ok(received(StatusCode::ACCEPTED, Reply::Written(all)));
@@ -70,8 +72,8 @@ pub(crate) fn reply(
         TableReply::Table(name) => Decoded::Table(name.as_str().to_owned()),
         TableReply::Tables { names, next } => {
             let table_name = next.map(|next| continuation::encode(&next));
-            let next = table_name
-                .map(|name| NextPage { table_name: Some(name), ..NextPage::default() });
+            let next =
+                table_name.map(|name| NextPage { table_name: Some(name), ..NextPage::default() });
             Decoded::Tables(names.iter().map(ToString::to_string).collect(), next)
         }
         TableReply::Policies(policies) => Decoded::Policies(policies),
@@ -143,9 +145,8 @@ fn tag(timestamp: Timestamp) -> ETag {
 
 fn selected(properties: &Properties, names: &[String]) -> Option<Properties> {
     let kept = properties.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name));
-    let kept = kept.map(|(name, value)| {
-        Some((tavola_core::PropertyName::new(name).ok()?, value.to_owned()))
-    });
+    let kept = kept
+        .map(|(name, value)| Some((tavola_core::PropertyName::new(name).ok()?, value.to_owned())));
     Properties::new(kept.collect::<Option<Vec<_>>>()?).ok()
 }
 
@@ -190,5 +191,8 @@ fn refused(status: StatusCode, code: &str, message: &str) -> Failure {
         message: message.to_owned(),
         operation: None,
     };
-    Failure::answered(NotReceived { head: head(status), reason: NotReceivedReason::Service(service) })
+    Failure::answered(NotReceived {
+        head: head(status),
+        reason: NotReceivedReason::Service(service),
+    })
 }

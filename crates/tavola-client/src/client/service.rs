@@ -85,22 +85,42 @@ impl TableServiceClient {
 
     /// Creates a table.
     pub fn create_table(&self, name: &str) -> Call<'_, ()> {
-        self.change_table("create table", name, |name| (TableRequest::CreateTable(name), Claim::CreateTable(false)), |_| ())
+        self.change_table(
+            "create table",
+            name,
+            |name| (TableRequest::CreateTable(name), Claim::CreateTable(false)),
+            |_| (),
+        )
     }
 
     /// Creates a table unless there is one. True if this call created it.
     pub fn create_table_if_missing(&self, name: &str) -> Call<'_, bool> {
-        self.change_table("create table", name, |name| (TableRequest::CreateTable(name), Claim::CreateTable(true)), |is_new| is_new)
+        self.change_table(
+            "create table",
+            name,
+            |name| (TableRequest::CreateTable(name), Claim::CreateTable(true)),
+            |is_new| is_new,
+        )
     }
 
     /// Deletes a table with all its entities.
     pub fn delete_table(&self, name: &str) -> Call<'_, ()> {
-        self.change_table("delete table", name, |name| (TableRequest::DeleteTable(name), Claim::DeleteTable(false)), |_| ())
+        self.change_table(
+            "delete table",
+            name,
+            |name| (TableRequest::DeleteTable(name), Claim::DeleteTable(false)),
+            |_| (),
+        )
     }
 
     /// Deletes a table if there is one. True if this call deleted it.
     pub fn delete_table_if_exists(&self, name: &str) -> Call<'_, bool> {
-        self.change_table("delete table", name, |name| (TableRequest::DeleteTable(name), Claim::DeleteTable(true)), |is_new| is_new)
+        self.change_table(
+            "delete table",
+            name,
+            |name| (TableRequest::DeleteTable(name), Claim::DeleteTable(true)),
+            |is_new| is_new,
+        )
     }
 
     fn change_table<R: Send + 'static>(

@@ -237,8 +237,7 @@ impl TableClient {
                 let key = prepared.key.clone();
                 let operation = prepared.insert(Claim::InsertIfMissing);
                 let table = self.table()?;
-                let finished =
-                    self.send_one("create", key.clone(), operation, &settings).await?;
+                let finished = self.send_one("create", key.clone(), operation, &settings).await?;
                 if !finished.is_existing {
                     return Ok(Created::New(Written::one(finished)));
                 }

@@ -9,7 +9,7 @@ use tavola_protocol::table::entity_json::encode_entity_body;
 
 use super::table::TableClient;
 use crate::call::Call;
-use crate::engine::{Operation, Subject, Write};
+use crate::engine::{CallSettings, Operation, Subject, Write};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Rule};
 use crate::key::{EntityKey, PointKey};
@@ -170,7 +170,7 @@ impl<'a> Transaction<'a> {
         self.add("guard", key, operation)
     }
 
-    fn add(
+    pub(crate) fn add(
         &mut self,
         name: &'static str,
         key: CoreKey,
@@ -186,7 +186,8 @@ impl<'a> Transaction<'a> {
         }
         let row = key.row_key.as_str();
         if self.rows.contains(row) {
-            let text = format!("the row '{row}' is in the transaction already; each is once at most");
+            let text =
+                format!("the row '{row}' is in the transaction already; each is once at most");
             return Err(Error::invalid(Rule::Transaction, text));
         }
         let limit = TRANSACTION_OPERATIONS_MAX;
@@ -209,22 +210,24 @@ impl<'a> Transaction<'a> {
 
     /// Sends it: all operations, or none. One [`Written`] for each, in their order.
     pub fn commit(self) -> Call<'a, Vec<Written>> {
+        Call::new(self.client.engine().settings(), move |settings| self.send(settings))
+    }
+
+    pub(crate) async fn send(self, settings: CallSettings) -> Result<Vec<Written>, Error> {
         let Self { client, partition, operations, subjects, .. } = self;
-        Call::new(client.engine().settings(), move |settings| async move {
-            if operations.is_empty() {
-                return Ok(Vec::new());
-            }
-            let table = client.table()?;
-            let subject = Subject {
-                partition: Some(partition.clone()),
-                operations: subjects,
-                ..Subject::new("transaction", Some(&table))
-            };
-            let invalid = |_| Error::invalid(Rule::KeyCharacter, "the PartitionKey is not legal");
-            let partition_key = PartitionKey::new(partition).map_err(invalid)?;
-            let write = Write::Entities { table, partition_key, operations, is_transaction: true };
-            client.engine().write(&subject, &write, &settings).await.map(Written::all)
-        })
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let table = client.table()?;
+        let subject = Subject {
+            partition: Some(partition.clone()),
+            operations: subjects,
+            ..Subject::new("transaction", Some(&table))
+        };
+        let invalid = |_| Error::invalid(Rule::KeyCharacter, "the PartitionKey is not legal");
+        let partition_key = PartitionKey::new(partition).map_err(invalid)?;
+        let write = Write::Entities { table, partition_key, operations, is_transaction: true };
+        client.engine().write(&subject, &write, &settings).await.map(Written::all)
     }
 }
 

@@ -131,7 +131,9 @@ fn in_transaction(subject: &Subject, index: Option<usize>, said: &str) -> String
     };
     let number = index + 1;
     let row = key.row_key.as_str();
-    format!("'{partition}', operation {number} of {count}, {name} '{row}': {said}; nothing was applied")
+    format!(
+        "'{partition}', operation {number} of {count}, {name} '{row}': {said}; nothing was applied"
+    )
 }
 
 /// Our words for what happens every day, the service's for the rest.

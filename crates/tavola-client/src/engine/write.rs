@@ -7,8 +7,8 @@ use tavola_core::{
     EdmRef, EdmValue, EntityGroupTransaction, EntityKey, EntityOperation, PartitionKey,
     Precondition, Properties, TableName, TableRequest,
 };
-use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::decode::{Decoded, ServiceError};
+use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::{Reply as Replied, WriteReply};
 use tracing::Instrument as _;
 
@@ -259,7 +259,8 @@ impl Writing<'_> {
 
     fn finish(&mut self, end: End, has_losses: bool) -> Result<Finished, Error> {
         let attempts = self.running.attempts;
-        let finished = |proof, is_existing, replies| Finished { proof, is_existing, replies, attempts };
+        let finished =
+            |proof, is_existing, replies| Finished { proof, is_existing, replies, attempts };
         let outcome = if has_losses { Outcome::Unknown } else { Outcome::NotApplied };
         match end {
             End::Done(proof) => Ok(finished(proof, false, self.write_replies(proof))),
@@ -267,7 +268,8 @@ impl Writing<'_> {
             End::Refused | End::RefusedAfterLoss => Err(self.last_error(outcome)),
             End::Exists => Err(self.exists()),
             End::NotApplied => {
-                let is_sent = self.last.as_ref().is_some_and(|last| last.result != AttemptResult::NotSent);
+                let is_sent =
+                    self.last.as_ref().is_some_and(|last| last.result != AttemptResult::NotSent);
                 Err(self.last_error(if is_sent { Outcome::NotApplied } else { Outcome::NotSent }))
             }
             End::Undecided(observed) => {
@@ -345,9 +347,10 @@ fn as_seen(operation: &EntityOperation, seen: Option<&DecodedEntity>) -> Option<
             | EntityOperation::Merge(new, Precondition::None),
             None,
         ) => EntityOperation::Insert(new.clone()),
-        (EntityOperation::Delete(row_key, Precondition::None | Precondition::Exists), Some(tag)) => {
-            EntityOperation::Delete(row_key.clone(), tag)
-        }
+        (
+            EntityOperation::Delete(row_key, Precondition::None | Precondition::Exists),
+            Some(tag),
+        ) => EntityOperation::Delete(row_key.clone(), tag),
         (EntityOperation::Delete(_, Precondition::None | Precondition::Exists), None) => {
             return None;
         }

@@ -146,10 +146,9 @@ pub const fn resolve(claim: Claim, row: Row) -> Decision {
         (Claim::InsertOnce, Row::Absent) => Decision::Undecided(seen),
         (Claim::InsertOnce, Row::Present { is_as_sent: true, .. }) => Decision::Undecided(seen),
         (Claim::InsertOnce, Row::Present { .. }) => Decision::Exists,
-        (
-            Claim::Version | Claim::DeleteVersion,
-            Row::Present { is_same_version: true, .. },
-        ) => Decision::Repeat,
+        (Claim::Version | Claim::DeleteVersion, Row::Present { is_same_version: true, .. }) => {
+            Decision::Repeat
+        }
         // Equal content is no proof: two clients compute 6 from 5, and one increment is lost.
         (Claim::Version | Claim::DeleteVersion, _) => Decision::Undecided(seen),
         (Claim::Upsert | Claim::UpdateAny, Row::Present { is_as_sent: true, .. }) => {
@@ -164,17 +163,19 @@ pub const fn resolve(claim: Claim, row: Row) -> Decision {
 }
 
 /// The operations of a transaction whose rows decide what became of it, which is what became of
-/// each: the first with a write id, and the first that is conditional; without one of these all.
+/// each: the first that is conditional and the first with a write id; beside an insert also the
+/// first that is for one version. Without a conditional one all.
 #[must_use]
 pub fn witnesses(operations: &[(Claim, bool)]) -> Vec<usize> {
     let of = |claims: &[Claim]| operations.iter().position(|(claim, _)| claims.contains(claim));
-    let conditional = of(&[Claim::Insert, Claim::InsertOnce, Claim::InsertIfMissing])
-        .or_else(|| of(&[Claim::Version]))
-        .or_else(|| of(&[Claim::DeleteVersion]));
-    let Some(conditional) = conditional else { return (0..operations.len()).collect() };
-    let mut chosen = vec![conditional];
+    let insert = of(&[Claim::Insert, Claim::InsertOnce, Claim::InsertIfMissing]);
+    let version = of(&[Claim::Version]).or_else(|| of(&[Claim::DeleteVersion]));
+    if insert.or(version).is_none() {
+        return (0..operations.len()).collect();
+    }
+    let mut chosen: Vec<usize> = insert.into_iter().chain(version).collect();
     let with_id = operations.iter().position(|(_, has_write_id)| *has_write_id);
-    chosen.extend(with_id.filter(|index| *index != conditional));
+    chosen.extend(with_id.filter(|index| !chosen.contains(index)));
     chosen
 }
 
@@ -194,9 +195,20 @@ pub fn resolve_all(operations: &[(Claim, bool)], rows: &[(usize, Row)]) -> Decis
         return by_id;
     }
     // All or nothing: one conditional operation speaks for all.
-    if let Some((_, decision)) = decisions.iter().find(|(claim, _)| claim.guards_repeat()) {
-        return *decision;
+    let mut conditional = decisions.iter().filter(|(claim, _)| claim.guards_repeat());
+    match (conditional.next(), conditional.next()) {
+        // What was inserted is there. If a version is still the old one, it was a twin.
+        (Some((_, Decision::Done(Proof::Content))), Some((_, version))) => match version {
+            Decision::Repeat => Decision::Exists,
+            _ => Decision::Undecided(Observed::Equal),
+        },
+        (Some((_, decision)), _) => *decision,
+        (None, _) => resolve_states(&decisions),
     }
+}
+
+/// The decision of operations that all claim a state.
+fn resolve_states(decisions: &[(Claim, Decision)]) -> Decision {
     let undecided = decisions.iter().find(|(_, one)| matches!(one, Decision::Undecided(_)));
     let unlike = decisions.iter().find(|(_, one)| *one != Decision::Done(Proof::State));
     match (undecided, unlike) {
@@ -215,8 +227,7 @@ mod tests {
         Row::Present { is_same_version: false, has_write_id: false, is_as_sent: true };
     const OTHER: Row =
         Row::Present { is_same_version: false, has_write_id: false, is_as_sent: false };
-    const OURS: Row =
-        Row::Present { is_same_version: false, has_write_id: true, is_as_sent: true };
+    const OURS: Row = Row::Present { is_same_version: false, has_write_id: true, is_as_sent: true };
 
     /// The table of the design, line by line.
     #[test]
@@ -260,7 +271,8 @@ mod tests {
     #[test]
     fn one_row_of_a_transaction_decides() {
         let upsert = (Claim::Upsert, false);
-        assert_eq!(witnesses(&[upsert, (Claim::Version, false), (Claim::Insert, false)]), [2]);
+        assert_eq!(witnesses(&[upsert, (Claim::Version, false), (Claim::Insert, false)]), [2, 1]);
+        assert_eq!(witnesses(&[upsert, (Claim::Insert, false)]), [1]);
         assert_eq!(witnesses(&[upsert, (Claim::DeleteVersion, false)]), [1]);
         assert_eq!(witnesses(&[upsert, (Claim::DeleteAny, false)]), [0, 1]);
         assert_eq!(witnesses(&[(Claim::Upsert, true), (Claim::Version, false)]), [1, 0]);
@@ -269,6 +281,12 @@ mod tests {
         assert_eq!(decide(OTHER, OURS), Decision::Done(Proof::WriteId));
         assert_eq!(decide(SAME, OTHER), Decision::Repeat);
         assert_eq!(decide(OTHER, OTHER), Decision::Undecided(Observed::Different));
+        // Equal content is no proof while a version says otherwise.
+        let both = [(Claim::Insert, false), (Claim::Version, false)];
+        let decide = |first, second| resolve_all(&both, &[(0, first), (1, second)]);
+        assert_eq!(decide(EQUAL, SAME), Decision::Exists);
+        assert_eq!(decide(EQUAL, OTHER), Decision::Undecided(Observed::Equal));
+        assert_eq!(decide(Row::Absent, OTHER), Decision::Repeat);
         let states = [upsert, (Claim::DeleteAny, false)];
         let decide = |first, second| resolve_all(&states, &[(0, first), (1, second)]);
         assert_eq!(decide(EQUAL, Row::Absent), Decision::Done(Proof::State));

@@ -36,13 +36,13 @@ impl fmt::Debug for Connector {
 impl Connector {
     pub(super) fn new(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Error> {
         let invalid = |text: String| Error::invalid(Rule::Address, text);
-        let proxy = match &options.proxy {
-            None => None,
-            Some(url) => Some(
-                Endpoint::parse(url)
-                    .map_err(|reason| invalid(format!("the proxy's address is not one: {reason}")))?,
-            ),
-        };
+        let proxy =
+            match &options.proxy {
+                None => None,
+                Some(url) => Some(Endpoint::parse(url).map_err(|reason| {
+                    invalid(format!("the proxy's address is not one: {reason}"))
+                })?),
+            };
         if proxy.as_ref().is_some_and(Endpoint::is_https) {
             return Err(invalid("a proxy is reached over http; TLS goes through it".to_owned()));
         }

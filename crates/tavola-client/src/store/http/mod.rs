@@ -64,9 +64,8 @@ impl HttpStore {
             .build(connector);
         let flavour = options.flavour.unwrap_or_else(|| Flavour::of_host(endpoint.host()));
         let signer = Signer::new(credential, &endpoint)?;
-        let account = signer
-            .account()
-            .or_else(|| endpoint.account().map(|name| name.as_str().to_owned()));
+        let account =
+            signer.account().or_else(|| endpoint.account().map(|name| name.as_str().to_owned()));
         Ok(Self {
             traits: StoreTraits::new(flavour, endpoint.as_str(), account),
             endpoint,
@@ -80,8 +79,7 @@ impl HttpStore {
     }
 
     fn encode(&self, request: &Request) -> Result<http::Request<Bytes>, Failure> {
-        let invalid =
-            |reason: String| Failure::new(AttemptResult::NotSent, Cause::Invalid(reason));
+        let invalid = |reason: String| Failure::new(AttemptResult::NotSent, Cause::Invalid(reason));
         let format = ResponseFormat {
             level: MetadataLevel::Minimal,
             prefer: Some(Prefer::ReturnNoContent),
@@ -192,8 +190,8 @@ fn check_scheme(
 
 fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_name = host.eq_ignore_ascii_case("localhost")
-        || host.to_ascii_lowercase().ends_with(".localhost");
+    let is_name =
+        host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
     is_name || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 

@@ -45,10 +45,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    pub(super) fn new(
-        credential: Option<Credential>,
-        endpoint: &Endpoint,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(credential: Option<Credential>, endpoint: &Endpoint) -> Result<Self, Error> {
         let method = match credential {
             None => Method::None,
             Some(Credential::Key { account, key }) => {
@@ -115,7 +112,9 @@ impl Signer {
         let secret = match (renewed, last.as_ref()) {
             (Ok(secret), _) => secret,
             // The old one is still good for a while.
-            (Err(_), Some(old)) if old.expires.is_some_and(|end| end > now) => return Ok(old.clone()),
+            (Err(_), Some(old)) if old.expires.is_some_and(|end| end > now) => {
+                return Ok(old.clone());
+            }
             (Err(error), _) => return Err(unusable(&error.to_string())),
         };
         *last = Some(secret.clone());

@@ -16,7 +16,8 @@ pub(super) fn connector(certificates: &[Vec<u8>]) -> Result<TlsConnector, Error>
     #[cfg(feature = "native-roots")]
     {
         // Some of a machine's certificates are unreadable more often than not.
-        let _counts = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let _counts =
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     for pem in certificates {
         add(&mut roots, pem)?;
