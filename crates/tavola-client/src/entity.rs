@@ -92,6 +92,14 @@ pub struct KeyBeginning {
     pub is_kind: bool,
 }
 
+impl KeyBeginning {
+    /// True if the beginning of a row's key says that it is of this kind.
+    #[must_use]
+    pub fn names(&self, head: &RowHead<'_>) -> bool {
+        self.is_kind && head.partition.starts_with(self.partition) && head.row.starts_with(self.row)
+    }
+}
+
 /// What takes the properties of an entity to be written.
 #[doc(hidden)]
 pub trait PropertySink {

@@ -20,6 +20,9 @@ pub use filter::{AnyFilter, Column, Filter, prop};
 pub use key::{EntityKey, KeyPart, KeyRange, PointKey};
 pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 
+#[cfg(feature = "derive")]
+pub use tavola_derive::{Entity, KeyPart, Projection, Properties};
+
 // What sends: accounts, credentials, attempts, retries, clients.
 mod account;
 mod bulk;

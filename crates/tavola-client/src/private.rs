@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 pub use crate::entity::{
     Decoded, Decoder, KeyBeginning, Kind, Name, Prefixed, PropertiesDecoder, PropertySink, Rest,
-    RowHead, checks, sealed::Derived, split_kind,
+    RowHead, checks, names, sealed::Derived, split_kind,
 };
 pub use crate::key::{Cursor, Dec, DecDesc, Desc, KeyReader, Lower, PartMeta, Plain};
 pub use time::OffsetDateTime;

@@ -6,7 +6,7 @@ use syn::{Attribute, LitInt, LitStr, Path, Result};
 use crate::case::Case;
 
 /// What stands in `#[entity(..)]` on a struct or an enum.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TypeAttributes {
     pub(crate) kind: Option<LitStr>,
     pub(crate) version: Option<LitInt>,
@@ -20,7 +20,7 @@ pub(crate) struct TypeAttributes {
 }
 
 /// What stands in `#[entity(..)]` on a field.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct FieldAttributes {
     pub(crate) rename: Option<LitStr>,
     pub(crate) skip: bool,
@@ -73,6 +73,25 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
 }
 
 impl TypeAttributes {
+    /// The first attribute that is said and not among `allowed`.
+    pub(crate) fn said_beside(&self, allowed: &[&str]) -> Option<&'static str> {
+        let said = [
+            (self.kind.is_some(), "kind"),
+            (self.version.is_some(), "version"),
+            (self.kind_property.is_some(), "kind_property"),
+            (self.kind_by_prefix, "kind_by"),
+            (!self.upgrade.is_empty(), "upgrade"),
+            (self.partition.is_some(), "partition"),
+            (self.row.is_some(), "row"),
+            (!matches!(self.case, Case::Same), "rename_all"),
+            (self.mixed, "mixed"),
+        ];
+        said.into_iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, name)| name)
+            .find(|name| !allowed.contains(name))
+    }
+
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut found = Self::default();
         each(attributes, "entity", |meta| found.take(meta))?;
@@ -101,8 +120,9 @@ impl TypeAttributes {
             self.kind_by_prefix.then_some(()).ok_or_else(error)
         } else if is("rename_all") {
             let case = text(meta)?;
-            let error =
-                || syn::Error::new(case.span(), "`rename_all` can be \"PascalCase\" or \"camelCase\"");
+            let error = || {
+                syn::Error::new(case.span(), "`rename_all` can be \"PascalCase\" or \"camelCase\"")
+            };
             self.case = Case::parse(&case.value()).ok_or_else(error)?;
             Ok(())
         } else if is("upgrade") {

@@ -1,7 +1,13 @@
-//! The client library as its users see it.
+//! The library from outside: derived entities, and the clients that send them.
+
+#![cfg(feature = "derive")]
 
 mod common;
+mod cursors;
+mod entities;
 mod http;
+mod kinds;
 mod losses;
+mod projections;
 mod tables;
 mod unknown;
