@@ -255,7 +255,6 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
     }
 
     /// The pages. Nothing is read before the first one is asked for.
-    #[must_use]
     pub fn pages(self) -> Pages<'a, T> {
         let state = State::Start(Box::new(self));
         let pages = stream::unfold(state, |state| async move {
@@ -269,7 +268,6 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
     }
 
     /// The entities, page after page. Nothing is read before the first one is asked for.
-    #[must_use]
     pub fn stream(self) -> Items<'a, T> {
         let items = self.pages().0.flat_map(|page| match page {
             Ok(page) => stream::iter(page.items.into_iter().map(Ok).collect::<Vec<_>>()),

@@ -71,7 +71,8 @@ impl TableClient {
             };
             let is_lost = matches!(error.kind(), ErrorKind::Unknown { .. });
             let is_conflict = error.is_changed() && error.outcome() == Outcome::NotApplied;
-            if !is_conflict && !(is_lost && settings.is_idempotent) {
+            let begins_anew = is_conflict || (is_lost && settings.is_idempotent);
+            if !begins_anew {
                 return Err(error);
             }
             let most = CONFLICT_DELAY * 2_u32.pow(attempt.min(6));

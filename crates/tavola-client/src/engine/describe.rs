@@ -59,7 +59,7 @@ impl Running<'_> {
         if let Some(head) = &failure.head {
             error = error.at(|context| context.request_id = head.request_id.clone());
         }
-        match &failure.cause {
+        match &*failure.cause {
             Cause::Service(service) => {
                 let code = Some(service.code.clone()).filter(|code| !code.is_empty());
                 error.with_answer(service.status.as_u16(), code)
@@ -87,7 +87,7 @@ fn settles_at(sent: SystemTime) -> Option<OffsetDateTime> {
 }
 
 fn describe(failure: &Failure, subject: &Subject, endpoint: &str) -> (ErrorKind, String) {
-    match &failure.cause {
+    match &*failure.cause {
         Cause::Service(error) => {
             let said = words(&error.code, &error.message);
             if subject.operations.is_empty() {

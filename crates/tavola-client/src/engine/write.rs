@@ -288,16 +288,13 @@ impl Writing<'_> {
 
     /// Another entity has the key; whether ours was there before, nobody knows.
     fn exists(&self) -> Error {
-        let refused = Failure {
-            result: AttemptResult::Refused,
-            cause: Cause::Service(ServiceError {
-                status: http::StatusCode::CONFLICT,
-                code: "EntityAlreadyExists".to_owned(),
-                message: String::new(),
-                operation: None,
-            }),
-            head: None,
+        let service = ServiceError {
+            status: http::StatusCode::CONFLICT,
+            code: "EntityAlreadyExists".to_owned(),
+            message: String::new(),
+            operation: None,
         };
+        let refused = Failure::new(AttemptResult::Refused, Cause::Service(service));
         self.running.error(&refused, Outcome::Unknown)
     }
 
@@ -321,7 +318,7 @@ impl Writing<'_> {
 
 /// Why the service refused, and which operation.
 fn refusal(failure: &Failure) -> (Option<usize>, Refusal) {
-    let Cause::Service(error) = &failure.cause else { return (None, Refusal::Other) };
+    let Cause::Service(error) = &*failure.cause else { return (None, Refusal::Other) };
     let refusal = match (error.status.as_u16(), error.code.as_str()) {
         (409, "EntityAlreadyExists" | "TableAlreadyExists") => Refusal::Exists,
         (404, "ResourceNotFound" | "EntityNotFound") => Refusal::Missing,

@@ -178,8 +178,8 @@ pub enum AttemptResult {
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub(crate) result: AttemptResult,
-    pub(crate) cause: Cause,
-    pub(crate) head: Option<ReplyHead>,
+    pub(crate) cause: Box<Cause>,
+    pub(crate) head: Option<Box<ReplyHead>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl Failure {
                 (AttemptResult::Unknown, Cause::NotOurs { content_type, beginning })
             }
         };
-        Self { result, cause, head: Some(head) }
+        Self { result, cause: Box::new(cause), head: Some(Box::new(head)) }
     }
 
     /// A connection that failed while the request was under way.
@@ -239,7 +239,7 @@ impl Failure {
     }
 
     pub(crate) fn new(result: AttemptResult, cause: Cause) -> Self {
-        Self { result, cause, head: None }
+        Self { result, cause: Box::new(cause), head: None }
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
@@ -248,7 +248,7 @@ impl Failure {
 
     /// True if another attempt could end differently.
     pub(crate) fn may_repeat(&self) -> bool {
-        let is_hopeless = matches!(self.cause, Cause::Invalid(_) | Cause::Credential(_));
+        let is_hopeless = matches!(*self.cause, Cause::Invalid(_) | Cause::Credential(_));
         self.result != AttemptResult::Refused && !is_hopeless
     }
 }

@@ -1,6 +1,7 @@
 //! The library from outside: derived entities, and the clients that send them.
 
 #![cfg(feature = "derive")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 mod cursors;

@@ -194,6 +194,3 @@ fn is_loopback(host: &str) -> bool {
         host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
     is_name || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
-
-#[cfg(test)]
-mod tests;
