@@ -1,4 +1,30 @@
 //! A client for Azure Tables, for Tavola, Azure and Cosmos endpoints alike.
+//!
+//! ```no_run
+//! # async fn f() -> Result<(), tavola_client::Error> {
+//! use futures_util::TryStreamExt as _;
+//! use tavola_client::{Account, DynEntity, prop};
+//!
+//! let table = Account::from_env()?.tables()?.table_client("people");
+//! table.create_table_if_missing().await?;
+//!
+//! let mut ann = DynEntity::new("Smith", "1");
+//! ann.set("Age", 42);
+//! table.insert(&ann).await?;
+//!
+//! // Read, change, write back; begun anew if somebody else was faster.
+//! table.modify::<DynEntity>(("Smith", "1"), |ann| drop(ann.set("Age", 43))).await?;
+//!
+//! let mut rows = table.filter::<DynEntity>(prop("PartitionKey").eq("Smith")).stream();
+//! while let Some(row) = rows.try_next().await? {
+//!     println!("{} {}", row.row(), row.get::<i32>("Age")?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A write whose reply was lost is never repeated blindly: a read decides what became of it.
+//! [`Written::proof`] says how the call knows, [`Error::outcome`] what is known after a failure.
 
 // What an entity is: values, keys, entities, filters. Nothing here sends anything.
 #[doc(hidden)]
@@ -47,7 +73,8 @@ pub use account::Account;
 pub use bulk::{Bulk, BulkFailure, BulkReport};
 pub use call::Call;
 pub use client::{
-    AccessPolicy, Modified, ServiceStats, TableClient, TableServiceClient, Transaction,
+    AccessPolicy, CorsRule, Logging, Metrics, Modified, ServiceProperties, ServiceStats,
+    TableClient, TableServiceClient, Transaction,
 };
 pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};

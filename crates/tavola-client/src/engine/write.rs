@@ -136,9 +136,13 @@ impl Writing<'_> {
 
     async fn send(&mut self, machine: &mut Machine, guard: Guard) -> Action {
         let request = match self.request(guard) {
-            Some(request) => self.running.request(request),
+            Ok(Some(request)) => self.running.request(request),
             // Nothing is left to do: every row is as it was asked for.
-            None => return machine.on(&Event::Replied),
+            Ok(None) => return machine.on(&Event::Replied),
+            Err(failure) => {
+                self.last = Some(failure);
+                return machine.on(&Event::GaveUp);
+            }
         };
         self.sent_at = self.running.engine.runtime.time_of_day();
         let failure = match self.running.attempt(request).await {
@@ -173,9 +177,9 @@ impl Writing<'_> {
     }
 
     /// The request under a guard; `None` if no operation is left.
-    fn request(&mut self, guard: Guard) -> Option<TableRequest> {
+    fn request(&mut self, guard: Guard) -> Result<Option<TableRequest>, Failure> {
         let (table, partition_key, operations, is_transaction) = match self.write {
-            Write::Other(request, _) => return Some(request.clone()),
+            Write::Other(request, _) => return Ok(Some(request.clone())),
             Write::Entities { table, partition_key, operations, is_transaction } => {
                 (table, partition_key, operations, *is_transaction)
             }
@@ -192,12 +196,17 @@ impl Writing<'_> {
                 guarded.push((partition_key.clone(), operation));
             }
         }
-        if !is_transaction {
-            let (partition_key, operation) = guarded.pop()?;
-            return Some(TableRequest::Write(table.clone(), partition_key, operation));
+        if guarded.is_empty() {
+            return Ok(None);
         }
-        let group = EntityGroupTransaction::new(guarded).ok()?;
-        Some(TableRequest::Transaction(table.clone(), group))
+        if !is_transaction && let Some((partition_key, operation)) = guarded.pop() {
+            return Ok(Some(TableRequest::Write(table.clone(), partition_key, operation)));
+        }
+        let group = EntityGroupTransaction::new(guarded).map_err(|_| {
+            let reason = "the operations cannot be one transaction".to_owned();
+            Failure::new(AttemptResult::NotSent, Cause::Invalid(reason))
+        })?;
+        Ok(Some(TableRequest::Transaction(table.clone(), group)))
     }
 
     /// Reads the rows that decide, on the primary.

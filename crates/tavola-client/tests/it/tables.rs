@@ -38,6 +38,22 @@ async fn policies() {
 }
 
 #[tokio::test]
+async fn properties_of_the_service() {
+    let (_, client) = table().await;
+    let service = client.service();
+    let mut rule = tavola_client::CorsRule::default();
+    rule.allowed_origins.push("https://shop.example".to_owned());
+    rule.allowed_methods.push("GET".to_owned());
+    let mut change = tavola_client::ServiceProperties::default();
+    change.cors = Some(vec![rule]);
+    service.set_properties(&change).await.unwrap();
+    let properties = service.properties().await.unwrap();
+    assert_eq!(properties.cors, change.cors);
+    assert_eq!(properties.logging.unwrap().version, "1.0", "what was not named stays");
+    assert_eq!(service.stats().await.unwrap().status, "live");
+}
+
+#[tokio::test]
 async fn one_entity() {
     let (_, client) = table().await;
     assert!(client.get::<DynEntity>(("Smith", "1")).await.unwrap().is_none());

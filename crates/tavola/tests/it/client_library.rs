@@ -83,6 +83,10 @@ async fn every_operation() {
     table.set_policies(std::slice::from_ref(&policy)).await.unwrap();
     assert_eq!(table.policies().await.unwrap(), [policy]);
 
+    let properties = service.properties().await.unwrap();
+    service.set_properties(&properties).await.unwrap();
+    assert_eq!(service.properties().await.unwrap(), properties);
+
     // A signature made offline opens what it says, and nothing else.
     let hour = Duration::from_secs(3600);
     let only = KeyRange::<DynEntity>::from(PointKey::from(("Smith", "20")));
