@@ -18,7 +18,7 @@ pub use entity_key::{EntityKey, PointKey};
 pub use part::{
     Dec, DecDesc, Desc, Descending, KeyPart, KeyPartError, KeyReader, KeyText, Lower, Plain,
 };
-pub use range::KeyRange;
+pub use range::{IndexOf, KeyRange};
 
 #[doc(hidden)]
 pub use cursor::Cursor;

@@ -1,5 +1,9 @@
 //! A client for Azure Tables, for Tavola, Azure and Cosmos endpoints alike.
 
+// The derived code names the crate, also in its own tests.
+#[cfg(all(test, feature = "derive"))]
+extern crate self as tavola_client;
+
 // What an entity is: values, keys, entities, filters. Nothing here sends anything.
 #[doc(hidden)]
 #[path = "private.rs"]

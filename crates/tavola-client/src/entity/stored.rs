@@ -23,7 +23,7 @@ pub struct Stored<E> {
 }
 
 impl<E> Stored<E> {
-    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+    fn of_row(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
         Ok(Self {
             entity: decoded.value,
             key: EntityKey::new(head.partition, head.row)?,
@@ -65,6 +65,13 @@ impl<E> Stored<E> {
 }
 
 impl<E: Entity> Stored<E> {
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+        let mut stored = Self::of_row(head, decoded)?;
+        // An entity of an older version did not know that the newer one mirrors them.
+        stored.entity.mirror(head.etag, head.timestamp);
+        Ok(stored)
+    }
+
     /// Takes over the version that a write gave to the entity.
     #[allow(dead_code, reason = "the half of the library that sends uses it")]
     pub(crate) fn set_version(&mut self, etag: ETag, timestamp: OffsetDateTime) {
@@ -104,7 +111,7 @@ pub struct Projected<P> {
 impl<P> Projected<P> {
     #[allow(dead_code, reason = "the half of the library that sends uses it")]
     pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<P>) -> Result<Self, Error> {
-        Stored::new(head, decoded).map(|row| Self { row })
+        Stored::of_row(head, decoded).map(|row| Self { row })
     }
 
     /// The key under which it was read.

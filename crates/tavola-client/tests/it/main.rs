@@ -2,7 +2,9 @@
 
 #![cfg(feature = "derive")]
 
+mod compile_errors;
 mod cursors;
 mod entities;
+mod indexes;
 mod kinds;
 mod projections;
