@@ -7,7 +7,7 @@ use syn::{DeriveInput, Error, Result};
 
 use crate::attributes::TypeAttributes;
 use crate::cursor::Cursor;
-use crate::field::{Field, Storage, check_name, fields_of};
+use crate::field::{Field, Storage, check_name, check_types, fields_of};
 use crate::index::{Index, indexes};
 use crate::keys::Keys;
 
@@ -37,6 +37,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         fields_of(input)?.map(|field| Field::new(field, attributes.case)).collect::<Result<_>>()?;
     let keys = &Keys::new(input, attributes, &mut fields)?;
     check_fields(&fields)?;
+    check_types(&fields)?;
     let kind = kind(input, attributes)?;
     let indexes = indexes(&attributes.indexes, keys, &fields)?;
     let model = Model { input, attributes, fields: &fields, keys, kind, indexes };

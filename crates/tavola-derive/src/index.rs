@@ -9,7 +9,7 @@ use crate::attributes::unknown;
 use crate::case::pascal;
 use crate::cursor::Cursor;
 use crate::field::Field;
-use crate::keys::Keys;
+use crate::keys::{Keys, check_format};
 use crate::template::Template;
 
 /// A transaction has 100 operations, and a change of an index is two of them.
@@ -146,6 +146,10 @@ impl Index {
         });
         let copy = copy.collect::<Result<_>>()?;
         let keys = Keys { partition, row };
+        for (_, part) in keys.parts() {
+            let field = fields.iter().find(|field| *field.ident == part.field);
+            field.map_or(Ok(()), |field| check_format(field, part))?;
+        }
         let same_partition = attribute.partition.is_none();
         let index =
             Self { name: name.clone(), keys, same_partition, unique: *unique, full: *full, copy };

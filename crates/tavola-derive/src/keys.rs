@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Ident, LitStr, Result};
 
 use crate::attributes::TypeAttributes;
-use crate::field::{Field, Key, Storage, optional};
+use crate::field::{Field, Key, Storage, is_string, optional};
 use crate::template::{Format, Part, Piece, Template};
 
 /// Both templates of an entity.
@@ -104,8 +104,24 @@ fn mark(template: &Template, part: &Part, fields: &mut [Field<'_>]) -> Result<()
             "`{name}` is a part of the key, so it can be renamed or stored, nothing else"
         ));
     }
+    check_format(field, part)?;
     field.key = if part.format == Format::Lower { Key::Lower } else { Key::Part };
     Ok(())
+}
+
+/// Refuses formats that the text of a type shows to be wrong, with one message instead of many.
+pub(crate) fn check_format(field: &Field<'_>, part: &Part) -> Result<()> {
+    let ty = optional(field.ty).unwrap_or(field.ty);
+    let message = match part.format {
+        Format::Desc | Format::DecDesc(_) if is_string(ty) => {
+            "`String` cannot be descending in a key"
+        }
+        Format::Dec(_) if is_string(ty) => {
+            "`String` cannot be written as digits in a key template: that is for u8 to u64"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ty.span(), message))
 }
 
 /// The type of a part: that of its field, or what an optional one holds.

@@ -1,5 +1,7 @@
 //! Entities on their way to the core and back.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use tavola_core::{
     EdmValue, Entity as CoreEntity, EntityView, Properties, PropertyName, Timestamp,
 };

@@ -4,9 +4,9 @@ use tavola_client::Entity;
 #[entity(partition = "p", row = "r")]
 struct Tagged {
     #[entity(json)]
-    tags: Vec<String>,
+    note: String,
 }
 
 fn main() {
-    let _ = Tagged::TAGS.eq("x");
+    let _ = Tagged::NOTE.eq("x");
 }
