@@ -18,6 +18,7 @@ use crate::value::{Value, ValueRef};
 
 #[derive(Debug, Clone, PartialEq, tavola_derive::Entity)]
 #[entity(kind = "employee", partition = "{dept}", row = "empid_{id:06}")]
+#[entity(index(last, row = "last_{last}!{id:06}"))]
 struct Employee {
     dept: String,
     id: u32,
@@ -61,13 +62,21 @@ fn a_row_keeps_its_version_and_what_is_not_known() {
     assert_eq!(stored.etag().timestamp(), Some(stored.timestamp()));
     assert_eq!(stored.at, Some(stored.timestamp()));
     assert_eq!(stored.rest(), [("colour".to_owned(), Value::from("red"))]);
+    let last = |stored: &Stored<Employee>| match stored.index_keys() {
+        [Some(key)] => key.row().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(last(&stored), "last_Jones!000001");
     stored.age = Some(7);
+    stored.last = "Hall".to_owned();
+    assert_eq!(last(&stored), "last_Jones!000001");
     let written = encode_properties(&*stored, stored.rest()).unwrap();
     let names: Vec<_> = written.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["EntityType", "last", "age", "colour"]);
     let later = ETag::new("W/\"datetime'1601-01-01T00%3A00%3A02Z'\"");
     stored.set_version(later.clone(), later.timestamp().unwrap());
     assert_eq!((stored.etag(), stored.at), (&later, later.timestamp()));
+    assert_eq!(last(&stored), "last_Hall!000001");
 }
 
 #[test]
