@@ -10,6 +10,8 @@ pub mod names;
 mod projection;
 mod properties;
 mod stored;
+#[cfg(all(test, feature = "derive"))]
+mod tests;
 
 pub use dynamic::{DynDecoder, DynEntity};
 pub use projection::{Only, Projection, Selection, TupleDecoder, only};
@@ -52,6 +54,10 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     const WRITE_ID: Option<&'static str>;
 
+    /// The other keys by which it is found.
+    #[doc(hidden)]
+    const INDEXES: &'static [Index] = &[];
+
     /// What reads a row.
     #[doc(hidden)]
     type Decoder: Decoder<Out = Self>;
@@ -61,6 +67,15 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// # Errors
     /// If a part does not fit its place in the template, or a key breaks a rule.
     fn entity_key(&self) -> Result<EntityKey, Error>;
+
+    /// The key of its row in an index; `None` if a part is absent, so that it has none.
+    ///
+    /// # Errors
+    /// If a part does not fit its place in the template, or a key breaks a rule.
+    #[doc(hidden)]
+    fn index_key(&self, _at: usize) -> Result<Option<EntityKey>, Error> {
+        Ok(None)
+    }
 
     /// Pushes the properties to write, system properties excluded.
     #[doc(hidden)]
@@ -81,6 +96,23 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// Copies the version into fields that mirror it.
     #[doc(hidden)]
     fn mirror(&mut self, etag: &ETag, timestamp: OffsetDateTime);
+}
+
+/// What a type says about one of its indexes.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Index {
+    pub name: &'static str,
+    /// Its rows are in the entity's partition, so that one transaction changes both.
+    pub same_partition: bool,
+    /// No two entities have one row.
+    pub unique: bool,
+    /// Its rows have all properties.
+    pub full: bool,
+    /// The properties that its rows have otherwise.
+    pub copy: &'static [&'static str],
+    /// How its rows begin.
+    pub row: &'static str,
 }
 
 /// How the keys of a type begin, and whether its rows are recognised by that.

@@ -217,10 +217,14 @@ macro_rules! comparisons {
             }
         }
 
-        impl<E, T, K: Filterable> Column<E, T, K> {
+        // The bound is on the methods, because there its message is shown.
+        impl<E, T, K> Column<E, T, K> {
             $(
                 $(#[$doc])*
-                pub fn $method<V: Operand<T>>(self, value: V) -> Filter<E> {
+                pub fn $method<V: Operand<T>>(self, value: V) -> Filter<E>
+                where
+                    K: Filterable,
+                {
                     AnyFilter::compare(self.name(), Comparison::$comparison, &value.into_value())
                         .into()
                 }

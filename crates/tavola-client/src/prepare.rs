@@ -131,9 +131,7 @@ pub(crate) fn decode<E: Entity>(entity: DecodedEntity) -> Result<Stored<E>, Erro
     with_head(&entity, |head| {
         let mut decoder = E::decoder();
         visit(&entity, |name, value| decoder.property(name, value));
-        let mut stored = Stored::new(head, decoder.finish(head)?)?;
-        stored.set_version(head.etag.clone(), head.timestamp);
-        Ok(stored)
+        Stored::new(head, decoder.finish(head)?)
     })
 }
 

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 pub use crate::entity::{
-    Decoded, Decoder, KeyBeginning, Kind, Name, Prefixed, PropertiesDecoder, PropertySink, Rest,
-    RowHead, checks, names, sealed::Derived, split_kind,
+    Decoded, Decoder, Index, KeyBeginning, Kind, Name, Prefixed, PropertiesDecoder, PropertySink,
+    Rest, RowHead, checks, names, sealed::Derived, split_kind,
 };
 pub use crate::key::{Cursor, Dec, DecDesc, Desc, KeyReader, Lower, PartMeta, Plain};
 pub use time::OffsetDateTime;

@@ -4,6 +4,7 @@ use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitInt, LitStr, Path, Result};
 
 use crate::case::Case;
+use crate::index::IndexAttribute;
 
 /// What stands in `#[entity(..)]` on a struct or an enum.
 #[derive(Default)]
@@ -17,6 +18,7 @@ pub(crate) struct TypeAttributes {
     pub(crate) row: Option<LitStr>,
     pub(crate) case: Case,
     pub(crate) mixed: bool,
+    pub(crate) indexes: Vec<IndexAttribute>,
 }
 
 /// What stands in `#[entity(..)]` on a field.
@@ -39,8 +41,7 @@ pub(crate) struct FieldAttributes {
     pub(crate) row: Option<Option<LitStr>>,
 }
 
-const TYPE_ATTRIBUTES: &str =
-    "kind, version, kind_property, kind_by, upgrade, partition, row, rename_all, mixed (enums)";
+const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, rename_all, mixed (enums)";
 const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, write_id, \
                                 etag, timestamp";
 
@@ -85,6 +86,7 @@ impl TypeAttributes {
             (self.row.is_some(), "row"),
             (!matches!(self.case, Case::Same), "rename_all"),
             (self.mixed, "mixed"),
+            (!self.indexes.is_empty(), "index"),
         ];
         said.into_iter()
             .filter(|(is, _)| *is)
@@ -124,6 +126,9 @@ impl TypeAttributes {
                 syn::Error::new(case.span(), "`rename_all` can be \"PascalCase\" or \"camelCase\"")
             };
             self.case = Case::parse(&case.value()).ok_or_else(error)?;
+            Ok(())
+        } else if is("index") {
+            self.indexes.push(IndexAttribute::parse(meta)?);
             Ok(())
         } else if is("upgrade") {
             meta.parse_nested_meta(|meta| {

@@ -6,7 +6,9 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Result};
 
 use crate::attributes::TypeAttributes;
-use crate::field::{Field, Storage, check_name, fields_of};
+use crate::cursor::Cursor;
+use crate::field::{Field, Storage, check_name, check_types, fields_of};
+use crate::index::{Index, indexes};
 use crate::keys::Keys;
 
 /// A struct and what its attributes say.
@@ -16,6 +18,7 @@ struct Model<'a> {
     fields: &'a [Field<'a>],
     keys: &'a Keys,
     kind: Option<Kind>,
+    indexes: Vec<Index>,
 }
 
 /// The stored kind.
@@ -34,17 +37,19 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         fields_of(input)?.map(|field| Field::new(field, attributes.case)).collect::<Result<_>>()?;
     let keys = &Keys::new(input, attributes, &mut fields)?;
     check_fields(&fields)?;
+    check_types(&fields)?;
     let kind = kind(input, attributes)?;
-    let model = Model { input, attributes, fields: &fields, keys, kind };
+    let indexes = indexes(&attributes.indexes, keys, &fields)?;
+    let model = Model { input, attributes, fields: &fields, keys, kind, indexes };
     let columns = fields.iter().filter_map(Field::column);
-    let cursor = keys.cursor(input, &fields);
+    let cursors = model.cursors();
     let (checks, implementation, decoder) =
         (model.checks(), model.implementation(), model.decoder());
     let ident = &input.ident;
     Ok(quote! {
         impl #ident { #(#columns)* }
 
-        #cursor
+        #cursors
 
         #[allow(clippy::all, unused_variables, unused_mut)]
         const _: () = {
@@ -136,6 +141,23 @@ impl Kind {
 }
 
 impl Model<'_> {
+    fn cursors(&self) -> TokenStream {
+        let entity = &self.input.ident;
+        let own = Cursor {
+            keys: self.keys,
+            fields: self.fields,
+            entity,
+            vis: &self.input.vis,
+            function: quote::format_ident!("key"),
+            base: quote::format_ident!("{entity}Key"),
+            of: quote!(#entity),
+            doc: format!("The keys of `{entity}`, by their leading parts."),
+        };
+        let own = own.expand();
+        let indexes = self.indexes.iter().map(|index| index.cursor(self.input, self.fields));
+        quote!(#own #(#indexes)*)
+    }
+
     fn names(&self) -> TokenStream {
         let kind = self.kind.iter().map(|kind| {
             let property = &kind.property;
@@ -148,6 +170,7 @@ impl Model<'_> {
     fn checks(&self) -> TokenStream {
         let (ident, private) = (&self.input.ident, quote!(::tavola_client::__private));
         let keys = self.keys.checks(self.fields);
+        let indexes = self.indexes.iter().map(|index| index.checks(self.fields));
         let flattened = self.fields.iter().find(|field| field.storage == Storage::Flatten);
         let span = flattened.map_or(ident.span(), |field| field.ident.span());
         let names = self.names();
@@ -162,6 +185,7 @@ impl Model<'_> {
         });
         quote_spanned! {span=>
             #keys
+            #(#indexes)*
             const __NAMES: &[#private::Name] = #names;
             const _: () = {
                 ::core::assert!(
@@ -195,6 +219,11 @@ impl Model<'_> {
         };
         let key = self.keys.whole(self.fields);
         let methods = self.methods();
+        let indexes = self.indexes.iter().map(Index::constant);
+        let index_keys = self.indexes.iter().enumerate().map(|(at, index)| {
+            let key = index.key(self.fields);
+            quote!(#at => #key,)
+        });
         quote! {
             impl #private::Derived for #ident {}
 
@@ -207,7 +236,19 @@ impl Model<'_> {
                         partition: #partition, row: #row, is_kind: #is_kind,
                     });
                 const WRITE_ID: ::core::option::Option<&'static str> = #write_id;
+                const INDEXES: &'static [#private::Index] = &[#(#indexes),*];
                 type Decoder = __Decoder;
+
+                fn index_key(
+                    &self, at: usize,
+                ) -> ::core::result::Result<
+                    ::core::option::Option<::tavola_client::EntityKey>, ::tavola_client::Error,
+                > {
+                    match at {
+                        #(#index_keys)*
+                        _ => ::core::result::Result::Ok(::core::option::Option::None),
+                    }
+                }
 
                 fn entity_key(
                     &self,

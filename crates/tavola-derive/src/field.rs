@@ -327,6 +327,30 @@ pub(crate) fn check_name(name: &str, span: Span) -> Result<()> {
     Err(Error::new(span, message))
 }
 
+/// Refuses the primitive types that no property has, with one message instead of many.
+pub(crate) fn check_types(fields: &[Field<'_>]) -> Result<()> {
+    const OTHERS: [&str; 13] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i128", "isize", "f32", "char",
+        "str",
+    ];
+    let plain =
+        fields.iter().filter(|field| field.storage == Storage::Property && field.is_stored());
+    for field in plain {
+        let ty = optional(field.ty).unwrap_or(field.ty);
+        let Type::Path(path) = ty else { continue };
+        let Some(name) = path.path.get_ident().map(ToString::to_string) else { continue };
+        if OTHERS.contains(&name.as_str()) {
+            let message = format!(
+                "`{name}` is not the type of a table property: it has String, i32, i64, f64, bool, \
+                 OffsetDateTime, Uuid, Bytes, Vec<u8>, or an Option of these; others are stored with \
+                 `#[entity(as = \"string\")]` or `#[entity(json)]`"
+            );
+            return Err(Error::new(ty.span(), message));
+        }
+    }
+    Ok(())
+}
+
 /// What an `Option` holds, if the type is written as one.
 pub(crate) fn optional(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };

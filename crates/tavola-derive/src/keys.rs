@@ -1,13 +1,12 @@
 //! The keys of an entity: both templates, and the typed cursor over them.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Ident, LitStr, Result};
 
 use crate::attributes::TypeAttributes;
-use crate::case::pascal;
-use crate::field::{Field, Key, Storage, is_string};
+use crate::field::{Field, Key, Storage, is_string, optional};
 use crate::template::{Format, Part, Piece, Template};
 
 /// Both templates of an entity.
@@ -49,7 +48,7 @@ impl Keys {
     }
 
     /// The steps of a cursor, each behind the one before.
-    fn steps(&self) -> Vec<Step<'_>> {
+    pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let mut all: Vec<Step<'_>> =
             self.partition.pieces.iter().map(|piece| (Some(piece), &self.partition)).collect();
         all.push((None, &self.row));
@@ -59,7 +58,7 @@ impl Keys {
 }
 
 /// A piece of a template, or the place between partition and row.
-type Step<'a> = (Option<&'a Piece>, &'a Template);
+pub(crate) type Step<'a> = (Option<&'a Piece>, &'a Template);
 
 fn find(
     input: &DeriveInput,
@@ -97,7 +96,7 @@ fn mark(template: &Template, part: &Part, fields: &mut [Field<'_>]) -> Result<()
     if field.key != Key::No {
         return Err(Error::new(template.text.span(), format!("the templates name `{name}` twice")));
     }
-    if crate::field::optional(field.ty).is_some() {
+    if optional(field.ty).is_some() {
         return error(format!("`{name}` is a part of the key, so it cannot be an Option"));
     }
     if !matches!(field.storage, Storage::Property | Storage::Text) {
@@ -105,17 +104,34 @@ fn mark(template: &Template, part: &Part, fields: &mut [Field<'_>]) -> Result<()
             "`{name}` is a part of the key, so it can be renamed or stored, nothing else"
         ));
     }
+    check_format(field, part)?;
     field.key = if part.format == Format::Lower { Key::Lower } else { Key::Part };
     Ok(())
 }
 
-/// The type of a part's field.
-fn type_of<'f>(fields: &'f [Field<'_>], part: &Part) -> Option<&'f syn::Type> {
-    fields.iter().find(|field| *field.ident == part.field).map(|field| field.ty)
+/// Refuses formats that the text of a type shows to be wrong, with one message instead of many.
+pub(crate) fn check_format(field: &Field<'_>, part: &Part) -> Result<()> {
+    let ty = optional(field.ty).unwrap_or(field.ty);
+    let message = match part.format {
+        Format::Desc | Format::DecDesc(_) if is_string(ty) => {
+            "`String` cannot be descending in a key"
+        }
+        Format::Dec(_) if is_string(ty) => {
+            "`String` cannot be written as digits in a key template: that is for u8 to u64"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ty.span(), message))
+}
+
+/// The type of a part: that of its field, or what an optional one holds.
+pub(crate) fn type_of<'f>(fields: &'f [Field<'_>], part: &Part) -> Option<&'f syn::Type> {
+    let field = fields.iter().find(|field| *field.ident == part.field)?;
+    Some(optional(field.ty).unwrap_or(field.ty))
 }
 
 /// Where a part is, for messages.
-fn meta(template: &Template, field: &str) -> TokenStream {
+pub(crate) fn meta(template: &Template, field: &str) -> TokenStream {
     let text = template.text.value();
     quote!(&::tavola_client::__private::PartMeta { field: #field, template: #text })
 }
@@ -144,8 +160,13 @@ impl Keys {
         quote!(#partition #row)
     }
 
-    /// The expression of a whole key, of `self`'s fields.
+    /// The expression of a whole key, of `self`'s fields. That of an index is absent if an optional
+    /// part is.
     pub(crate) fn whole(&self, fields: &[Field<'_>]) -> TokenStream {
+        let is_optional = |part: &Part| {
+            let field = fields.iter().find(|field| *field.ident == part.field);
+            field.is_some_and(|field| optional(field.ty).is_some())
+        };
         let step = |(piece, template): &Step<'_>| match piece {
             None => quote!(.row()),
             Some(Piece::Literal(literal)) => quote!(.literal(#literal)),
@@ -153,12 +174,23 @@ impl Keys {
                 let (ident, format) = (&part.field, part.format.marker());
                 let ty = type_of(fields, part);
                 let meta = meta(template, &ident.to_string());
-                quote_spanned!(ty.span()=> .part::<#format, #ty>(&self.#ident, #meta))
+                let value = if is_optional(part) { quote!(#ident) } else { quote!(&self.#ident) };
+                quote_spanned!(ty.span()=> .part::<#format, #ty>(#value, #meta))
             }
         };
         let steps = self.steps();
         let steps = steps.iter().map(step);
+        let present =
+            self.parts().map(|(_, part)| part).filter(|part| is_optional(part)).map(|part| {
+                let ident = &part.field;
+                quote! {
+                    let ::core::option::Option::Some(#ident) = &self.#ident else {
+                        return ::core::result::Result::Ok(::core::option::Option::None);
+                    };
+                }
+            });
         quote! {
+            #(#present)*
             <::tavola_client::__private::Cursor as ::core::default::Default>::default()
                 #(#steps)* .point::<Self>().into_key()
         }
@@ -186,152 +218,5 @@ impl Keys {
         let partition = read(&self.partition, quote!(__head.partition));
         let row = read(&self.row, quote!(__head.row));
         quote!(#partition #row)
-    }
-
-    /// The cursor: a type for each number of leading parts, and the function that begins it.
-    pub(crate) fn cursor(&self, input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
-        let (entity, vis) = (&input.ident, &input.vis);
-        let point = quote!(::tavola_client::PointKey<#entity>);
-        let range = quote!(::tavola_client::KeyRange<#entity>);
-        let steps = self.steps();
-        let mut places = steps
-            .iter()
-            .enumerate()
-            .filter_map(|(at, (piece, template))| match piece {
-                Some(Piece::Part(part)) => Some((at, part, *template)),
-                _ => None,
-            })
-            .collect::<Vec<_>>();
-        // The literals between the part before and this one belong to the part before.
-        let literals = |from: usize| -> TokenStream {
-            let step = |(piece, _): &Step<'_>| match piece {
-                None => Some(quote!(.row())),
-                Some(Piece::Literal(literal)) => Some(quote!(.literal(#literal))),
-                Some(Piece::Part(_)) => None,
-            };
-            steps[from..].iter().map_while(step).collect()
-        };
-        let stage = |after: Option<&Part>| {
-            let part = after.map(|part| pascal(&part.field.to_string())).unwrap_or_default();
-            format_ident!("{}Key{}", entity, part, span = entity.span())
-        };
-        let begin = literals(0);
-        let cursor =
-            quote!(<::tavola_client::__private::Cursor as ::core::default::Default>::default());
-        let mut out = TokenStream::new();
-        let (first, make) = match places.is_empty() {
-            true => (point.clone(), quote!(#cursor #begin .point())),
-            false => {
-                let first = stage(None);
-                (quote!(#first), quote!(#first(#cursor #begin)))
-            }
-        };
-        let doc = format!("The keys of `{entity}`, by their leading parts.");
-        out.extend(quote! {
-            impl #entity {
-                #[doc = #doc]
-                #[allow(dead_code)]
-                #vis fn key() -> #first { #make }
-            }
-        });
-        let mut before = None;
-        places.reverse();
-        while let Some((at, part, template)) = places.pop() {
-            let next = places.last().map(|_| stage(Some(part)));
-            let own = stage(before);
-            let literals = literals(at + 1);
-            let methods = self.methods(
-                part,
-                template,
-                fields,
-                next.as_ref(),
-                &literals,
-                [&point, &range, &quote!(#vis)],
-            );
-            out.extend(quote! {
-                #[doc = #doc]
-                #[derive(Debug, Clone)]
-                #[must_use]
-                #vis struct #own(::tavola_client::__private::Cursor);
-
-                #[allow(dead_code)]
-                impl #own { #methods }
-
-                impl ::core::convert::From<#own> for #range {
-                    fn from(cursor: #own) -> Self {
-                        cursor.0.range()
-                    }
-                }
-            });
-            before = Some(part);
-        }
-        out
-    }
-
-    /// What can follow in a cursor: the part itself, values between bounds, and beginnings of texts.
-    fn methods(
-        &self,
-        part: &Part,
-        template: &Template,
-        fields: &[Field<'_>],
-        next: Option<&Ident>,
-        literals: &TokenStream,
-        [point, range, vis]: [&TokenStream; 3],
-    ) -> TokenStream {
-        let (field, format) = (&part.field, part.format.marker());
-        let Some(ty) = type_of(fields, part) else { return TokenStream::new() };
-        let meta = meta(template, &field.to_string());
-        let (within, begins) = (format_ident!("{field}_in"), format_ident!("{field}_prefix"));
-        let text = is_string(ty);
-        let (argument, value) = match text {
-            true => (
-                quote!(impl ::core::convert::Into<::std::string::String>),
-                quote!(&::core::convert::Into::<::std::string::String>::into(value)),
-            ),
-            false => (quote!(#ty), quote!(&value)),
-        };
-        let (returned, finish) = match next {
-            Some(next) => (quote!(#next), quote!(#next(cursor))),
-            None => (quote!(#point), quote!(cursor.point())),
-        };
-        let (bounds, owned) = match text {
-            true => {
-                (quote!(&'bound str), quote!(.map(|bound| ::std::string::String::from(*bound))))
-            }
-            false => (quote!(#ty), quote!()),
-        };
-        let lifetime = text.then(|| quote!(<'bound>));
-        let reference = text.then(|| quote!(.as_ref()));
-        let docs = [
-            format!("The keys with this `{field}`."),
-            format!("The keys whose `{field}` lies in the range."),
-            format!("The keys whose `{field}` begins so."),
-        ];
-        let [doc_part, doc_range, doc_prefix] = &docs;
-        let prefix = text.then(|| {
-            let prefix =
-                if part.format == Format::Lower { quote!(lower_prefix) } else { quote!(prefix) };
-            quote! {
-                #[doc = #doc_prefix]
-                #vis fn #begins(self, prefix: impl ::core::convert::AsRef<str>) -> #range {
-                    self.0.#prefix(prefix.as_ref())
-                }
-            }
-        });
-        quote! {
-            #[doc = #doc_part]
-            #vis fn #field(self, value: #argument) -> #returned {
-                let cursor = self.0.part::<#format, #ty>(#value, #meta) #literals;
-                #finish
-            }
-
-            #[doc = #doc_range]
-            #vis fn #within #lifetime (self, range: impl ::core::ops::RangeBounds<#bounds>) -> #range {
-                let (start, end) = (range.start_bound() #owned, range.end_bound() #owned);
-                self.0.between::<_, #format, #ty>((start #reference, end #reference), #meta)
-            }
-
-            #prefix
-        }
     }
 }

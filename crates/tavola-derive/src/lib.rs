@@ -2,8 +2,10 @@
 
 mod attributes;
 mod case;
+mod cursor;
 mod entity;
 mod field;
+mod index;
 mod key_part;
 mod keys;
 mod kinds;
@@ -24,6 +26,7 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | | `kind_by = "prefix"` | the beginning of the row's key is the kind; nothing is stored |
 /// | | `upgrade(V1, ..)` | older versions are read as these types, then `From` |
 /// | | `rename_all = ".."` | `PascalCase` or `camelCase` |
+/// | | `index(name, row = "..", partition = "..", unique, full, copy(a, b))` | another key by which it is found; `partition` only if it is another one |
 /// | field | `partition`, `row`, each also with a template in which `{}` is the field | |
 /// | | `rename = ".."`, `skip`, `default`, `store` (a key part also as property) | |
 /// | | `as = "string"`, `json`, `flatten` with `prefix = ".."`, `rest` | |
@@ -32,7 +35,7 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | variant | `other` | the place for kinds that the enum does not know, written back whole |
 ///
 /// `Employee::key()` begins a typed cursor: `Employee::key().dept("Sales").id(212)` is the key of one
-/// entity, `.id_in(100..200)` a range. `Employee::LAST` is the column of the field `last`.
+/// entity, `.id_in(100..200)` a range; `Employee::by_email()` goes over an index. `Employee::LAST` is the column of the field `last`.
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn entity(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -23,22 +23,22 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         return Err(Error::new(input.ident.span(), message));
     };
     let fields: Vec<&syn::Field> = fields_of(input)?.collect();
-    let idents: Vec<_> = fields.iter().filter_map(|field| field.ident.as_ref()).collect();
-    let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
-    let columns: Vec<TokenStream> = idents
+    let columns: Vec<TokenStream> = fields
         .iter()
+        .filter_map(|field| field.ident.as_ref())
         .map(|ident| {
             let column = format_ident!("{}", screaming(&ident.to_string()), span = ident.span());
             quote!(<#of>::#column)
         })
         .collect();
-    let checks = columns.iter().zip(&types).map(|(column, ty)| {
+    let checks = columns.iter().zip(&fields).map(|(column, field)| {
+        let ty = &field.ty;
         quote_spanned! {ty.span()=>
             let _: ::tavola_client::Column<#of, #ty, ::tavola_client::filter::Comparable> = #column;
         }
     });
-    let (ident, vis) = (&input.ident, &input.vis);
-    let private = quote!(::tavola_client::__private);
+    let (ident, private) = (&input.ident, quote!(::tavola_client::__private));
+    let decoder = decoder(input, &fields, &columns);
     Ok(quote! {
         #[allow(clippy::all)]
         const _: () = {
@@ -51,48 +51,54 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 type Decoder = __Decoder;
 
                 fn decoder() -> __Decoder {
-                    __Decoder {
-                        #(#idents: ::core::option::Option::None,)*
-                        __error: ::core::option::Option::None,
-                    }
+                    ::core::default::Default::default()
                 }
             }
 
             const _: () = { #(#checks)* };
 
-            #vis struct __Decoder {
-                #(#idents: ::core::option::Option<#types>,)*
-                __error: ::core::option::Option<::tavola_client::Error>,
-            }
-
-            impl #private::Decoder for __Decoder {
-                type Out = #ident;
-
-                fn property(&mut self, __name: &str, __value: ::tavola_client::ValueRef<'_>) {
-                    #(
-                        if __name == #columns.own_name() {
-                            #private::fill::<#types>(
-                                &mut self.#idents, &mut self.__error, __name, __value,
-                            );
-                        }
-                    )*
-                }
-
-                fn finish(
-                    self, _head: &#private::RowHead<'_>,
-                ) -> ::core::result::Result<#private::Decoded<#ident>, ::tavola_client::Error> {
-                    if let ::core::option::Option::Some(error) = self.__error {
-                        return ::core::result::Result::Err(error);
-                    }
-                    let value = #ident {
-                        #(#idents: #private::take::<#types>(self.#idents, #columns.own_name())?,)*
-                    };
-                    ::core::result::Result::Ok(#private::Decoded {
-                        value,
-                        rest: ::std::vec::Vec::new(),
-                    })
-                }
-            }
+            #decoder
         };
     })
+}
+
+/// What reads the fields, each by the name of its column.
+fn decoder(input: &DeriveInput, fields: &[&syn::Field], columns: &[TokenStream]) -> TokenStream {
+    let (ident, vis) = (&input.ident, &input.vis);
+    let private = quote!(::tavola_client::__private);
+    let idents: Vec<_> = fields.iter().filter_map(|field| field.ident.as_ref()).collect();
+    let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
+    quote! {
+        #[derive(Default)]
+        #vis struct __Decoder {
+            #(#idents: ::core::option::Option<#types>,)*
+            __error: ::core::option::Option<::tavola_client::Error>,
+        }
+
+        impl #private::Decoder for __Decoder {
+            type Out = #ident;
+
+            fn property(&mut self, __name: &str, __value: ::tavola_client::ValueRef<'_>) {
+                #(
+                    if __name == #columns.own_name() {
+                        #private::fill::<#types>(
+                            &mut self.#idents, &mut self.__error, __name, __value,
+                        );
+                    }
+                )*
+            }
+
+            fn finish(
+                self, _head: &#private::RowHead<'_>,
+            ) -> ::core::result::Result<#private::Decoded<#ident>, ::tavola_client::Error> {
+                if let ::core::option::Option::Some(error) = self.__error {
+                    return ::core::result::Result::Err(error);
+                }
+                let value = #ident {
+                    #(#idents: #private::take::<#types>(self.#idents, #columns.own_name())?,)*
+                };
+                ::core::result::Result::Ok(#private::Decoded { value, rest: ::std::vec::Vec::new() })
+            }
+        }
+    }
 }

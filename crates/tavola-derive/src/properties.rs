@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{DeriveInput, Error, Result};
 
 use crate::attributes::TypeAttributes;
-use crate::field::{Field, Storage, fields_of};
+use crate::field::{Field, Storage, check_types, fields_of};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = TypeAttributes::parse(&input.attrs)?;
@@ -24,6 +24,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             return Err(Error::new(field.ident.span(), message));
         }
     }
+    check_types(&fields)?;
     let columns = fields.iter().filter_map(Field::column);
     let implementation = implementation(input, &fields);
     let ident = &input.ident;

@@ -5,6 +5,7 @@ use quote::quote;
 use syn::{Error, Ident, LitStr, Result};
 
 /// A template, taken apart.
+#[derive(Clone)]
 pub(crate) struct Template {
     pub(crate) text: LitStr,
     pub(crate) pieces: Vec<Piece>,

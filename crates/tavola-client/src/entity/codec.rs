@@ -97,7 +97,5 @@ pub(crate) fn decode_view<E: Entity>(view: &dyn EntityView) -> Result<Stored<E>,
         etag: &etag,
         timestamp: date_time_from(timestamp.date_time()),
     };
-    let mut stored = Stored::new(&head, decoder.finish(&head)?)?;
-    stored.set_version(etag.clone(), head.timestamp);
-    Ok(stored)
+    Stored::new(&head, decoder.finish(&head)?)
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use super::names::expand;
 use super::{Decoded, Decoder, Entity, Name, RowHead, sealed};
+use crate::__private::{fill, take};
 use crate::error::Error;
 use crate::filter::{Column, Comparable};
 use crate::value::{PropertyType, ValueRef};
@@ -99,27 +100,6 @@ pub struct TupleDecoder<N, S> {
     error: Option<Error>,
 }
 
-/// One value of a tuple, by its column's name.
-fn fill<T: PropertyType>(
-    own: &str,
-    slot: &mut Option<T>,
-    error: &mut Option<Error>,
-    name: &str,
-    value: ValueRef<'_>,
-) {
-    if own == name {
-        *slot = T::from_property(value);
-        if slot.is_none() {
-            let other = || Error::property(name, T::EDM, Some(value.edm_type()));
-            error.get_or_insert_with(other);
-        }
-    }
-}
-
-fn take<T: PropertyType>(own: &str, slot: Option<T>) -> Result<T, Error> {
-    slot.or_else(T::from_absent).ok_or_else(|| Error::property(own, T::EDM, None))
-}
-
 macro_rules! tuples {
     ($($count:literal: $($type:ident $at:tt),+;)+) => {$(
         impl<E, $($type),+> sealed::Derived for ($(Column<E, $type, Comparable>,)+) {}
@@ -146,14 +126,16 @@ macro_rules! tuples {
             type Out = ($($type,)+);
 
             fn property(&mut self, name: &str, value: ValueRef<'_>) {
-                $(fill(&self.names[$at], &mut self.slots.$at, &mut self.error, name, value);)+
+                $(if self.names[$at] == name {
+                    fill(&mut self.slots.$at, &mut self.error, name, value);
+                })+
             }
 
             fn finish(self, _head: &RowHead<'_>) -> Result<Decoded<Self::Out>, Error> {
                 if let Some(error) = self.error {
                     return Err(error);
                 }
-                let value = ($(take(&self.names[$at], self.slots.$at)?,)+);
+                let value = ($(take(self.slots.$at, &self.names[$at])?,)+);
                 Ok(Decoded { value, rest: Vec::new() })
             }
         }

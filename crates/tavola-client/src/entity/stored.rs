@@ -20,16 +20,18 @@ pub struct Stored<E> {
     etag: ETag,
     timestamp: OffsetDateTime,
     rest: Vec<(String, Value)>,
+    index_keys: Vec<Option<EntityKey>>,
 }
 
 impl<E> Stored<E> {
-    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+    fn of_row(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
         Ok(Self {
             entity: decoded.value,
             key: EntityKey::new(head.partition, head.row)?,
             etag: head.etag.clone(),
             timestamp: head.timestamp,
             rest: decoded.rest,
+            index_keys: Vec::new(),
         })
     }
 
@@ -65,12 +67,27 @@ impl<E> Stored<E> {
 }
 
 impl<E: Entity> Stored<E> {
-    /// Takes over the version that a write gave to the entity.
-    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+        let mut stored = Self::of_row(head, decoded)?;
+        // An entity of an older version did not know that the newer one mirrors them.
+        stored.set_version(head.etag.clone(), head.timestamp);
+        Ok(stored)
+    }
+
+    /// Takes over the version that a read or a write gave to the entity.
     pub(crate) fn set_version(&mut self, etag: ETag, timestamp: OffsetDateTime) {
         self.entity.mirror(&etag, timestamp);
         self.etag = etag;
         self.timestamp = timestamp;
+        // An entity that has no place in an index, because a part does not fit, has no row there.
+        let key = |at| self.entity.index_key(at).unwrap_or_default();
+        self.index_keys = (0..E::INDEXES.len()).map(key).collect();
+    }
+
+    /// The keys of its rows in the indexes, as they were when it was read or written.
+    #[allow(dead_code, reason = "the patterns use it")]
+    pub(crate) fn index_keys(&self) -> &[Option<EntityKey>] {
+        &self.index_keys
     }
 }
 
@@ -104,7 +121,7 @@ pub struct Projected<P> {
 impl<P> Projected<P> {
     #[allow(dead_code, reason = "the half of the library that sends uses it")]
     pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<P>) -> Result<Self, Error> {
-        Stored::new(head, decoded).map(|row| Self { row })
+        Stored::of_row(head, decoded).map(|row| Self { row })
     }
 
     /// The key under which it was read.

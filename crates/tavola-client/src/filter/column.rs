@@ -6,12 +6,15 @@ use std::marker::PhantomData;
 /// How deep types can be flattened into each other.
 const FLATTENED_MAX: usize = 4;
 
+/// Types that are only named, so that neither `Send` nor `Clone` depends on them.
+type Marker<T> = PhantomData<fn() -> T>;
+
 /// A property of the entity type `E`, compared with values of type `T`. The derive makes one for
 /// each stored field: `Employee::LAST`. `K` says whether the service can compare it.
 pub struct Column<E, T, K = Comparable> {
     prefixes: [&'static str; FLATTENED_MAX],
     name: &'static str,
-    of: PhantomData<fn() -> (E, T, K)>,
+    of: Marker<(E, T, K)>,
 }
 
 impl<E, T, K> Column<E, T, K> {
@@ -52,7 +55,7 @@ impl<E, T, K> fmt::Debug for Column<E, T, K> {
 /// The properties of a flattened field: `Employee::HOME.column(Address::CITY)`.
 pub struct Flattened<E, P> {
     prefix: &'static str,
-    of: PhantomData<fn() -> (E, P)>,
+    of: Marker<(E, P)>,
 }
 
 impl<E, P> Flattened<E, P> {

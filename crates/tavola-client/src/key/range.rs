@@ -57,6 +57,10 @@ impl Span {
     }
 }
 
+/// The rows of an index of `E`, where a key or a range is one of those.
+#[derive(Debug)]
+pub struct IndexOf<E>(PhantomData<fn() -> E>);
+
 impl<E> KeyRange<E> {
     pub(crate) fn new(spans: Result<Spans, Fault>) -> Self {
         Self { spans, of: PhantomData }

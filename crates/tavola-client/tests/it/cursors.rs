@@ -11,7 +11,7 @@ struct Employee {
 }
 
 fn filter<E>(range: impl Into<KeyRange<E>>) -> String {
-    let text = range.into().to_filter().unwrap().to_string();
+    let text = range.into().to_filter().expect("the parts fit").to_string();
     text.replace("PartitionKey", "PK").replace("RowKey", "RK")
 }
 

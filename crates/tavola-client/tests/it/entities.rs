@@ -116,7 +116,7 @@ fn each_field_has_its_name_and_its_exact_type() {
 }
 
 fn read(change: impl FnOnce(&mut DynEntity)) -> Result<Employee, Error> {
-    let mut row = DynEntity::from_entity(&employee()).unwrap();
+    let mut row = DynEntity::from_entity(&employee()).expect("the entity can be written");
     change(&mut row);
     row.to()
 }

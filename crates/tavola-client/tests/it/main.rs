@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+mod compile_errors;
 mod cursors;
 mod entities;
 mod http;
+mod indexes;
 mod kinds;
 mod losses;
 mod projections;
