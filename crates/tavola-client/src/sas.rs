@@ -153,21 +153,23 @@ fn bounds(span: &Span) -> (String, String) {
     }
 }
 
-/// The greatest key that templates write below `end`: no symbol of theirs is above `~`.
+/// A key below `end` and above all that templates write below it: `~` is above every symbol that
+/// can come first, and `~~` above those that may follow `.`, `>` and `[`.
 fn last_before(end: &str) -> String {
     let mut text = end.to_owned();
     let Some(last) = text.pop() else { return String::new() };
-    let before = match last {
-        // These stand in no key.
-        '0' => '.',
-        ']' => '[',
-        '@' => '>',
-        '$' => '"',
-        other => char::from_u32(u32::from(other).saturating_sub(1)).unwrap_or(' '),
+    let tail = match last {
+        // What is just below these stands in no key; it is written as the symbol below and `~`.
+        '0' => ".~~".to_owned(),
+        '@' => ">~~".to_owned(),
+        ']' => "[~~".to_owned(),
+        '$' => "\"~".to_owned(),
+        other => {
+            let before = char::from_u32(u32::from(other).saturating_sub(1)).unwrap_or(' ');
+            format!("{before}~")
+        }
     };
-    text.push(before);
-    text.push('~');
-    text
+    text + &tail
 }
 
 fn text(at: SystemTime) -> Result<String, Error> {
