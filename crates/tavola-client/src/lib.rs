@@ -52,6 +52,11 @@
 //! # Ok::<(), tavola_client::Error>(())
 //! ```
 
+#![cfg_attr(
+    not(feature = "http"),
+    allow(dead_code, unused_imports, reason = "credentials and options are for the network")
+)]
+
 // The derived code names the crate, also in its own tests.
 #[cfg(all(test, feature = "derive"))]
 extern crate self as tavola_client;
