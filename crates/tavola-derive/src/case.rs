@@ -1,5 +1,13 @@
 //! Names in other cases.
 
+use syn::Ident;
+use syn::ext::IdentExt;
+
+/// A field's name without `r#`.
+pub(crate) fn plain(ident: &Ident) -> String {
+    ident.unraw().to_string()
+}
+
 /// How fields become names of properties.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Case {

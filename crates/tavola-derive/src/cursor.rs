@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Ident, Type, Visibility};
 
-use crate::case::pascal;
+use crate::case::{pascal, plain};
 use crate::field::{Field, is_string};
 use crate::keys::{Keys, Step, meta, type_of};
 use crate::template::{Format, Part, Piece, Template};
@@ -61,14 +61,14 @@ impl Cursor<'_> {
         quote! {
             impl #entity {
                 #[doc = #doc]
-                #[allow(dead_code)]
+                #[allow(dead_code, reason = "no program uses all of them")]
                 #vis fn #function() -> #first { #make }
             }
         }
     }
 
     fn stage_name(&self, after: Option<&Part>) -> Ident {
-        let part = after.map(|part| pascal(&part.field.to_string())).unwrap_or_default();
+        let part = after.map(|part| pascal(&plain(&part.field))).unwrap_or_default();
         format_ident!("{}{}", self.base, part)
     }
 
@@ -90,7 +90,7 @@ impl Cursor<'_> {
             #[must_use]
             #vis struct #own(::tavola_client::__private::Cursor);
 
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "no program uses all of them")]
             impl #own { #part #between #prefix }
 
             impl ::core::convert::From<#own> for ::tavola_client::KeyRange<#of> {
@@ -114,7 +114,7 @@ impl Cursor<'_> {
     ) -> TokenStream {
         let Self { vis, of, .. } = self;
         let (field, format, ty) = (&part.field, part.format.marker(), self.type_of(part));
-        let meta = meta(template, &field.to_string());
+        let meta = meta(template, &plain(field));
         let (argument, value) = match ty.is_some_and(is_string) {
             true => (
                 quote!(impl ::core::convert::Into<::std::string::String>),
@@ -142,7 +142,7 @@ impl Cursor<'_> {
     fn between(&self, (_, part, template): &Place<'_>) -> TokenStream {
         let Self { vis, of, .. } = self;
         let (field, format, ty) = (&part.field, part.format.marker(), self.type_of(part));
-        let meta = meta(template, &field.to_string());
+        let meta = meta(template, &plain(field));
         let name = format_ident!("{field}_in");
         let text = ty.is_some_and(is_string);
         let bound = if text { quote!(&'bound str) } else { quote!(#ty) };

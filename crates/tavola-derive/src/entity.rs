@@ -51,7 +51,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         #cursors
 
-        #[allow(clippy::all, unused_variables, unused_mut)]
+        #[allow(clippy::all, unused_variables, unused_mut, reason = "derived")]
         const _: () = {
             #checks
             #implementation

@@ -9,7 +9,7 @@ use syn::{
 };
 
 use crate::attributes::FieldAttributes;
-use crate::case::{Case, screaming};
+use crate::case::{Case, plain, screaming};
 
 /// A field, and what becomes of it.
 pub(crate) struct Field<'a> {
@@ -63,11 +63,10 @@ impl<'a> Field<'a> {
     pub(crate) fn new(field: &'a syn::Field, case: Case) -> Result<Self> {
         let ident = field.ident.as_ref().ok_or_else(|| Error::new(field.span(), "a name"))?;
         let attributes = FieldAttributes::parse(&field.attrs)?;
-        let text = ident.to_string();
-        let text = text.strip_prefix("r#").unwrap_or(&text);
+        let text = plain(ident);
         let name = match &attributes.rename {
             Some(name) => name.value(),
-            None => case.apply(text),
+            None => case.apply(&text),
         };
         let storage = storage(ident, &attributes)?;
         let stored = matches!(storage, Storage::Property | Storage::Text | Storage::Json);
@@ -248,15 +247,15 @@ impl<'a> Field<'a> {
     /// The column of the field.
     pub(crate) fn column(&self) -> Option<TokenStream> {
         let Self { ident, ty, vis, name, .. } = self;
-        let text = ident.to_string();
-        let constant = format_ident!("{}", screaming(text.strip_prefix("r#").unwrap_or(&text)));
+        let text = plain(ident);
+        let constant = format_ident!("{}", screaming(&text));
         let filter = quote!(::tavola_client::filter);
         if self.storage == Storage::Flatten {
             let prefix = self.prefix();
             let doc = format!("The properties of `{text}`.");
             return Some(quote! {
                 #[doc = #doc]
-                #[allow(dead_code)]
+                #[allow(dead_code, reason = "no program uses all of them")]
                 #vis const #constant: #filter::Flattened<Self, #ty> = #filter::Flattened::new(#prefix);
             });
         }
@@ -272,7 +271,7 @@ impl<'a> Field<'a> {
         self.is_stored().then(|| {
             quote! {
                 #[doc = #doc]
-                #[allow(dead_code)]
+                #[allow(dead_code, reason = "no program uses all of them")]
                 #vis const #constant: ::tavola_client::Column<Self, #of, #kind> =
                     ::tavola_client::Column::new(#name);
             }

@@ -6,7 +6,7 @@ use syn::meta::ParseNestedMeta;
 use syn::{DeriveInput, Error, Ident, LitStr, Result};
 
 use crate::attributes::unknown;
-use crate::case::pascal;
+use crate::case::{pascal, plain};
 use crate::cursor::Cursor;
 use crate::field::Field;
 use crate::keys::{Keys, check_format};
@@ -182,7 +182,7 @@ impl Index {
             entity,
             vis: &input.vis,
             function: format_ident!("by_{name}"),
-            base: format_ident!("{}By{}", entity, pascal(&name.to_string())),
+            base: format_ident!("{}By{}", entity, pascal(&plain(name))),
             of: quote!(::tavola_client::key::IndexOf<#entity>),
             doc: format!("The keys of index `{name}` of `{entity}`, by their leading parts."),
         };
@@ -192,7 +192,7 @@ impl Index {
     /// What the patterns know about the index.
     pub(crate) fn constant(&self) -> TokenStream {
         let Self { name, same_partition, unique, full, copy, .. } = self;
-        let (name, row) = (name.to_string(), self.keys.row.beginning());
+        let (name, row) = (plain(name), self.keys.row.beginning());
         quote! {
             ::tavola_client::__private::Index {
                 name: #name,

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Ident, LitStr, Result};
 
 use crate::attributes::TypeAttributes;
+use crate::case::plain;
 use crate::field::{Field, Key, Storage, is_string, optional};
 use crate::template::{Format, Part, Piece, Template};
 
@@ -143,7 +144,7 @@ impl Keys {
             let check = |part: &Part| {
                 let ty = type_of(fields, part);
                 let format = part.format.marker();
-                let name = part.field.to_string();
+                let name = plain(&part.field);
                 let message = format!(
                     "`{{{name}}}` has no fixed width, so what follows it in the template must begin with \
                      `!`, which sorts below every character of a part: write `{{{name}}}!`"
@@ -173,7 +174,7 @@ impl Keys {
             Some(Piece::Part(part)) => {
                 let (ident, format) = (&part.field, part.format.marker());
                 let ty = type_of(fields, part);
-                let meta = meta(template, &ident.to_string());
+                let meta = meta(template, &plain(ident));
                 let value = if is_optional(part) { quote!(#ident) } else { quote!(&self.#ident) };
                 quote_spanned!(ty.span()=> .part::<#format, #ty>(#value, #meta))
             }
@@ -205,7 +206,7 @@ impl Keys {
                 Piece::Part(part) => {
                     let (ident, format) = (&part.field, part.format.marker());
                     let ty = type_of(fields, part);
-                    let meta = meta(template, &ident.to_string());
+                    let meta = meta(template, &plain(ident));
                     quote!(let #ident = __key.part::<#format, #ty>(#meta)?;)
                 }
             });

@@ -41,7 +41,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let implementation = implementation(&input.ident, &known, other);
     let decoder = decoder(input, &known, other);
     Ok(quote! {
-        #[allow(clippy::all, unused_variables, unused_mut)]
+        #[allow(clippy::all, unused_variables, unused_mut, reason = "derived")]
         const _: () = {
             #checks
             #implementation
@@ -135,7 +135,7 @@ fn implementation(ident: &Ident, known: &[Known<'_>], other: &Ident) -> TokenStr
             }
 
             fn decoder() -> __Decoder {
-                __Decoder::Pending(::core::default::Default::default())
+                __Decoder::__Pending(::core::default::Default::default())
             }
 
             fn owns(&self, name: &str) -> bool {
@@ -163,9 +163,8 @@ fn decoder(input: &DeriveInput, known: &[Known<'_>], other: &Ident) -> TokenStre
     let variants: Vec<_> = known.iter().map(|known| known.ident).collect();
     let types: Vec<_> = known.iter().map(|known| known.ty).collect();
     quote! {
-        #[allow(non_camel_case_types)]
         #vis enum __Decoder {
-            Pending(#private::Pending),
+            __Pending(#private::Pending),
             #(#variants(<#types as #entity>::Decoder),)*
         }
 
@@ -175,7 +174,7 @@ fn decoder(input: &DeriveInput, known: &[Known<'_>], other: &Ident) -> TokenStre
             fn property(&mut self, name: &str, value: ::tavola_client::ValueRef<'_>) {
                 match self {
                     #(Self::#variants(decoder) => decoder.property(name, value),)*
-                    Self::Pending(pending) => {
+                    Self::__Pending(pending) => {
                         pending.push(name, value);
                         #(
                             let accepts = <#types as #entity>::KIND
@@ -204,7 +203,7 @@ fn decoder(input: &DeriveInput, known: &[Known<'_>], other: &Ident) -> TokenStre
                             value: #ident::#variants(decoded.value), rest: decoded.rest,
                         })
                     })*
-                    Self::Pending(pending) => {
+                    Self::__Pending(pending) => {
                         #(
                             if <#types as #entity>::KEYS.is_some_and(|keys| keys.names(head)) {
                                 let decoder = pending.replay(<#types as #entity>::decoder());

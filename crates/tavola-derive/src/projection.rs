@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Path, Result};
 
 use crate::attributes::{each, unknown};
-use crate::case::screaming;
+use crate::case::{plain, screaming};
 use crate::field::fields_of;
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -27,7 +27,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         .iter()
         .filter_map(|field| field.ident.as_ref())
         .map(|ident| {
-            let column = format_ident!("{}", screaming(&ident.to_string()), span = ident.span());
+            let column = format_ident!("{}", screaming(&plain(ident)), span = ident.span());
             quote!(<#of>::#column)
         })
         .collect();
@@ -40,7 +40,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (ident, private) = (&input.ident, quote!(::tavola_client::__private));
     let decoder = decoder(input, &fields, &columns);
     Ok(quote! {
-        #[allow(clippy::all)]
+        #[allow(clippy::all, reason = "derived")]
         const _: () = {
             impl #private::Derived for #ident {}
 

@@ -46,7 +46,7 @@ fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let values = fields.iter().map(Field::value);
     let private = quote!(::tavola_client::__private);
     quote! {
-        #[allow(clippy::all, unused_variables, unused_mut)]
+        #[allow(clippy::all, unused_variables, unused_mut, reason = "derived")]
         const _: () = {
             impl #private::Derived for #ident {}
 
@@ -66,7 +66,6 @@ fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
                 }
 
                 fn owns(__name: &str) -> bool {
-                    #[allow(clippy::match_like_matches_macro)]
                     let own = match __name { #(#owned => true,)* _ => false };
                     own #(|| #owns)*
                 }

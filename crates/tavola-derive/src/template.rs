@@ -4,6 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, Ident, LitStr, Result};
 
+use crate::case::plain;
+
 /// A template, taken apart.
 #[derive(Clone)]
 pub(crate) struct Template {
@@ -155,8 +157,8 @@ fn part(text: &LitStr, inside: &str, own: Option<&Ident>, fields: &[&Ident]) -> 
         ("", Some(own)) => own.clone(),
         ("", None) => return Err(error("a `{}` in the template names no field".into())),
         _ => {
-            let found = fields.iter().find(|field| **field == name);
-            let list = || fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let found = fields.iter().find(|field| plain(field) == name);
+            let list = || fields.iter().map(|field| plain(field)).collect::<Vec<_>>().join(", ");
             let unknown = || {
                 error(format!(
                     "the template names `{name}`, which is no field; there are {}",

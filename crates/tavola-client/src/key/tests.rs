@@ -214,8 +214,18 @@ proptest! {
     }
 
     #[test]
-    fn ranges_of_prefixes(prefix in texts(), value in texts(), extend: bool, next in texts()) {
-        let value = if extend { format!("{prefix}{value}") } else { value };
+    fn ranges_of_prefixes(prefix in texts(), value in texts(), how in 0..3, next in texts()) {
+        // Also values that go on from the prefix, and from what follows it in the order.
+        let neighbour = || {
+            let mut text = prefix.clone();
+            let above = text.pop().and_then(|last| char::from_u32(u32::from(last) + 1));
+            format!("{text}{}{value}", above.map(String::from).unwrap_or_default())
+        };
+        let value = match how {
+            0 => value,
+            1 => format!("{prefix}{value}"),
+            _ => neighbour(),
+        };
         let span = row_span(&cursor().prefix(&prefix));
         let expected = value.starts_with(&prefix);
         for key in [format!("r_{}", escaped(&value)), format!("r_{}!{}", escaped(&value), escaped(&next))] {
@@ -318,6 +328,11 @@ fn what_shaped_the_escape() {
     // `starts_with("a.")` must not hold `a/`.
     let span = row_span(&cursor().prefix("a."));
     assert_eq!(span, Span::Between(Some("r_a.".into()), Some("r_a.~".into())));
+    for (prefix, above) in [("a.", "a/"), ("a>", "a?"), ("a[", "a\\")] {
+        let span = row_span(&cursor().prefix(prefix));
+        assert!(!span.contains(&format!("r_{}", escaped(above))), "{prefix}");
+        assert!(span.contains(&format!("r_{}", escaped(&format!("{prefix}|")))), "{prefix}");
+    }
     // A range up to `Jones` holds its rows, and no `Joneses`.
     let bounds = (Bound::Unbounded, Bound::Included(&"Jones".to_owned()));
     let span = row_span(&cursor().between::<(), Plain, String>(bounds, &META));

@@ -107,3 +107,26 @@ fn a_key_without_parts_is_a_point() {
     assert_eq!(Settings { theme: "x".into() }.entity_key().unwrap().row(), "global");
     assert_eq!(Settings::THEME.eq("x").to_string(), "theme eq 'x'");
 }
+
+#[derive(Debug, Clone, PartialEq, Entity)]
+#[entity(partition = "{type}", row = "{value}!{error}")]
+struct Odd {
+    r#type: String,
+    value: String,
+    error: u8,
+    r#in: i32,
+}
+
+#[test]
+fn any_field_name_will_do() {
+    let odd = Odd { r#type: "t".into(), value: "v".into(), error: 7, r#in: 1 };
+    let row = tavola_client::DynEntity::from_entity(&odd).unwrap();
+    assert_eq!((row.partition(), row.row()), ("t", "v!007"));
+    assert_eq!(row.get::<i32>("in").unwrap(), 1);
+    assert_eq!(row.to::<Odd>().unwrap(), odd);
+    assert_eq!(
+        filter(Odd::key().r#type("t").value_in("a".."b")),
+        "PK eq 't' and RK ge 'a' and RK lt 'b'"
+    );
+    assert_eq!(Odd::IN.eq(1).to_string(), "in eq 1");
+}
