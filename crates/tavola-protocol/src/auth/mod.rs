@@ -10,6 +10,7 @@ mod presented;
 pub mod sas;
 pub mod shared_key;
 mod signer;
+#[cfg(feature = "server")]
 pub mod token;
 
 use std::fmt;

@@ -114,7 +114,7 @@ fn json<T, E>(result: Result<T, E>) -> Result<T, DecodeError> {
     result.map_err(|_| DecodeError::Malformed)
 }
 
-fn etag(headers: &HeaderMap) -> Option<ETag> {
+pub(super) fn etag(headers: &HeaderMap) -> Option<ETag> {
     ETag::parse(headers.get(ETAG)?.to_str().ok()?)
 }
 
@@ -150,7 +150,7 @@ fn transaction(
 }
 
 /// The index stands before the text's first colon; some errors come without one.
-fn failed_operation(mut error: ServiceError) -> ServiceError {
+pub(super) fn failed_operation(mut error: ServiceError) -> ServiceError {
     if let Some((index, message)) = error.message.split_once(':')
         && let Ok(index) = index.parse()
     {
@@ -160,7 +160,7 @@ fn failed_operation(mut error: ServiceError) -> ServiceError {
     error
 }
 
-fn service_error(response: &Response<Bytes>) -> ServiceError {
+pub(super) fn service_error(response: &Response<Bytes>) -> ServiceError {
     let (mut code, message) = error_body::read(response.body()).unwrap_or_default();
     let header = response.headers().get("x-ms-error-code").and_then(|value| value.to_str().ok());
     if code.is_empty() {

@@ -19,6 +19,7 @@ use super::entity_json::{MetadataLevel, encode_entity_body, entity_url_path};
 use super::format::ResponseFormat;
 use super::query::Parameter;
 use super::tables_json::encode_table_body;
+use crate::headers::name;
 use crate::xml::{write_policies, write_service_properties};
 
 /// The version that requests speak: the one that the official clients send.
@@ -52,6 +53,16 @@ pub struct NextPage {
     pub table_name: Option<String>,
 }
 
+/// The verb of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MergeVerb {
+    /// `PATCH`, as the Table service takes it.
+    #[default]
+    Patch,
+    /// `POST` with `X-HTTP-Method: MERGE`, because Cosmos knows no `PATCH`.
+    Tunnelled,
+}
+
 /// A request that cannot be written as HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -71,6 +82,18 @@ pub enum EncodeError {
 pub fn encode_request(
     request: &TableRequest,
     style: &Style<'_>,
+) -> Result<Request<Bytes>, EncodeError> {
+    encode_request_with(request, style, MergeVerb::Patch)
+}
+
+/// The same for a service that wants merges by another verb.
+///
+/// # Errors
+/// If its URL or its entity tag cannot be written.
+pub fn encode_request_with(
+    request: &TableRequest,
+    style: &Style<'_>,
+    merge: MergeVerb,
 ) -> Result<Request<Bytes>, EncodeError> {
     let draft = match request {
         TableRequest::CreateTable(name) => {
@@ -114,9 +137,9 @@ pub fn encode_request(
             )
         }
         TableRequest::Write(table, partition_key, operation) => {
-            write(table, partition_key, operation, style)?
+            write(table, partition_key, operation, style, merge)?
         }
-        TableRequest::Transaction(table, group) => transaction(table, group, style)?,
+        TableRequest::Transaction(table, group) => transaction(table, group, style, merge)?,
         TableRequest::GetServiceProperties => service(Method::GET, "properties", Vec::new()),
         TableRequest::SetServiceProperties(change) => {
             service(Method::PUT, "properties", properties_body(change))
@@ -146,6 +169,7 @@ fn write(
     partition_key: &PartitionKey,
     operation: &EntityOperation,
     style: &Style<'_>,
+    merge: MergeVerb,
 ) -> Result<Draft, EncodeError> {
     let path = |row_key: &RowKey| {
         entity_url_path(table.as_str(), partition_key.as_str(), row_key.as_str())
@@ -167,7 +191,12 @@ fn write(
         }
         EntityOperation::Delete(row_key, wanted) => (Method::DELETE, path(row_key), None, wanted),
     };
-    let mut draft = Draft::new(method, path).if_match(wanted)?;
+    let mut draft = match (method, merge) {
+        (Method::PATCH, MergeVerb::Tunnelled) => Draft::new(Method::POST, path)
+            .header(name::METHOD.clone(), HeaderValue::from_static("MERGE")),
+        (method, _) => Draft::new(method, path),
+    };
+    draft = draft.if_match(wanted)?;
     if let Some(new) = new {
         let key = EntityKey::new(partition_key.clone(), new.row_key().clone());
         draft = draft.json(encode_entity_body(&key, new.properties()));
@@ -180,8 +209,10 @@ fn transaction(
     table: &TableName,
     group: &EntityGroupTransaction,
     style: &Style<'_>,
+    merge: MergeVerb,
 ) -> Result<Draft, EncodeError> {
-    let inner = |operation| write(table, group.partition_key(), operation, style)?.finish(style);
+    let inner =
+        |operation| write(table, group.partition_key(), operation, style, merge)?.finish(style);
     let requests = group.operations().iter().map(inner).collect::<Result<Vec<_>, _>>()?;
     let (content_type, body) = encode_batch(&requests, style.boundary_ids);
     let content_type = HeaderValue::try_from(content_type).map_err(|_| EncodeError::Url)?;

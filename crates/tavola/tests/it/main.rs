@@ -17,6 +17,7 @@ mod certificate_v1;
 mod check;
 mod cli;
 mod client_certificates;
+mod client_library;
 mod common;
 mod conn;
 mod development_account;

@@ -1,0 +1,15 @@
+//! The clients: one for the service, one for each table.
+
+mod modify;
+mod properties;
+mod service;
+mod settings;
+mod table;
+mod transaction;
+
+pub use modify::Modified;
+pub use properties::{CorsRule, Logging, Metrics, ServiceProperties};
+pub use service::TableServiceClient;
+pub use settings::{AccessPolicy, ServiceStats};
+pub use table::TableClient;
+pub use transaction::Transaction;

@@ -1,0 +1,158 @@
+//! Entities as they were read.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use time::OffsetDateTime;
+
+use super::{Decoded, Entity, RowHead};
+use crate::error::Error;
+use crate::etag::ETag;
+use crate::key::EntityKey;
+use crate::value::Value;
+
+/// An entity with the version in which it was read. Writing it back checks that version, and keeps
+/// the properties that its type does not know.
+#[derive(Debug, Clone)]
+pub struct Stored<E> {
+    entity: E,
+    key: EntityKey,
+    etag: ETag,
+    timestamp: OffsetDateTime,
+    rest: Vec<(String, Value)>,
+    index_keys: Vec<Option<EntityKey>>,
+}
+
+impl<E> Stored<E> {
+    fn of_row(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+        Ok(Self {
+            entity: decoded.value,
+            key: EntityKey::new(head.partition, head.row)?,
+            etag: head.etag.clone(),
+            timestamp: head.timestamp,
+            rest: decoded.rest,
+            index_keys: Vec::new(),
+        })
+    }
+
+    /// The key under which it was read.
+    #[must_use]
+    pub fn key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    /// The version in which it was read.
+    #[must_use]
+    pub fn etag(&self) -> &ETag {
+        &self.etag
+    }
+
+    /// When that version was written.
+    #[must_use]
+    pub fn timestamp(&self) -> OffsetDateTime {
+        self.timestamp
+    }
+
+    /// The properties that `E` does not know. They survive a `replace`.
+    #[must_use]
+    pub fn rest(&self) -> &[(String, Value)] {
+        &self.rest
+    }
+
+    /// The entity alone.
+    #[must_use]
+    pub fn into_inner(self) -> E {
+        self.entity
+    }
+}
+
+impl<E: Entity> Stored<E> {
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<E>) -> Result<Self, Error> {
+        let mut stored = Self::of_row(head, decoded)?;
+        // An entity of an older version did not know that the newer one mirrors them.
+        stored.set_version(head.etag.clone(), head.timestamp);
+        Ok(stored)
+    }
+
+    /// Takes over the version that a read or a write gave to the entity.
+    pub(crate) fn set_version(&mut self, etag: ETag, timestamp: OffsetDateTime) {
+        self.entity.mirror(&etag, timestamp);
+        self.etag = etag;
+        self.timestamp = timestamp;
+        // An entity that has no place in an index, because a part does not fit, has no row there.
+        let key = |at| self.entity.index_key(at).unwrap_or_default();
+        self.index_keys = (0..E::INDEXES.len()).map(key).collect();
+    }
+
+    /// The keys of its rows in the indexes, as they were when it was read or written.
+    #[allow(dead_code, reason = "the patterns use it")]
+    pub(crate) fn index_keys(&self) -> &[Option<EntityKey>] {
+        &self.index_keys
+    }
+}
+
+impl<E> Deref for Stored<E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.entity
+    }
+}
+
+impl<E> DerefMut for Stored<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.entity
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.entity, f)
+    }
+}
+
+/// Some properties of an entity as they were read. It cannot be written back: what was not read
+/// would be lost.
+#[derive(Debug, Clone)]
+pub struct Projected<P> {
+    row: Stored<P>,
+}
+
+impl<P> Projected<P> {
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn new(head: &RowHead<'_>, decoded: Decoded<P>) -> Result<Self, Error> {
+        Stored::of_row(head, decoded).map(|row| Self { row })
+    }
+
+    /// The key under which it was read.
+    #[must_use]
+    pub fn key(&self) -> &EntityKey {
+        self.row.key()
+    }
+
+    /// The version in which it was read.
+    #[must_use]
+    pub fn etag(&self) -> &ETag {
+        self.row.etag()
+    }
+
+    /// When that version was written.
+    #[must_use]
+    pub fn timestamp(&self) -> OffsetDateTime {
+        self.row.timestamp()
+    }
+
+    /// The properties alone.
+    #[must_use]
+    pub fn into_inner(self) -> P {
+        self.row.into_inner()
+    }
+}
+
+impl<P> Deref for Projected<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.row
+    }
+}

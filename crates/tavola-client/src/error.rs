@@ -1,0 +1,382 @@
+//! What can go wrong, and what became of the write.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::explain::Access;
+use crate::key::EntityKey;
+use crate::value::EdmType;
+
+/// Why a call failed. One pointer; [`Error::kind`] is for programs, the text for people. Keys are in
+/// the text, values never are.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    outcome: Outcome,
+    /// The sentence; for most kinds it says more than the kind does.
+    text: Cow<'static, str>,
+    status: Option<u16>,
+    code: Option<String>,
+    context: Context,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What is known about the effect of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing was sent.
+    NotSent,
+    /// The service refused it: nothing was changed.
+    NotApplied,
+    /// It may or may not have been applied.
+    Unknown,
+}
+
+/// What kind of error it is.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A key, name, value or request breaks a rule; it was not sent.
+    #[non_exhaustive]
+    Invalid {
+        /// The rule.
+        rule: Rule,
+        /// The most that the rule allows, if it is a limit.
+        limit: Option<usize>,
+        /// What was found instead.
+        found: Option<usize>,
+    },
+    /// The service refused; see [`Error::status`] and [`Error::code`].
+    Service,
+    /// The service refused an operation of a transaction, and so all of them.
+    #[non_exhaustive]
+    Transaction {
+        /// Which operation, if the service named it.
+        index: Option<usize>,
+    },
+    /// No reply came, and what is stored does not say whether the write was applied.
+    #[non_exhaustive]
+    Unknown {
+        /// What was found afterwards.
+        observed: Option<Observed>,
+        /// When a lost request can no longer be applied.
+        settles_at: Option<OffsetDateTime>,
+    },
+    /// The query would read more than it may.
+    #[non_exhaustive]
+    ScanDenied {
+        /// How it would reach its rows.
+        access: Access,
+    },
+    /// A property has not the type that the program expects, or is absent.
+    #[non_exhaustive]
+    Property {
+        /// Its name.
+        name: String,
+        /// The type that is expected.
+        expected: EdmType,
+        /// The type that was found; `None` if it is absent.
+        found: Option<EdmType>,
+    },
+    /// An entity of another kind, or of a newer version, was found.
+    #[non_exhaustive]
+    Kind {
+        /// The kind that is expected.
+        expected: String,
+        /// The kind that was found; `None` if the entity has none.
+        found: Option<String>,
+    },
+    /// The answer did not come from a table service.
+    #[non_exhaustive]
+    NotOurs {
+        /// How it begins.
+        beginning: String,
+    },
+    /// No connection could be made.
+    Connect,
+    /// The connection failed.
+    Transport,
+    /// The call's deadline passed.
+    Deadline,
+    /// The credential is missing, malformed or cannot be renewed.
+    Credential,
+    /// A value cannot be encrypted or decrypted.
+    Encryption,
+    /// A design pattern found its rule broken.
+    Pattern,
+    /// Others changed the entity again and again.
+    #[non_exhaustive]
+    Modify {
+        /// How often it was tried.
+        attempts: u32,
+    },
+}
+
+/// A rule that is checked before anything is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A key has at most 512 UTF-16 units.
+    KeyLength,
+    /// A key has none of `/ \ # ?` and no control characters.
+    KeyCharacter,
+    /// A key part fits its place in the template.
+    KeyPart,
+    /// A key that was read is one that the template writes.
+    KeyTemplate,
+    /// The name of a property.
+    PropertyName,
+    /// At most 252 properties.
+    PropertyCount,
+    /// At most 64 KiB in a property.
+    PropertySize,
+    /// At most 1 MiB in an entity.
+    EntitySize,
+    /// Points in time from 1601 to 9999.
+    DateRange,
+    /// A property's text is not what its type reads: `as = "string"`, `json`.
+    PropertyText,
+    /// Limits of a transaction: one partition, 100 operations, 4 MiB, no entity twice.
+    Transaction,
+    /// The request itself.
+    Request,
+    /// An address or a connection string.
+    Address,
+    /// A continuation is of the query that it is given to.
+    Continuation,
+}
+
+/// What a read found after a write without a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Observed {
+    /// The content that was sent, which another client may have sent too.
+    Equal,
+    /// Other content.
+    Different,
+    /// Nothing.
+    Absent,
+}
+
+/// Where an error happened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Context {
+    /// The operation, for example `insert`.
+    pub operation: Option<&'static str>,
+    /// The service's address, without credentials.
+    pub endpoint: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+    /// The entity.
+    pub key: Option<EntityKey>,
+    /// The request's id as the client gave it.
+    pub client_request_id: Option<String>,
+    /// The request's id as the service gave it.
+    pub request_id: Option<String>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Error {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        outcome: Outcome,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let text = text.into();
+        let context = Context::default();
+        Self(Box::new(Inner {
+            kind,
+            outcome,
+            text,
+            status: None,
+            code: None,
+            context,
+            source: None,
+        }))
+    }
+
+    /// A rule is broken, so nothing is sent.
+    pub(crate) fn invalid(rule: Rule, text: impl Into<Cow<'static, str>>) -> Self {
+        let kind = ErrorKind::Invalid { rule, limit: None, found: None };
+        Self::new(kind, Outcome::NotSent, text)
+    }
+
+    /// A limit is exceeded, so nothing is sent.
+    pub(crate) fn beyond(
+        rule: Rule,
+        limit: usize,
+        found: usize,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let kind = ErrorKind::Invalid { rule, limit: Some(limit), found: Some(found) };
+        Self::new(kind, Outcome::NotSent, text)
+    }
+
+    /// A property is not what it must be.
+    pub(crate) fn property(name: &str, expected: EdmType, found: Option<EdmType>) -> Self {
+        let text = match found {
+            Some(found) => format!("property `{name}` is {found}, not {expected}"),
+            None => format!("property `{name}` ({expected}) is absent"),
+        };
+        let kind = ErrorKind::Property { name: name.to_owned(), expected, found };
+        Self::new(kind, Outcome::NotApplied, text)
+    }
+
+    /// An entity is of another kind.
+    pub(crate) fn wrong_kind(expected: &str, found: Option<&str>) -> Self {
+        let text = match found {
+            Some(found) => format!("the entity is of the kind `{found}`, not `{expected}`"),
+            None => format!("the entity has no kind; `{expected}` is expected"),
+        };
+        let found = found.map(str::to_owned);
+        let kind = ErrorKind::Kind { expected: expected.to_owned(), found };
+        Self::new(kind, Outcome::NotApplied, text)
+    }
+
+    /// Says what the service answered.
+    #[must_use]
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn with_answer(mut self, status: u16, code: Option<String>) -> Self {
+        self.0.status = Some(status);
+        self.0.code = code;
+        self
+    }
+
+    /// Says what caused it.
+    #[must_use]
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Says where it happened.
+    #[must_use]
+    #[allow(dead_code, reason = "the half of the library that sends uses it")]
+    pub(crate) fn at(mut self, add: impl FnOnce(&mut Context)) -> Self {
+        add(&mut self.0.context);
+        self
+    }
+
+    /// The same error once more, without its source: for what fails whenever it is asked.
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        Self(Box::new(Inner {
+            kind: inner.kind.clone(),
+            outcome: inner.outcome,
+            text: inner.text.clone(),
+            status: inner.status,
+            code: inner.code.clone(),
+            context: inner.context.clone(),
+            source: None,
+        }))
+    }
+
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// What is known about the effect.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// The HTTP status, if the service answered.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// The service's error code, for example `EntityAlreadyExists`.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.0.code.as_deref()
+    }
+
+    /// Where it happened.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// True if the entity or the table does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
+    }
+
+    /// True if it exists already.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status() == Some(409)
+    }
+
+    /// True if the entity was changed since it was read.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.status() == Some(412)
+    }
+
+    /// True if the service asks to be called less often.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.status() == Some(429) || self.code() == Some("ServerBusy")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = self.context();
+        let table = context.table.as_deref();
+        let places = [context.operation, table].into_iter().flatten().map(str::to_owned);
+        let place: Vec<_> = places.chain(context.key.as_ref().map(ToString::to_string)).collect();
+        if !place.is_empty() {
+            write!(f, "{}: ", place.join(" "))?;
+        }
+        f.write_str(&self.0.text)?;
+        let Some(status) = self.status() else { return Ok(()) };
+        write!(f, " ({status}")?;
+        if let Some(code) = self.code() {
+            write!(f, " {code}")?;
+        }
+        if let Some(id) = &context.request_id {
+            write!(f, "; request {id}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        f.debug_struct("Error")
+            .field("kind", &inner.kind)
+            .field("outcome", &inner.outcome)
+            .field("text", &self.to_string())
+            .field("context", &inner.context)
+            .field("source", &inner.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

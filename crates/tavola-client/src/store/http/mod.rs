@@ -1,0 +1,196 @@
+//! The service behind HTTP.
+
+mod connect;
+mod sign;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tavola_protocol::connection_string::Endpoint;
+use tavola_protocol::table::encode::{MergeVerb, Style};
+use tavola_protocol::table::entity_json::MetadataLevel;
+use tavola_protocol::table::{Prefer, ResponseFormat, encode_request_with, receive_reply};
+use tokio::sync::Semaphore;
+
+use super::{AttemptResult, Cause, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
+use crate::credential::Credential;
+use crate::error::{Error, Rule};
+use crate::options::ClientOptions;
+use crate::runtime::{BoxFuture, Runtime, SystemRuntime, random_uuid};
+use connect::Connector;
+use sign::Signer;
+
+/// The longest answer that is read: far above a page.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A service behind HTTP, with its connections.
+#[derive(Debug)]
+pub(crate) struct HttpStore {
+    endpoint: Endpoint,
+    secondary: Option<Endpoint>,
+    client: Client<Connector, Full<Bytes>>,
+    signer: Signer,
+    places: Semaphore,
+    user_agent: HeaderValue,
+    traits: StoreTraits,
+    runtime: Arc<SystemRuntime>,
+}
+
+impl HttpStore {
+    /// A service at `endpoint`. Nothing is sent.
+    ///
+    /// # Errors
+    /// If the address, the credential or an option cannot be used.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        secondary: Option<Endpoint>,
+        credential: Option<Credential>,
+        options: &ClientOptions,
+    ) -> Result<Self, Error> {
+        check_scheme(&endpoint, credential.as_ref(), options)?;
+        let connector = Connector::new(&endpoint, &options.connection)?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(options.connection.idle_timeout)
+            .pool_max_idle_per_host(options.connection.idle_max)
+            .build(connector);
+        let flavour = options.flavour.unwrap_or_else(|| Flavour::of_host(endpoint.host()));
+        let signer = Signer::new(credential, &endpoint)?;
+        let account =
+            signer.account().or_else(|| endpoint.account().map(|name| name.as_str().to_owned()));
+        Ok(Self {
+            traits: StoreTraits::new(flavour, endpoint.as_str(), account),
+            endpoint,
+            secondary,
+            client,
+            signer,
+            places: Semaphore::new(options.parallel_requests),
+            user_agent: user_agent(options.user_agent.as_deref())?,
+            runtime: Arc::new(SystemRuntime::new()),
+        })
+    }
+
+    fn encode(&self, request: &Request) -> Result<http::Request<Bytes>, Failure> {
+        let invalid = |reason: String| Failure::new(AttemptResult::NotSent, Cause::Invalid(reason));
+        let format = ResponseFormat {
+            level: MetadataLevel::Minimal,
+            prefer: Some(Prefer::ReturnNoContent),
+            select: request.select.clone(),
+        };
+        let ids = [0, 1].map(|_| random_uuid(&*self.runtime).to_string());
+        let base = match (request.secondary, &self.secondary) {
+            (true, Some(secondary)) => secondary,
+            _ => &self.endpoint,
+        };
+        let style = Style {
+            base: base.as_str(),
+            format: &format,
+            page: request.page.as_ref(),
+            boundary_ids: [&ids[0], &ids[1]],
+        };
+        let merge = match self.traits.flavour {
+            Flavour::Cosmos => MergeVerb::Tunnelled,
+            Flavour::Azure | Flavour::Tavola => MergeVerb::Patch,
+        };
+        let mut encoded = encode_request_with(&request.operation, &style, merge)
+            .map_err(|error| invalid(error.to_string()))?;
+        let headers = encoded.headers_mut();
+        headers.insert(header::USER_AGENT, self.user_agent.clone());
+        let id = HeaderValue::from_str(&request.client_request_id)
+            .map_err(|_| invalid("the client request id cannot stand in a header".to_owned()))?;
+        headers.insert(HeaderName::from_static("x-ms-client-request-id"), id);
+        Ok(encoded)
+    }
+
+    async fn attempt(&self, request: Request) -> Result<Reply, Failure> {
+        let closed = |_| Failure::not_sent("the client is closed");
+        let _place = self.places.acquire().await.map_err(closed)?;
+        let mut encoded = self.encode(&request)?;
+        self.signer.sign(&mut encoded, &*self.runtime).await?;
+        let (parts, body) = encoded.into_parts();
+        let sent = self.client.request(http::Request::from_parts(parts, Full::new(body)));
+        let response = sent.await.map_err(|error| {
+            let reason = reason(&error);
+            if error.is_connect() { Failure::not_sent(reason) } else { Failure::lost(reason) }
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Failure::lost(reason(&*error)))?.to_bytes();
+        receive_reply(&request.operation, &http::Response::from_parts(parts, body))
+            .map(Reply)
+            .map_err(|answer| Failure::answered(*answer))
+    }
+}
+
+impl TableStore for HttpStore {
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Reply, Failure>> {
+        Box::pin(self.attempt(request))
+    }
+
+    fn traits(&self) -> StoreTraits {
+        self.traits.clone()
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime) as _
+    }
+}
+
+/// An error with what caused it; none of them shows a query string.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+fn user_agent(application: Option<&str>) -> Result<HeaderValue, Error> {
+    let library = concat!("tavola-client/", env!("CARGO_PKG_VERSION"));
+    let text = application.map_or(library.to_owned(), |name| format!("{name} {library}"));
+    HeaderValue::try_from(text)
+        .map_err(|_| Error::invalid(Rule::Request, "the user agent cannot stand in a header"))
+}
+
+fn check_scheme(
+    endpoint: &Endpoint,
+    credential: Option<&Credential>,
+    options: &ClientOptions,
+) -> Result<(), Error> {
+    if endpoint.is_https() {
+        return Ok(());
+    }
+    if matches!(credential, Some(Credential::Token(_))) {
+        let text = "a token is never sent over http, because whoever sees it can use it; use https";
+        return Err(Error::invalid(Rule::Address, text));
+    }
+    if !is_loopback(endpoint.host()) && !options.allow_http {
+        let text = format!(
+            "{endpoint} is not on this machine, and http is readable on the way; use https, or \
+             ClientOptions::allow_http"
+        );
+        return Err(Error::invalid(Rule::Address, text));
+    }
+    Ok(())
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_name =
+        host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
+    is_name || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}

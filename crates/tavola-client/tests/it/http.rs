@@ -1,0 +1,238 @@
+//! The store behind HTTP, against sockets that behave as they are told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tavola_client::{
+    BoxFuture, ClientOptions, ConnectionOptions, Credential, DynEntity, ErrorKind, Flavour,
+    Outcome, Retry, Secret, SourceError, TableServiceClient, TokenSource,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::common::person;
+
+const NOT_FOUND: &str = "{\"odata.error\":{\"code\":\"ResourceNotFound\",\"message\":{\"lang\":\"en-US\",\"value\":\"none\"}}}";
+
+/// What was received, by connection.
+type Heads = Arc<Mutex<Vec<(usize, String)>>>;
+
+/// A server that answers each request with the next answer, and closes the connection on `None`.
+async fn server(answers: Vec<Option<String>>) -> (String, Heads) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let heads = Heads::default();
+    let answers = Arc::new(Mutex::new(answers.into_iter()));
+    let recorded = Arc::clone(&heads);
+    tokio::spawn(async move {
+        for connection in 0.. {
+            let Ok((socket, _)) = listener.accept().await else { return };
+            tokio::spawn(serve(socket, connection, Arc::clone(&recorded), Arc::clone(&answers)));
+        }
+    });
+    (address, heads)
+}
+
+async fn serve(
+    mut socket: TcpStream,
+    connection: usize,
+    heads: Heads,
+    answers: Arc<Mutex<std::vec::IntoIter<Option<String>>>>,
+) {
+    while let Some(head) = read_request(&mut socket).await {
+        heads.lock().unwrap().push((connection, head));
+        let answer = answers.lock().unwrap().next();
+        match answer {
+            Some(Some(answer)) => socket.write_all(answer.as_bytes()).await.unwrap(),
+            Some(None) => return,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The head of a request; its body is read away.
+async fn read_request(socket: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    socket.read_exact(&mut body).await.ok()?;
+    Some(head)
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
+    let length = body.len();
+    Some(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"))
+}
+
+fn not_found() -> Option<String> {
+    answer("404 Not Found", "x-ms-request-id: 7\r\ncontent-type: application/json\r\n", NOT_FOUND)
+}
+
+fn client(address: &str, options: ClientOptions) -> tavola_client::TableClient {
+    let url = format!("{address}/account");
+    let credential = Credential::key("account", "a2V5");
+    TableServiceClient::new(&url, Some(credential), Some(options)).unwrap().table_client("people")
+}
+
+#[tokio::test]
+async fn requests_are_signed_and_connections_reused() {
+    let (address, heads) = server(vec![not_found(), not_found()]).await;
+    let client = client(&address, ClientOptions::default().user_agent("shop/1"));
+    let get = || client.get::<DynEntity>(("p", "r"));
+    assert!(get().client_request_id("mine").await.unwrap().is_none());
+    assert!(get().await.unwrap().is_none());
+    let heads = heads.lock().unwrap();
+    assert_eq!(heads.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [0, 0]);
+    let (_, head) = &heads[0];
+    assert!(
+        head.starts_with("GET /account/people(PartitionKey='p',RowKey='r') HTTP/1.1"),
+        "{head}"
+    );
+    for line in [
+        "authorization: SharedKey account:",
+        "x-ms-client-request-id: mine",
+        "user-agent: shop/1 tavola-client/",
+        "x-ms-date: ",
+        "x-ms-version: 2019-02-02",
+    ] {
+        assert!(head.contains(line), "{line}: {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_stands_in_the_url() {
+    let (address, heads) = server(vec![not_found()]).await;
+    let url = format!("{address}/account?sv=2019-02-02&sig=x%2By");
+    let service = TableServiceClient::new(&url, None, None).unwrap();
+    service.table_client("people").get::<DynEntity>(("p", "r")).await.unwrap();
+    let (_, head) = heads.lock().unwrap()[0].clone();
+    assert!(head.contains("RowKey='r')?sv=2019-02-02&sig=x%2By HTTP/1.1"), "{head}");
+    assert!(!head.contains("authorization"), "{head}");
+    assert!(!format!("{service:?}").contains("sig="));
+}
+
+/// A call that is dropped leaves a connection on which an answer is still to come.
+#[tokio::test]
+async fn a_connection_is_not_reused_after_a_drop() {
+    let (address, heads) = server(Vec::new()).await;
+    let client = client(&address, ClientOptions::default());
+    for _ in 0..2 {
+        let call = client.get::<DynEntity>(("p", "r")).retry(Retry::none());
+        let call = call.deadline(Duration::from_millis(200));
+        assert_eq!(*call.await.unwrap_err().kind(), ErrorKind::Deadline);
+    }
+    let heads = heads.lock().unwrap();
+    assert_eq!(heads.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_read_back_and_a_page_of_a_proxy_is_not_ours() {
+    let html = answer("200 OK", "content-type: text/html\r\n", "<html><title>Proxy login</title>");
+    let stored = answer(
+        "200 OK",
+        "x-ms-request-id: 7\r\ncontent-type: application/json\r\n",
+        "{\"PartitionKey\":\"Smith\",\"RowKey\":\"1\",\"Timestamp\":\"2026-11-16T00:05:27Z\",\"Age\":5}",
+    );
+    let (address, _) = server(vec![None, stored]).await;
+    let lost = client(&address, ClientOptions::default());
+    let written = lost.insert(&person("1", 5)).await.unwrap();
+    assert_eq!(written.proof, tavola_client::Proof::Content);
+
+    let (address, _) = server(vec![html]).await;
+    let proxied = client(&address, ClientOptions::default().retry(Retry::none()));
+    let error = proxied.get::<DynEntity>(("p", "r")).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotOurs { .. }));
+    assert!(
+        error.to_string().contains(
+            "answered 200 text/html, not a table service; it begins \"<html><title>Proxy"
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = client(&address, ClientOptions::default().retry(Retry::none()));
+    let error = client.insert(&person("1", 5)).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Connect, Outcome::NotSent));
+}
+
+#[tokio::test]
+async fn throttled_requests_wait_as_long_as_the_service_says() {
+    let body = "{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"lang\":\"en-US\",\"value\":\"busy\"}}}";
+    let busy = answer("503 Busy", "retry-after: 1\r\ncontent-type: application/json\r\n", body);
+    let (address, heads) = server(vec![busy, not_found()]).await;
+    let client = client(&address, ClientOptions::default());
+    let begun = std::time::Instant::now();
+    assert!(client.get::<DynEntity>(("p", "r")).await.unwrap().is_none());
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(heads.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn plain_http_goes_through_a_proxy_in_absolute_form() {
+    let (proxy, heads) = server(vec![not_found()]).await;
+    let options =
+        ClientOptions::default().allow_http().connection(ConnectionOptions::default().proxy(proxy));
+    let client = client("http://tables.example", options);
+    assert!(client.get::<DynEntity>(("p", "r")).await.unwrap().is_none());
+    let (_, head) = heads.lock().unwrap()[0].clone();
+    assert!(head.starts_with("GET http://tables.example/account/people("), "{head}");
+}
+
+#[tokio::test]
+async fn tls_goes_through_a_proxy_by_connect() {
+    let (proxy, heads) = server(vec![answer("403 Forbidden", "", "")]).await;
+    let options = ClientOptions::default()
+        .retry(Retry::none())
+        .connection(ConnectionOptions::default().proxy(proxy));
+    let client = client("https://tables.example", options);
+    let error = client.get::<DynEntity>(("p", "r")).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Connect, Outcome::NotSent), "{error}");
+    assert!(error.to_string().contains("403"), "{error}");
+    let (_, head) = heads.lock().unwrap()[0].clone();
+    assert!(head.starts_with("CONNECT tables.example:443 HTTP/1.1"), "{head}");
+}
+
+#[derive(Debug)]
+struct Tokens;
+
+impl TokenSource for Tokens {
+    fn token(&self) -> BoxFuture<'_, Result<Secret, SourceError>> {
+        Box::pin(async { Ok(Secret::new("secret", None)) })
+    }
+}
+
+#[tokio::test]
+async fn http_is_for_this_machine_and_never_for_tokens() {
+    let new = |url: &str, credential, options: Option<ClientOptions>| {
+        TableServiceClient::new(url, credential, options).map(|client| client.traits().flavour)
+    };
+    let key = || Some(Credential::key("a", "a2V5"));
+    assert!(new("http://127.0.0.1:10002/a", key(), None).is_ok());
+    assert!(new("http://[::1]:10002/a", key(), None).is_ok());
+    assert!(new("http://localhost/a", key(), None).is_ok());
+    let error = new("http://tables.example/a", key(), None).unwrap_err();
+    assert!(error.to_string().contains("allow_http"), "{error}");
+    assert!(
+        new("http://tables.example/a", key(), Some(ClientOptions::default().allow_http())).is_ok()
+    );
+    let token = || Some(Credential::Token(Arc::new(Tokens)));
+    let allowed = || Some(ClientOptions::default().allow_http());
+    assert!(new("http://127.0.0.1/a", token(), allowed()).is_err());
+    assert!(new("https://a.table.core.windows.net", token(), None).is_ok());
+    let cosmos = new("https://a.table.cosmos.azure.com", key(), None).unwrap();
+    assert_eq!(cosmos, Flavour::Cosmos);
+    assert!(new("https://a.example", Some(Credential::key("a", "%")), None).is_err());
+    assert!(new("https://a.example", Some(Credential::sas("sv=1")), None).is_err());
+}

@@ -1,0 +1,16 @@
+//! The library from outside: derived entities, and the clients that send them.
+
+#![cfg(feature = "derive")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod compile_errors;
+mod cursors;
+mod entities;
+mod http;
+mod indexes;
+mod kinds;
+mod losses;
+mod projections;
+mod tables;
+mod unknown;

@@ -1,0 +1,13 @@
+use tavola_client::Entity;
+
+#[derive(Entity)]
+#[entity(partition = "{dept}", row = "empid_{id:06}")]
+struct Employee {
+    dept: String,
+    id: u32,
+    last: String,
+}
+
+fn main() {
+    let _ = Employee::key().id(3);
+}

@@ -1,0 +1,9 @@
+use tavola_client::Entity;
+
+struct Employee;
+
+fn needs<E: Entity>() {}
+
+fn main() {
+    needs::<Employee>();
+}
