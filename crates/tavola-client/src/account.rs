@@ -2,8 +2,9 @@
 
 use std::env;
 
+use tavola_core::ServiceKind;
 use tavola_protocol::ConnectionString;
-use tavola_protocol::connection_string::{Endpoint, Secret};
+use tavola_protocol::connection_string::{ConnectionStringError, Endpoint, Secret};
 use zeroize::Zeroizing;
 
 use crate::client::TableServiceClient;
@@ -48,16 +49,17 @@ impl Account {
     /// # Errors
     /// What is wrong with it, without showing any of it.
     pub fn from_connection_string(text: &str) -> Result<Self, Error> {
-        let parsed = ConnectionString::parse(text)
-            .map_err(|error| Error::invalid(Rule::Address, error.to_string()))?;
+        let invalid =
+            |error: ConnectionStringError| Error::invalid(Rule::Address, error.to_string());
+        let parsed = ConnectionString::parse(text).map_err(invalid)?;
         let account = || parsed.account().map(ToString::to_string).unwrap_or_default();
         let credential = match parsed.secret() {
             Secret::Key(key) => Credential::Key { account: account(), key: key.clone() },
             Secret::Signature(signature) => Credential::Sas(signature.clone()),
         };
         Ok(Self {
-            endpoint: parsed.table_endpoint().clone(),
-            secondary: parsed.table_secondary_endpoint().cloned(),
+            endpoint: parsed.endpoint(ServiceKind::Table).map_err(invalid)?.clone(),
+            secondary: parsed.secondary_endpoint(ServiceKind::Table).cloned(),
             credential: Some(credential),
             options: ClientOptions::default(),
         })
