@@ -1,5 +1,6 @@
 //! The name of a storage account.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,14 @@ impl AccountName {
     /// The name as configured.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A map by name is asked with a text that nobody has checked: it finds no account under one that
+/// cannot be a name.
+impl Borrow<str> for AccountName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -140,11 +140,60 @@ static NO_SNIFF: Name = Name::new("X-Content-Type-Options", header::X_CONTENT_TY
 static PREFERENCE_APPLIED: Name =
     Name::new("Preference-Applied", HeaderName::from_static("preference-applied"));
 
+/// A value that is the same in every answer: as text, and checked when this is compiled rather than
+/// for every answer.
+struct Constant {
+    text: &'static str,
+    value: HeaderValue,
+}
+
+impl Constant {
+    const fn new(text: &'static str) -> Self {
+        Self { text, value: HeaderValue::from_static(text) }
+    }
+}
+
+static NO_CACHE_VALUE: Constant = Constant::new("no-cache");
+static NO_SNIFF_VALUE: Constant = Constant::new("nosniff");
+static JSON_WITHOUT_METADATA: Constant = Constant::new(json_content_type(MetadataLevel::None));
+static JSON_WITH_MINIMAL_METADATA: Constant =
+    Constant::new(json_content_type(MetadataLevel::Minimal));
+static JSON_WITH_FULL_METADATA: Constant = Constant::new(json_content_type(MetadataLevel::Full));
+
+/// The value of a header.
+enum Value {
+    Constant(&'static Constant),
+    Text(Cow<'static, str>),
+}
+
+impl Value {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Constant(constant) => constant.text,
+            Self::Text(text) => text,
+        }
+    }
+
+    fn into_header(self) -> HeaderValue {
+        match self {
+            Self::Constant(constant) => constant.value.clone(),
+            Self::Text(Cow::Borrowed(text)) => HeaderValue::from_static(text),
+            Self::Text(Cow::Owned(text)) => text_value(text),
+        }
+    }
+}
+
+impl<T: Into<Cow<'static, str>>> From<T> for Value {
+    fn from(text: T) -> Self {
+        Self::Text(text.into())
+    }
+}
+
 /// An answer before it becomes a response or a part of one. Names are spelled as the service spells
 /// them, which counts in the parts of a batch; their order is the service's too.
 struct Answer {
     status: StatusCode,
-    headers: Vec<(&'static Name, Cow<'static, str>)>,
+    headers: Vec<(&'static Name, Value)>,
     body: Option<Vec<u8>>,
     /// The OData version that a part says; whole responses say none.
     version: &'static str,
@@ -154,7 +203,9 @@ impl Answer {
     /// An answer of an OData operation.
     fn odata(status: StatusCode) -> Self {
         let mut headers = Vec::with_capacity(HEADERS_USUAL);
-        headers.extend([(&NO_SNIFF, "nosniff".into()), (&CACHE_CONTROL, "no-cache".into())]);
+        let (nosniff, no_cache) =
+            (Value::Constant(&NO_SNIFF_VALUE), Value::Constant(&NO_CACHE_VALUE));
+        headers.extend([(&NO_SNIFF, nosniff), (&CACHE_CONTROL, no_cache)]);
         Self { status, headers, body: None, version: "3.0;" }
     }
 
@@ -168,28 +219,29 @@ impl Answer {
         Self { status, headers: Vec::new(), body: None, version: "3.0;" }
     }
 
-    fn header(mut self, name: &'static Name, value: impl Into<Cow<'static, str>>) -> Self {
+    fn header(mut self, name: &'static Name, value: impl Into<Value>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    fn maybe_header(
-        self,
-        name: &'static Name,
-        value: Option<impl Into<Cow<'static, str>>>,
-    ) -> Self {
+    fn maybe_header(self, name: &'static Name, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.header(name, value),
             None => self,
         }
     }
 
-    fn json(self, level: MetadataLevel, write: impl FnOnce(&mut Vec<u8>)) -> Self {
-        let mut answer = self.header(&CONTENT_TYPE, json_content_type(level));
+    fn json(mut self, level: MetadataLevel, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let content_type = match level {
+            MetadataLevel::None => &JSON_WITHOUT_METADATA,
+            MetadataLevel::Minimal => &JSON_WITH_MINIMAL_METADATA,
+            MetadataLevel::Full => &JSON_WITH_FULL_METADATA,
+        };
+        self.headers.push((&CONTENT_TYPE, Value::Constant(content_type)));
         let mut body = Vec::new();
         write(&mut body);
-        answer.body = Some(body);
-        answer
+        self.body = Some(body);
+        self
     }
 
     /// Writes the answer as a part of a batch's.
@@ -199,18 +251,14 @@ impl Answer {
         };
         let at = self.headers.iter().take_while(|(name, _)| before(name)).count();
         self.headers.insert(at, (&DATA_SERVICE_VERSION, self.version.into()));
-        let spelled = self.headers.iter().map(|(name, value)| (name.spelled, value.as_ref()));
+        let spelled = self.headers.iter().map(|(name, value)| (name.spelled, value.as_str()));
         parts.push(self.status, spelled, self.body.as_deref().unwrap_or_default());
     }
 
     fn into_response(self, response_head: &ResponseHead<'_, TableContext>) -> Response<Bytes> {
         let mut headers = HeaderMap::with_capacity(self.headers.len() + COMMON_HEADERS);
         for (name, value) in self.headers {
-            let value = match value {
-                Cow::Borrowed(text) => HeaderValue::from_static(text),
-                Cow::Owned(text) => text_value(text),
-            };
-            headers.insert(name.name.clone(), value);
+            headers.insert(name.name.clone(), value.into_header());
         }
         response_head.respond(self.status, headers, self.body.map(Bytes::from).unwrap_or_default())
     }

@@ -101,7 +101,7 @@ impl Accounts {
     /// True if there is an account of that name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        AccountName::parse(name).is_some_and(|name| self.by_name.contains_key(&name))
+        self.by_name.contains_key(name)
     }
 
     /// Every account with its name.
