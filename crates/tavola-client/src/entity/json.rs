@@ -1,8 +1,8 @@
 //! Entities as JSON, in the service's own form.
 
+use tavola_protocol::ServiceApiError as _;
 use tavola_protocol::table::TableError;
 use tavola_protocol::table::entity_json::{BodyError, encode_entity_body, read_entity};
-use tavola_protocol::ServiceApiError as _;
 
 use super::{DynEntity, Entity as _, encode_properties};
 use crate::error::{Error, Rule};

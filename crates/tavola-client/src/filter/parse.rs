@@ -48,10 +48,12 @@ fn words(error: DomainError) -> String {
         DomainError::FilterLiteral { edm, literal } => {
             format!("the filter has the constant {literal}, which is no {edm}")
         }
-        DomainError::FilterNotImplemented => "the filter has a function or arithmetic; the service \
+        DomainError::FilterNotImplemented => {
+            "the filter has a function or arithmetic; the service \
              compares properties with constants only. Write a prefix as Name ge 'ab' and Name lt \
              'ac'"
-            .to_owned(),
+                .to_owned()
+        }
         _ => "the filter compares with null, or two properties or two constants with each other, \
              or is too long or too deep; a comparison has one property and one constant"
             .to_owned(),
