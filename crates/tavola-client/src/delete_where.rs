@@ -25,7 +25,10 @@ pub struct DeleteWhere<'a, E> {
     filter: Filter<E>,
     is_dry: bool,
     at_most: Option<usize>,
+    watch: Option<Watch<'a>>,
 }
+
+type Watch<'a> = Box<dyn FnMut(&DeleteReport) + Send + 'a>;
 
 impl<E> fmt::Debug for DeleteWhere<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,14 +66,20 @@ impl TableClient {
     /// # }
     /// ```
     pub fn delete_where<E: Entity>(&self, condition: impl Into<Filter<E>>) -> DeleteWhere<'_, E> {
-        DeleteWhere { client: self, filter: condition.into(), is_dry: false, at_most: None }
+        DeleteWhere {
+            client: self,
+            filter: condition.into(),
+            is_dry: false,
+            at_most: None,
+            watch: None,
+        }
     }
 }
 
 /// A row in the version that satisfied the condition.
 type Found = (CoreKey, ETag);
 
-impl<E: Entity> DeleteWhere<'_, E> {
+impl<'a, E: Entity> DeleteWhere<'a, E> {
     /// Counts, and deletes nothing.
     pub fn dry_run(self) -> Self {
         Self { is_dry: true, ..self }
@@ -81,11 +90,17 @@ impl<E: Entity> DeleteWhere<'_, E> {
         Self { at_most: Some(entities), ..self }
     }
 
+    /// Tells `watch` what it came to so far, after each page and each transaction.
+    pub fn watch(self, watch: impl FnMut(&DeleteReport) + Send + 'a) -> Self {
+        Self { watch: Some(Box::new(watch)), ..self }
+    }
+
     /// Carries it out.
     ///
     /// # Errors
     /// If a request fails; what was deleted before stays deleted.
-    pub async fn run(self) -> Result<DeleteReport, Error> {
+    pub async fn run(mut self) -> Result<DeleteReport, Error> {
+        let mut watch = self.watch.take().unwrap_or_else(|| Box::new(|_| ()));
         let filter = self.filter.as_core()?.clone();
         let settings = self.client.engine().settings();
         let mut query = Query::keys(self.client, filter.clone());
@@ -96,11 +111,13 @@ impl<E: Entity> DeleteWhere<'_, E> {
         let mut pages = query.pages();
         while let Some(page) = pages.try_next().await? {
             report.found += page.items.len();
+            watch(&report);
             if self.is_dry {
                 continue;
             }
             for group in groups(self.client, page.items)? {
                 self.delete_group(group, &filter, &settings, &mut report).await?;
+                watch(&report);
             }
         }
         Ok(report)

@@ -4,6 +4,7 @@
 pub mod checks;
 mod codec;
 mod dynamic;
+mod json;
 mod kind;
 #[doc(hidden)]
 pub mod names;

@@ -4,6 +4,7 @@
 mod column;
 mod keys;
 mod operand;
+mod parse;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -121,7 +121,7 @@ impl<'a, E: Entity> Query<'a, E> {
         }
     }
 
-    /// Reads some properties only: a projection ([`crate::only`]), or a tuple of columns.
+    /// Reads some properties only: a projection ([`crate::only`]), a tuple of columns, or names.
     pub fn select<S>(self, selection: S) -> Query<'a, E, Projected<S::Out>>
     where
         S: Selection<E> + Sync + 'static,

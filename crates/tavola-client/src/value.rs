@@ -2,6 +2,7 @@
 
 mod edm;
 mod property;
+mod text;
 
 use std::fmt;
 

@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::exit::Failure;
 use crate::flags;
+use crate::http_client::ca_file_flag;
 use crate::store_config::SCHEMA;
 
 /// The variable of the official tools.
@@ -119,13 +120,50 @@ pub(crate) fn key_flags(heading: &'static str) -> Vec<Arg> {
     flags.into_iter().map(|flag| flag.help_heading(heading)).collect()
 }
 
+/// The flags of commands that ask a server: which account, its key, whom to trust.
+pub(crate) fn connection_flags() -> Vec<Arg> {
+    let mut flags = key_flags("Account");
+    flags.extend(account_flags("Account"));
+    flags.push(ca_file_flag().help_heading("Target"));
+    flags
+}
+
+/// Endpoint and signature, if the connection string that counts has a signature instead of a key.
+pub(crate) fn signature(
+    matches: &ArgMatches,
+    service: ServiceKind,
+) -> Result<Option<(Endpoint, Zeroizing<String>)>, Failure> {
+    let key_is_elsewhere = ["key-file", "account"].iter().any(|flag| matches.contains_id(flag))
+        || matches!(key_flag(matches)?, KeyFlag::Text(_));
+    let flag = matches.get_one::<String>("connection-string").cloned().map(Zeroizing::new);
+    let (origin, text) = match flag {
+        Some(text) => ("--connection-string", text),
+        None => match variable().filter(|_| !key_is_elsewhere) {
+            Some(text) => (VARIABLE, text),
+            None => return Ok(None),
+        },
+    };
+    let wrong = |error| Failure::Usage(format!("{origin}: {error}"));
+    let string = ConnectionString::parse(&text).map_err(wrong)?;
+    let Secret::Signature(signature) = string.secret() else { return Ok(None) };
+    let endpoint = match matches.get_one::<String>("endpoint") {
+        Some(text) => parse_endpoint(text)?,
+        None => string.endpoint(service).map_err(wrong)?.clone(),
+    };
+    Ok(Some((endpoint, signature.clone())))
+}
+
+/// The connection string of the environment.
+fn variable() -> Option<Zeroizing<String>> {
+    std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new)
+}
+
 /// The account of a command about a service, with both groups of flags.
 pub(crate) fn resolve(
     matches: &ArgMatches,
     service: ServiceKind,
 ) -> Result<AccountAccess, Failure> {
-    let variable =
-        std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty()).map(Zeroizing::new);
+    let variable = variable();
     let flag = matches.get_one::<String>("connection-string");
     let named = named_account(matches)?;
     match (flag, matches.get_one::<PathBuf>("key-file"), named, variable) {

@@ -62,6 +62,12 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::repair::command())
         .subcommand(commands::store::command())
         .subcommand(commands::bench::command())
+        .subcommand(commands::table::command())
+        .subcommand(commands::entity::command())
+        .subcommand(commands::query::command())
+        .subcommand(commands::explain::command())
+        .subcommand(commands::count::command())
+        .subcommand(commands::delete_where::command())
 }
 
 fn serve() -> Command {

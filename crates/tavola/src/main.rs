@@ -17,9 +17,11 @@ mod new_file;
 mod open_store;
 mod pinned;
 mod progress_bar;
+mod rows;
 mod serve;
 mod signals;
 mod store_config;
+mod tables;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,6 +74,12 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("doctor", matches)) => commands::doctor::run(matches),
         Some(("store", matches)) => commands::store::run(matches),
         Some(("bench", matches)) => commands::bench::run(matches),
+        Some(("table", matches)) => commands::table::run(matches),
+        Some(("entity", matches)) => commands::entity::run(matches),
+        Some(("query", matches)) => commands::query::run(matches),
+        Some(("explain", matches)) => commands::explain::run(matches),
+        Some(("count", matches)) => commands::count::run(matches),
+        Some(("delete-where", matches)) => commands::delete_where::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }
 }

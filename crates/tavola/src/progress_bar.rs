@@ -39,6 +39,20 @@ impl Shown {
         }
     }
 
+    /// Work whose length nobody knows. Without a terminal nothing is said.
+    pub(crate) fn begin_counted(&mut self, what: &str) {
+        if self.is_terminal {
+            self.show(what, 0, "", COUNTED);
+        }
+    }
+
+    /// How far counted work has come.
+    pub(crate) fn set_count(&mut self, count: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(count);
+        }
+    }
+
     fn show(&mut self, what: &str, total: u64, total_words: &str, template: &str) {
         self.end();
         if !self.is_terminal {

@@ -37,6 +37,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "tavola-protocol",
             "tavola-service",
             "tavola-load",
+            "tavola-client",
         ],
     ),
     // It knows servers over the wire only.
@@ -152,7 +153,7 @@ fn forbidden(
     is_ours: bool,
 ) -> Option<String> {
     // A crate's tests may switch on a feature of the crate itself; client and server meet in tests.
-    let meet = [("tavola-client", "tavola-local"), ("tavola", "tavola-client")];
+    let meet = [("tavola-client", "tavola-local")];
     let is_for_tests =
         is_dev && (TEST_SUPPORT.contains(&used) || used == name || meet.contains(&(name, used)));
     if is_ours && !allowed.contains(&used) && !is_for_tests {

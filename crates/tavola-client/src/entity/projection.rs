@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::names::expand;
-use super::{Decoded, Decoder, Entity, Name, RowHead, sealed};
+use super::{Decoded, Decoder, DynDecoder, DynEntity, Entity, Name, RowHead, sealed};
 use crate::__private::{fill, take};
 use crate::error::Error;
 use crate::filter::{Column, Comparable};
@@ -30,7 +30,8 @@ pub trait Projection: Sized + Send + 'static + sealed::Derived {
     fn decoder() -> Self::Decoder;
 }
 
-/// What a query over `E` asks for: [`only`] a projection, or a tuple of columns.
+/// What a query over `E` asks for: [`only`] a projection, a tuple of columns, or, of entities
+/// without a type, a list of names.
 pub trait Selection<E: Entity>: Send + sealed::Derived {
     /// What a row becomes.
     type Out: Send + 'static;
@@ -88,6 +89,22 @@ impl<P: Projection> Selection<P::Of> for Only<P> {
 
     fn decoder(&self) -> P::Decoder {
         P::decoder()
+    }
+}
+
+/// Names that are known only at run time; a property that an entity does not have is absent.
+impl sealed::Derived for Vec<String> {}
+
+impl Selection<DynEntity> for Vec<String> {
+    type Out = DynEntity;
+    type Decoder = DynDecoder;
+
+    fn names(&self) -> Vec<String> {
+        self.clone()
+    }
+
+    fn decoder(&self) -> DynDecoder {
+        DynEntity::decoder()
     }
 }
 

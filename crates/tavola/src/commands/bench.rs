@@ -20,9 +20,9 @@ use tokio::runtime::Runtime;
 
 use crate::account_access::{self, AccountAccess};
 use crate::commands::doctor::server;
-use crate::commands::{described, output_flag};
+use crate::commands::{described, output_flag, wants};
 use crate::exit::Failure;
-use crate::http_client::{HttpClient, ca_file_flag};
+use crate::http_client::HttpClient;
 use crate::progress_bar::Shown;
 use interrupt::Interrupt;
 use report::Measured;
@@ -73,9 +73,7 @@ pub(crate) fn command() -> Command {
         .after_help(DETAILS)
         .arg(workload_argument())
         .args(load_flags())
-        .args(account_access::key_flags("Account"))
-        .args(account_access::account_flags("Account"))
-        .arg(ca_file_flag().help_heading("Target"))
+        .args(account_access::connection_flags())
         .arg(allow_public_flag().help_heading("Target"))
         .arg(output_flag(&["text", "json"]))
 }
@@ -191,7 +189,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
     runtime.block_on(greet(&access, &client))?;
     let site = site.reach().map_err(|failure| Failure::System(failure.to_string()))?;
-    let is_json = matches.get_one::<String>("output").is_some_and(|format| format == "json");
+    let is_json = wants(matches, "json");
     if !is_json {
         report::say(&report::heading(&access, &plan));
     }

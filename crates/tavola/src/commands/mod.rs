@@ -6,13 +6,19 @@ pub(crate) mod cert;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod conn;
+pub(crate) mod count;
+pub(crate) mod delete_where;
 pub(crate) mod doctor;
+pub(crate) mod entity;
+pub(crate) mod explain;
+pub(crate) mod query;
 pub(crate) mod repair;
 pub(crate) mod sas;
 pub(crate) mod serve;
 pub(crate) mod store;
+pub(crate) mod table;
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgMatches, Command};
 
 /// Help begins with one sentence and examples; flags come after.
 const HELP: &str =
@@ -25,6 +31,11 @@ pub(crate) fn described(
     examples: &'static str,
 ) -> Command {
     Command::new(name).about(about).before_help(examples).help_template(HELP)
+}
+
+/// True if `-o` asks for this format.
+pub(crate) fn wants(matches: &ArgMatches, format: &str) -> bool {
+    matches.get_one::<String>("output").is_some_and(|wanted| wanted == format)
 }
 
 /// `-o`, for people and for scripts; the first format is what people get.

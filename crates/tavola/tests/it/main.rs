@@ -20,6 +20,7 @@ mod client_certificates;
 mod client_library;
 mod common;
 mod conn;
+mod data_commands;
 mod development_account;
 mod doctor;
 mod doctor_machine;
