@@ -100,6 +100,8 @@ mod retry;
 mod runtime;
 mod sas;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[doc(hidden)]
 pub mod unknown;
 mod written;

@@ -7,6 +7,7 @@ mod common;
 mod compile_errors;
 mod cursors;
 mod entities;
+mod harness;
 mod http;
 mod indexes;
 mod kinds;
