@@ -94,6 +94,7 @@ mod credential;
 mod delete_where;
 mod engine;
 mod options;
+pub mod patterns;
 mod prepare;
 mod query;
 mod retry;

@@ -231,6 +231,11 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
         self
     }
 
+    pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// The longest time for each page.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = Some(deadline);

@@ -11,6 +11,7 @@ mod harness;
 mod http;
 mod indexes;
 mod kinds;
+mod log_tail;
 mod losses;
 mod projections;
 mod tables;
