@@ -106,7 +106,7 @@ impl TableClient {
 }
 
 impl<'a, E: Entity> Query<'a, E> {
-    fn new(client: &'a TableClient, filter: Result<Option<CoreFilter>, Error>) -> Self {
+    pub(crate) fn new(client: &'a TableClient, filter: Result<Option<CoreFilter>, Error>) -> Self {
         Self {
             client,
             filter,

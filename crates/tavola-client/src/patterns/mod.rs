@@ -2,8 +2,11 @@
 //!
 //! | pattern | for |
 //! | --- | --- |
+//! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
 
+mod indexed;
 mod log_tail;
 
+pub use indexed::{DriftReport, IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};

@@ -9,6 +9,7 @@ mod cursors;
 mod entities;
 mod harness;
 mod http;
+mod indexed;
 mod indexes;
 mod kinds;
 mod log_tail;
