@@ -15,5 +15,6 @@ mod kinds;
 mod log_tail;
 mod losses;
 mod projections;
+mod series;
 mod tables;
 mod unknown;
