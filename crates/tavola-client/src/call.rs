@@ -51,6 +51,12 @@ impl<'a, R> Call<'a, R> {
         Self { settings, run: Box::new(move |settings| Box::pin(run(settings))) }
     }
 
+    /// For a call inside another one.
+    pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// The longest time that the call takes, attempts and pauses together. A quarter of it, at most
     /// two seconds, is kept to find out what became of a write whose reply was lost.
     pub fn deadline(mut self, deadline: Duration) -> Self {

@@ -110,6 +110,14 @@ pub enum ErrorKind {
     Encryption,
     /// A design pattern found its rule broken.
     Pattern,
+    /// Another entity has the value of a unique index.
+    #[non_exhaustive]
+    Duplicate {
+        /// The index.
+        index: &'static str,
+        /// The entity that has the value.
+        holder: EntityKey,
+    },
     /// Others changed the entity again and again.
     #[non_exhaustive]
     Modify {

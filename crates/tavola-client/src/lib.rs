@@ -94,12 +94,15 @@ mod credential;
 mod delete_where;
 mod engine;
 mod options;
+pub mod patterns;
 mod prepare;
 mod query;
 mod retry;
 mod runtime;
 mod sas;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[doc(hidden)]
 pub mod unknown;
 mod written;

@@ -15,7 +15,7 @@ use crate::value::{Value, ValueRef, date_time_from, edm_to_ref};
 use crate::written::{IfMatch, Mode};
 
 /// Where the client stores its write ids if the type has no property of its own for them.
-const WRITE_ID: &str = "tv_ver";
+pub(crate) const WRITE_ID: &str = "tv_ver";
 
 /// An entity that is ready to be sent.
 pub(crate) struct Prepared {
@@ -44,8 +44,17 @@ impl Prepared {
         let name = E::WRITE_ID.or(engine.options.write_ids.then_some(WRITE_ID));
         let write_id = name.map(|name| {
             let (counter, write) = (0, engine.runtime.random());
-            (name.to_owned(), format!("{counter:016x}-{write:016x}"))
+            (name.to_owned(), write_id(counter, write))
         });
+        Self::with_write_id(key, properties, write_id)
+    }
+
+    /// Properties with the id of a write that may write other rows too.
+    pub(crate) fn with_write_id(
+        key: CoreKey,
+        properties: Properties,
+        write_id: Option<(String, String)>,
+    ) -> Result<Self, Error> {
         let properties = match &write_id {
             Some((name, id)) => stamped(&properties, name, id)?,
             None => properties,
@@ -75,6 +84,11 @@ impl Prepared {
         let (claim, precondition) = condition(if_match)?;
         Ok(self.operation(claim, |new| written(new, mode, precondition)))
     }
+}
+
+/// The text of a write id: how many writes there were before, and which one it is.
+pub(crate) fn write_id(counter: u64, write: u64) -> String {
+    format!("{counter:016x}-{write:016x}")
 }
 
 fn written(new: NewEntity, mode: Mode, precondition: Precondition) -> EntityOperation {

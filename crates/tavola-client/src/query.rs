@@ -106,7 +106,7 @@ impl TableClient {
 }
 
 impl<'a, E: Entity> Query<'a, E> {
-    fn new(client: &'a TableClient, filter: Result<Option<CoreFilter>, Error>) -> Self {
+    pub(crate) fn new(client: &'a TableClient, filter: Result<Option<CoreFilter>, Error>) -> Self {
         Self {
             client,
             filter,
@@ -228,6 +228,11 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
     /// Asks the secondary, if the connection string names one.
     pub fn secondary(mut self) -> Self {
         self.settings.secondary = true;
+        self
+    }
+
+    pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
+        self.settings = settings;
         self
     }
 

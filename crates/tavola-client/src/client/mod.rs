@@ -7,6 +7,7 @@ mod settings;
 mod table;
 mod transaction;
 
+pub(crate) use modify::ATTEMPTS_MAX;
 pub use modify::Modified;
 pub use properties::{CorsRule, Logging, Metrics, ServiceProperties};
 pub use service::TableServiceClient;

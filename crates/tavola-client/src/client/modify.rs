@@ -15,7 +15,7 @@ use crate::prepare::{Prepared, decode};
 use crate::written::{IfMatch, Mode, Written};
 
 /// How often a change is computed anew because somebody else was faster.
-const ATTEMPTS_MAX: u32 = 10;
+pub(crate) const ATTEMPTS_MAX: u32 = 10;
 /// The longest pause after the first conflict; it doubles.
 const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 
@@ -63,7 +63,6 @@ impl TableClient {
         mut change: impl FnMut(&mut E) -> Result<(), Error> + Send,
         settings: &CallSettings,
     ) -> Result<Modified<E>, Error> {
-        let runtime = &*self.engine().runtime;
         for attempt in 0..ATTEMPTS_MAX {
             let error = match self.modify_once(&key, &mut change, settings).await {
                 Ok(modified) => return Ok(modified),
@@ -75,17 +74,27 @@ impl TableClient {
             if !begins_anew {
                 return Err(error);
             }
-            let most = CONFLICT_DELAY * 2_u32.pow(attempt.min(6));
-            let share = (runtime.random() >> 11) as f64 / (1_u64 << 53) as f64;
-            runtime.sleep(most.mul_f64(share)).await;
+            self.pause_after_conflict(attempt).await;
         }
+        Err(self.contended(&key))
+    }
+
+    /// Waits, so that two who meet do not meet again.
+    pub(crate) async fn pause_after_conflict(&self, attempt: u32) {
+        let runtime = &*self.engine().runtime;
+        let most = CONFLICT_DELAY * 2_u32.pow(attempt.min(6));
+        let share = (runtime.random() >> 11) as f64 / (1_u64 << 53) as f64;
+        runtime.sleep(most.mul_f64(share)).await;
+    }
+
+    pub(crate) fn contended(&self, key: &EntityKey) -> Error {
         let text = format!("others changed it {ATTEMPTS_MAX} times in a row");
         let kind = ErrorKind::Modify { attempts: ATTEMPTS_MAX };
-        Err(Error::new(kind, Outcome::NotApplied, text).at(|context| {
+        Error::new(kind, Outcome::NotApplied, text).at(|context| {
             context.operation = Some("modify");
             context.table = Some(self.name.clone());
             context.key = Some(key.clone());
-        }))
+        })
     }
 
     async fn modify_once<E: Entity>(
@@ -120,7 +129,7 @@ impl TableClient {
         Ok(Modified { entity, written: Some(written) })
     }
 
-    fn missing(&self, key: &EntityKey) -> Error {
+    pub(crate) fn missing(&self, key: &EntityKey) -> Error {
         let error = Error::new(ErrorKind::Service, Outcome::NotApplied, "there is none");
         error.with_answer(404, Some("ResourceNotFound".to_owned())).at(|context| {
             context.operation = Some("modify");

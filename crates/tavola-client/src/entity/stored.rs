@@ -84,8 +84,15 @@ impl<E: Entity> Stored<E> {
         self.index_keys = (0..E::INDEXES.len()).map(key).collect();
     }
 
+    /// Takes over the value that a write gave to a property that `E` does not know.
+    pub(crate) fn set_rest(&mut self, name: &str, value: Value) {
+        match self.rest.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value,
+            None => self.rest.push((name.to_owned(), value)),
+        }
+    }
+
     /// The keys of its rows in the indexes, as they were when it was read or written.
-    #[allow(dead_code, reason = "the patterns use it")]
     pub(crate) fn index_keys(&self) -> &[Option<EntityKey>] {
         &self.index_keys
     }

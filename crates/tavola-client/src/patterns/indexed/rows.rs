@@ -1,0 +1,122 @@
+//! An entity as rows: itself, and one for each index.
+
+use tavola_core::{EdmRef, EntityKey as CoreKey};
+
+use crate::client::TableClient;
+use crate::entity::{DynEntity, Entity, Index, encode_properties};
+use crate::error::Error;
+use crate::key::EntityKey;
+use crate::prepare::{Prepared, WRITE_ID, write_id};
+use crate::value::Value;
+
+/// The RowKey of the entity that an index row is for.
+pub(super) const BASE: &str = "tv_base";
+
+/// The rows of an entity that is about to be written.
+pub(super) struct Image {
+    pub(super) key: EntityKey,
+    entity: DynEntity,
+    pub(super) copies: Vec<CopyRow>,
+    /// The property that holds the id of the write in the entity, and the id, which all rows have.
+    pub(super) write_id: (String, String),
+}
+
+/// An index row.
+#[derive(Debug, Clone)]
+pub(super) struct CopyRow {
+    /// Which index.
+    pub(super) index: usize,
+    pub(super) key: EntityKey,
+    pub(super) row: DynEntity,
+    /// The id of the write.
+    pub(super) id: String,
+}
+
+impl Image {
+    pub(super) fn new<E: Entity>(
+        table: &TableClient,
+        entity: &E,
+        rest: &[(String, Value)],
+    ) -> Result<Self, Error> {
+        let key = entity.entity_key()?;
+        let whole = whole(entity, rest)?;
+        let name = E::WRITE_ID.unwrap_or(WRITE_ID);
+        let counter = encode_properties(&whole, &[])?.get(name).map_or(0, counter);
+        let id = write_id(counter + 1, table.engine().runtime.random());
+        let copies = copies(entity, &whole, &id)?;
+        Ok(Self { key, entity: whole, copies, write_id: (name.to_owned(), id) })
+    }
+
+    /// The entity, ready to be sent.
+    pub(super) fn prepared(&self) -> Result<Prepared, Error> {
+        let properties = encode_properties(&self.entity, &[])?;
+        Prepared::with_write_id(core(&self.key), properties, Some(self.write_id.clone()))
+    }
+}
+
+impl CopyRow {
+    /// The row, ready to be sent.
+    pub(super) fn prepared(&self) -> Result<Prepared, Error> {
+        let properties = encode_properties(&self.row, &[])?;
+        let id = (WRITE_ID.to_owned(), self.id.clone());
+        Prepared::with_write_id(core(&self.key), properties, Some(id))
+    }
+
+    /// True if the stored row says the same; which write it was does not count.
+    pub(super) fn is_said_by(&self, stored: &DynEntity) -> bool {
+        let count = stored.iter().filter(|(name, _)| *name != WRITE_ID).count();
+        count == self.row.iter().len()
+            && self.row.iter().all(|(name, value)| stored.value(name) == Some(value))
+    }
+}
+
+pub(super) fn core(key: &EntityKey) -> CoreKey {
+    key.as_core().clone()
+}
+
+/// How many writes there were, by the id of the last.
+fn counter(id: EdmRef<'_>) -> u64 {
+    let EdmRef::String(id) = id else { return 0 };
+    let counter = id.as_str().split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
+    counter.and_then(Result::ok).unwrap_or(0)
+}
+
+/// The entity with the properties that its type does not know.
+pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<DynEntity, Error> {
+    let mut whole = DynEntity::from_entity(entity)?;
+    for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
+        whole.set(name.as_str(), value.clone());
+    }
+    Ok(whole)
+}
+
+/// The index rows that an entity must have.
+pub(super) fn copies<E: Entity>(
+    entity: &E,
+    whole: &DynEntity,
+    id: &str,
+) -> Result<Vec<CopyRow>, Error> {
+    let mut copies = Vec::with_capacity(E::INDEXES.len());
+    for (at, index) in E::INDEXES.iter().enumerate() {
+        if let Some(key) = entity.index_key(at)? {
+            let row = copy::<E>(index, &key, whole);
+            copies.push(CopyRow { index: at, key, row, id: id.to_owned() });
+        }
+    }
+    Ok(copies)
+}
+
+fn copy<E: Entity>(index: &Index, key: &EntityKey, whole: &DynEntity) -> DynEntity {
+    let mut row = DynEntity::new(key.partition(), key.row());
+    row.set(BASE, whole.row());
+    for (name, value) in whole.iter() {
+        // An index row is not of the entity's kind, and its id is that of its own write.
+        let is_kind = E::KIND.is_some_and(|kind| kind.property == name);
+        let is_id = name == WRITE_ID || E::WRITE_ID == Some(name);
+        let is_copied = index.full || index.copy.contains(&name);
+        if is_copied && !is_kind && !is_id {
+            row.set(name, value.clone());
+        }
+    }
+    row
+}

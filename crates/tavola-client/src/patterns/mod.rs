@@ -1,0 +1,15 @@
+//! Table design patterns: several rows that agree, whatever is lost and whoever else writes.
+//!
+//! | pattern | for |
+//! | --- | --- |
+//! | [`Indexed`] | point reads and orders by other properties, in one partition |
+//! | [`LogTail`] | the newest entries first |
+//! | [`Series`] | many values of one thing in one row |
+
+mod indexed;
+mod log_tail;
+mod series;
+
+pub use indexed::{DriftReport, IndexRange, IndexRow, Indexed};
+pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+pub use series::Series;

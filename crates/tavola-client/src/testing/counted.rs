@@ -1,0 +1,43 @@
+//! What a call costs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::runtime::{BoxFuture, Runtime};
+use crate::store::{Failure, Reply, Request, StoreTraits, TableStore};
+
+/// A store that remembers the names of the requests that went through it.
+#[derive(Debug)]
+pub struct Counted {
+    inner: Arc<dyn TableStore>,
+    seen: Mutex<Vec<&'static str>>,
+}
+
+/// Counts what goes to `store`.
+#[must_use]
+pub fn counting(store: Arc<dyn TableStore>) -> Arc<Counted> {
+    Arc::new(Counted { inner: store, seen: Mutex::default() })
+}
+
+impl Counted {
+    /// The names of the requests since the last time, in their order.
+    #[must_use]
+    pub fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl TableStore for Counted {
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Reply, Failure>> {
+        let name = request.operation.name();
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+        self.inner.execute(request)
+    }
+
+    fn traits(&self) -> StoreTraits {
+        self.inner.traits()
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        self.inner.runtime()
+    }
+}
