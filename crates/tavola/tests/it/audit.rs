@@ -149,9 +149,11 @@ fn lines(file: &Path) -> Vec<Value> {
 }
 
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    // A machine that builds and fuzzes beside this needs more than a minute for thousands of
+    // requests.
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        assert!(Instant::now() < deadline, "not within four minutes: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
