@@ -100,9 +100,9 @@ impl RetryBudget {
     /// Takes one repetition, if there is one.
     pub(crate) fn take(&mut self, now: Duration) -> bool {
         self.pass(now);
-        for purse in [&mut self.earned, &mut self.reserve] {
-            if *purse >= 1.0 {
-                *purse -= 1.0;
+        for bucket in [&mut self.earned, &mut self.reserve] {
+            if *bucket >= 1.0 {
+                *bucket -= 1.0;
                 return true;
             }
         }

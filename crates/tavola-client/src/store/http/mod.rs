@@ -175,7 +175,8 @@ fn check_scheme(
         return Ok(());
     }
     if matches!(credential, Some(Credential::Token(_))) {
-        let text = "a token is never sent over http, because whoever sees it can use it; use https";
+        let text =
+            "a token is never sent over http, because anybody who sees it can use it; use https";
         return Err(Error::invalid(Rule::Address, text));
     }
     if !is_loopback(endpoint.host()) && !options.allow_http {

@@ -98,7 +98,7 @@ impl Signer {
     }
 
     async fn current(&self, source: &Credential, now: SystemTime) -> Result<Secret, Failure> {
-        // Whoever comes while another one asks waits for what that one gets.
+        // A request that comes while another asks waits for the answer of that one.
         let mut last = self.last.lock().await;
         let is_good = |secret: &Secret| secret.expires.is_none_or(|end| end > now + RENEWAL);
         if let Some(secret) = last.as_ref().filter(|secret| is_good(secret)) {
