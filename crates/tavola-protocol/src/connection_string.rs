@@ -1,5 +1,5 @@
 //! Connection strings: `Name=value` pairs by semicolons that say where the services of an account
-//! are and what opens it. Read and written here, for whoever is a client.
+//! are and what opens it. Read and written here, for every client.
 
 mod endpoint;
 mod error;

@@ -1,4 +1,4 @@
-//! Table design patterns: several rows that agree, whatever is lost and whoever else writes.
+//! Table design patterns: several rows that agree, whatever is lost and however many write.
 //!
 //! | pattern | for |
 //! | --- | --- |

@@ -181,7 +181,7 @@ impl SimStore {
         answer
     }
 
-    /// The client is gone; whoever drives it sees that and drops it.
+    /// The client is gone; the harness sees that and drops it.
     async fn crash(&self) -> Result<Reply, Failure> {
         self.state().is_crashed = true;
         std::future::pending().await

@@ -20,7 +20,7 @@ pub enum Proof {
     /// The reply was lost; the stored entity is the one that was inserted. An identical entity of
     /// somebody else would look the same.
     Content,
-    /// The reply was lost; what is stored is what the call asked for, whoever wrote it.
+    /// The reply was lost; what is stored is what the call asked for, from this write or another.
     State,
 }
 

@@ -276,7 +276,7 @@ async fn drift_is_mended_by_the_write_that_meets_it() {
     staff.replace(&mut ann).await.unwrap();
     assert_eq!(staff.mended(), 2);
 
-    // A row is nobody's: it is not found, and whoever wants the value gets it.
+    // A row is nobody's: it is not found, and the next insert takes the value.
     let mut orphan = DynEntity::new("Sales", "email_bob@x.org");
     orphan.set("tv_base", "empid_000001");
     table.insert(&orphan).await.unwrap();

@@ -9,14 +9,14 @@ use tavola_core::AccountName;
 use tavola_fair::Rate;
 use tavola_protocol::auth::AccountKeys;
 pub use tavola_protocol::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use tavola_store::SettingValues as _;
+use tavola_store::settings::items;
 
 use super::layers::Fields;
 use super::proxies::ip_range;
 use super::targets::Targets;
 use super::{AccountFolder, ConfigError, Layers, Personality};
 use crate::throttle::{Rates, Tenant, Throttle};
-use tavola_store::SettingValues as _;
-use tavola_store::settings::items;
 
 /// A shorter key can be found by trying all of them against one signed request.
 const KEY_BYTES_MIN: usize = 32;

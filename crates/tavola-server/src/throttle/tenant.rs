@@ -27,7 +27,7 @@ pub(super) struct Shares {
     pub(super) bodies: Arc<Member>,
     /// Queries being answered.
     pub(super) queries: Arc<Line>,
-    /// Writes that the store has in hand.
+    /// Writes that the store carries out now.
     pub(super) writes: Arc<Line>,
 }
 

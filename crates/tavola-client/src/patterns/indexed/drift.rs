@@ -167,7 +167,7 @@ impl<E: Entity> Look<'_, E> {
                 self.report.orphan += usize::from(is_same);
                 return Ok(());
             }
-            // Whoever takes the value writes this row anew, so that its version speaks for all.
+            // A writer that takes the value rewrites this row, so that its version speaks for all.
             self.report.requests += 1;
             let delete = self.indexed.table.delete(&row).with_settings(self.settings.clone());
             if applied(delete.await)? {
