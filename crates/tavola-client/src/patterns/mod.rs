@@ -6,10 +6,13 @@
 //! | [`LogTail`] | the newest entries first |
 //! | [`Series`] | many values of one thing in one row |
 
+mod drift;
+mod housekeeping;
 mod indexed;
 mod log_tail;
 mod series;
 
-pub use indexed::{DriftReport, IndexRange, IndexRow, Indexed};
+pub use drift::DriftReport;
+pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use series::Series;

@@ -5,46 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::TryStreamExt as _;
 
 use super::Indexed;
-use super::rows::{self, CopyRow, core};
+use super::rows::{self, CopyRow};
 use super::write::{base_of, has_row};
 use crate::call::Call;
 use crate::client::ATTEMPTS_MAX;
 use crate::engine::CallSettings;
 use crate::entity::{DynEntity, Entity, Stored};
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::{Error, ErrorKind};
 use crate::filter::prop;
 use crate::key::EntityKey;
+use crate::patterns::drift::{DriftReport, applied};
+use crate::patterns::housekeeping::core;
 use crate::prepare::WRITE_ID;
 use crate::unknown::Claim;
 use crate::written::{IfMatch, Mode};
-
-/// What a look at all index rows of a partition found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct DriftReport {
-    /// Rows that were read, entities and index rows.
-    pub read: usize,
-    /// Index rows that are missing.
-    pub missing: usize,
-    /// Index rows of no entity that has the value.
-    pub orphan: usize,
-    /// Index rows whose copies are old.
-    pub stale: usize,
-    /// Values of a unique index that two entities have. Nobody but you can mend that.
-    pub duplicate: usize,
-    /// How many of these were mended.
-    pub mended: usize,
-    /// The requests that it took.
-    pub requests: usize,
-}
-
-impl DriftReport {
-    /// True if nothing was wrong.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.missing + self.orphan + self.stale + self.duplicate == 0
-    }
-}
 
 /// What a scan leaves to be looked at: a scan of several pages is no single moment.
 #[derive(Default)]
@@ -238,19 +212,5 @@ impl<E: Entity> Look<'_, E> {
             }
             _ => Ok(false),
         }
-    }
-}
-
-/// False if a row was not as it was read; then nothing was applied.
-fn applied<T>(result: Result<T, Error>) -> Result<bool, Error> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(error)
-            if matches!(error.status(), Some(404 | 409 | 412))
-                && error.outcome() == Outcome::NotApplied =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error),
     }
 }

@@ -10,7 +10,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use drift::DriftReport;
 pub use find::{IndexRange, IndexRow};
 
 use crate::call::Call;
@@ -19,6 +18,7 @@ use crate::engine::CallSettings;
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome, Rule};
 use crate::key::{EntityKey, PointKey};
+use crate::patterns::housekeeping::whole;
 use crate::written::Written;
 use rows::Image;
 use write::{Base, CopyWrite};
@@ -184,9 +184,9 @@ impl<E: Entity> Indexed<E> {
             let key = key?;
             for attempt in 0..ATTEMPTS_MAX {
                 let mut entity = self.read(&key, &settings).await?;
-                let before = rows::whole(&*entity, entity.rest())?;
+                let before = whole(&*entity, entity.rest())?;
                 change(&mut entity);
-                if rows::whole(&*entity, entity.rest())? == before {
+                if whole(&*entity, entity.rest())? == before {
                     return Ok(Modified { entity, written: None });
                 }
                 match self.replace_one(&mut entity, &settings).await {

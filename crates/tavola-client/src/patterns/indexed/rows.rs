@@ -1,16 +1,12 @@
 //! An entity as rows: itself, and one for each index.
 
-use tavola_core::{EdmRef, EntityKey as CoreKey};
-
 use crate::client::TableClient;
 use crate::entity::{DynEntity, Entity, Index, encode_properties};
 use crate::error::Error;
 use crate::key::EntityKey;
+use crate::patterns::housekeeping::{BASE, core, counter, whole};
 use crate::prepare::{Prepared, WRITE_ID, write_id};
 use crate::value::Value;
-
-/// The RowKey of the entity that an index row is for.
-pub(super) const BASE: &str = "tv_base";
 
 /// The rows of an entity that is about to be written.
 pub(super) struct Image {
@@ -68,26 +64,6 @@ impl CopyRow {
         count == self.row.iter().len()
             && self.row.iter().all(|(name, value)| stored.value(name) == Some(value))
     }
-}
-
-pub(super) fn core(key: &EntityKey) -> CoreKey {
-    key.as_core().clone()
-}
-
-/// How many writes there were, by the id of the last.
-fn counter(id: EdmRef<'_>) -> u64 {
-    let EdmRef::String(id) = id else { return 0 };
-    let counter = id.as_str().split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
-    counter.and_then(Result::ok).unwrap_or(0)
-}
-
-/// The entity with the properties that its type does not know.
-pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<DynEntity, Error> {
-    let mut whole = DynEntity::from_entity(entity)?;
-    for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
-        whole.set(name.as_str(), value.clone());
-    }
-    Ok(whole)
 }
 
 /// The index rows that an entity must have.

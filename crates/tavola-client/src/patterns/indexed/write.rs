@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::Indexed;
-use super::rows::{BASE, CopyRow, Image, core};
+use super::rows::{CopyRow, Image};
 use crate::engine::{CallSettings, Operation};
 use crate::entity::{DynEntity, Entity, Stored};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::etag::ETag;
 use crate::key::EntityKey;
+use crate::patterns::housekeeping::{BASE, core};
 use crate::prepare;
 use crate::unknown::Claim;
 use crate::written::{IfMatch, Mode, Written};
