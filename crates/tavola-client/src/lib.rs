@@ -86,6 +86,7 @@ pub use tavola_derive::{Entity, KeyPart, Projection, Properties};
 
 // What sends: accounts, credentials, attempts, retries, clients.
 mod account;
+mod advise;
 mod bulk;
 mod call;
 mod client;

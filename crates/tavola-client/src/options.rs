@@ -37,6 +37,7 @@ pub struct ClientOptions {
     pub(crate) parallel_requests: usize,
     pub(crate) flavour: Option<Flavour>,
     pub(crate) write_ids: bool,
+    pub(crate) advises: bool,
     pub(crate) user_agent: Option<String>,
     pub(crate) allow_http: bool,
     pub(crate) connection: ConnectionOptions,
@@ -52,6 +53,7 @@ impl Default for ClientOptions {
             parallel_requests: 64,
             flavour: None,
             write_ids: false,
+            advises: false,
             user_agent: None,
             allow_http: false,
             connection: ConnectionOptions::default(),
@@ -101,6 +103,12 @@ impl ClientOptions {
     #[must_use]
     pub fn write_ids(self) -> Self {
         Self { write_ids: true, ..self }
+    }
+
+    /// Keeps figures about keys and plans, for [`crate::TableServiceClient::advise`].
+    #[must_use]
+    pub fn advise(self) -> Self {
+        Self { advises: true, ..self }
     }
 
     /// What stands before this library's name in `User-Agent`.

@@ -14,6 +14,7 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::Reply as Replied;
 use tracing::Instrument as _;
 
+use crate::advise::Observed;
 use crate::error::{Error, Outcome};
 use crate::options::{ClientOptions, OnUnknown};
 use crate::retry::{Retry, RetryBudget, Throttles};
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) traits: StoreTraits,
     pub(crate) options: ClientOptions,
     pacing: Mutex<Pacing>,
+    /// What went through, if the client is to give advice.
+    observed: Option<Mutex<Observed>>,
 }
 
 #[derive(Debug)]
@@ -90,7 +93,8 @@ impl Engine {
         let mut traits = store.traits();
         traits.flavour = options.flavour.unwrap_or(traits.flavour);
         let pacing = Pacing { budget: RetryBudget::new(), throttles: Throttles::default() };
-        Self { store, runtime, traits, options, pacing: Mutex::new(pacing) }
+        let observed = options.advises.then(Mutex::default);
+        Self { store, runtime, traits, options, pacing: Mutex::new(pacing), observed }
     }
 
     pub(crate) fn settings(&self) -> CallSettings {
@@ -123,7 +127,10 @@ impl Engine {
                 attempt.secondary = settings.secondary;
                 let failure = match running.attempt(attempt).await {
                     Ok(Reply(received)) => match received.reply {
-                        Replied::Decoded(decoded) => return Ok(decoded),
+                        Replied::Decoded(decoded) => {
+                            self.observe_page(&request, &decoded);
+                            return Ok(decoded);
+                        }
                         Replied::Written(_) => Failure::lost("the answer is to another request"),
                     },
                     Err(failure) => failure,
@@ -279,6 +286,23 @@ impl<'e> Running<'e> {
 }
 
 impl Engine {
+    /// What went through, if figures are kept.
+    pub(crate) fn observed(&self) -> Option<std::sync::MutexGuard<'_, Observed>> {
+        let observed = self.observed.as_ref()?;
+        Some(observed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn observe_page(&self, request: &TableRequest, answer: &Decoded) {
+        let (TableRequest::QueryEntities(table, query), Decoded::Entities(rows, _)) =
+            (request, answer)
+        else {
+            return;
+        };
+        if let Some(mut observed) = self.observed() {
+            observed.on_page(&table.folded(), query.filter.as_ref(), rows.len());
+        }
+    }
+
     fn pacing(&self) -> std::sync::MutexGuard<'_, Pacing> {
         self.pacing.lock().unwrap_or_else(PoisonError::into_inner)
     }

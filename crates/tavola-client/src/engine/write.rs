@@ -91,7 +91,21 @@ impl Engine {
             last: None,
             loss: None,
         };
-        writing.run(settings.on_unknown == OnUnknown::Report).instrument(span).await
+        let finished = writing.run(settings.on_unknown == OnUnknown::Report).instrument(span).await;
+        if finished.is_ok() {
+            self.observe_write(write);
+        }
+        finished
+    }
+
+    fn observe_write(&self, write: &Write) {
+        let Write::Entities { table, partition_key, operations, .. } = write else { return };
+        if let Some(mut observed) = self.observed() {
+            let table = table.folded();
+            for one in operations {
+                observed.on_write(&table, partition_key.as_str(), &one.operation);
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(feature = "derive")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod advise;
 mod common;
 mod compile_errors;
 mod cursors;
