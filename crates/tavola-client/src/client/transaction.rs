@@ -65,6 +65,26 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// The same operations, to be sent with others.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            client: self.client,
+            partition: self.partition.clone(),
+            operations: self.operations.clone(),
+            subjects: self.subjects.clone(),
+            rows: self.rows.clone(),
+            bytes: self.bytes,
+        }
+    }
+
+    pub(crate) fn client(&self) -> &'a TableClient {
+        self.client
+    }
+
+    pub(crate) fn partition(&self) -> &str {
+        &self.partition
+    }
+
     /// How many operations it has.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -2,17 +2,21 @@
 //!
 //! | pattern | for |
 //! | --- | --- |
+//! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
 //! | [`Series`] | many values of one thing in one row |
 
 mod drift;
 mod housekeeping;
+mod index_list;
 mod indexed;
 mod log_tail;
 mod series;
+mod stamped;
 
 pub use drift::DriftReport;
+pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use series::Series;

@@ -9,6 +9,7 @@ mod cursors;
 mod entities;
 mod harness;
 mod http;
+mod index_list;
 mod indexed;
 mod indexes;
 mod kinds;
