@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{EntityKey as CoreKey, EntityOperation, PartitionKey};
@@ -43,7 +44,7 @@ pub struct Transaction<'a> {
     subjects: Vec<(&'static str, CoreKey)>,
     rows: HashSet<String>,
     bytes: usize,
-    companions: Vec<Box<dyn Accompany>>,
+    companions: Vec<Arc<dyn Accompany>>,
 }
 
 /// Requests that belong to a transaction without being part of it.
@@ -81,11 +82,28 @@ impl<'a> Transaction<'a> {
         self.client.name()
     }
 
+    /// The same operations, to be sent with others.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            client: self.client,
+            partition: self.partition.clone(),
+            operations: self.operations.clone(),
+            subjects: self.subjects.clone(),
+            rows: self.rows.clone(),
+            bytes: self.bytes,
+            companions: self.companions.clone(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> &'a TableClient {
+        self.client
+    }
+
     pub(crate) fn partition(&self) -> &str {
         &self.partition
     }
 
-    pub(crate) fn accompany(&mut self, companion: Box<dyn Accompany>) {
+    pub(crate) fn accompany(&mut self, companion: Arc<dyn Accompany>) {
         self.companions.push(companion);
     }
 

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use time::OffsetDateTime;
 
-use super::{Decoded, Entity, RowHead};
+use super::{Decoded, Decoder as _, DynEntity, Entity, RowHead};
 use crate::error::Error;
 use crate::etag::ETag;
 use crate::key::EntityKey;
@@ -95,6 +95,19 @@ impl<E: Entity> Stored<E> {
     /// The keys of its rows in the indexes, as they were when it was read or written.
     pub(crate) fn index_keys(&self) -> &[Option<EntityKey>] {
         &self.index_keys
+    }
+}
+
+impl Stored<DynEntity> {
+    /// The same version of the entity as another type reads it.
+    pub(crate) fn to_stored<E: Entity>(&self) -> Result<Stored<E>, Error> {
+        let (key, etag, timestamp) = (self.key(), self.etag(), self.timestamp());
+        let head = RowHead { partition: key.partition(), row: key.row(), etag, timestamp };
+        let mut decoder = E::decoder();
+        for (name, value) in self.iter() {
+            decoder.property(name, value.as_ref());
+        }
+        Stored::new(&head, decoder.finish(&head)?)
     }
 }
 

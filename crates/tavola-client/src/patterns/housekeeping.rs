@@ -6,6 +6,7 @@ use tavola_core::{EdmRef, EntityKey as CoreKey};
 use crate::entity::{DynEntity, Entity};
 use crate::error::Error;
 use crate::key::EntityKey;
+use crate::prepare::{WRITE_ID, write_id};
 use crate::value::Value;
 
 /// The RowKey of the entity that an index row is for.
@@ -18,8 +19,21 @@ pub(super) fn core(key: &EntityKey) -> CoreKey {
 /// How many writes there were, by the id of the last.
 pub(super) fn counter(id: EdmRef<'_>) -> u64 {
     let EdmRef::String(id) = id else { return 0 };
-    let counter = id.as_str().split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
+    counter_of(id.as_str())
+}
+
+fn counter_of(id: &str) -> u64 {
+    let counter = id.split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
     counter.and_then(Result::ok).unwrap_or(0)
+}
+
+/// The id of the write that follows the last one of this row.
+pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
+    let last = match row.value(WRITE_ID) {
+        Some(Value::String(id)) => counter_of(id),
+        _ => 0,
+    };
+    write_id(last + 1, random)
 }
 
 /// The entity with the properties that its type does not know.

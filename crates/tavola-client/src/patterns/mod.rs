@@ -2,6 +2,7 @@
 //!
 //! | pattern | for |
 //! | --- | --- |
+//! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
@@ -9,13 +10,16 @@
 
 mod drift;
 mod housekeeping;
+mod index_list;
 mod indexed;
 mod log_tail;
 #[cfg(feature = "json")]
 mod outbox;
 mod series;
+mod stamped;
 
 pub use drift::DriftReport;
+pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 #[cfg(feature = "json")]

@@ -10,6 +10,7 @@ mod cursors;
 mod entities;
 mod harness;
 mod http;
+mod index_list;
 mod indexed;
 mod indexes;
 mod kinds;

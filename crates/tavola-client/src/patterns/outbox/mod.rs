@@ -154,7 +154,7 @@ impl Outbox {
         let row = rows::NewWork::new(self, &partition, step, job)?;
         let (key, operation) = row.insert()?;
         transaction.add("insert", key, operation)?;
-        transaction.accompany(Box::new(Companion::new(self.clone(), partition)));
+        transaction.accompany(Arc::new(Companion::new(self.clone(), partition)));
         Ok(())
     }
 
