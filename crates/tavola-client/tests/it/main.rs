@@ -3,6 +3,7 @@
 #![cfg(feature = "derive")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocking;
 mod common;
 mod compile_errors;
 mod cursors;
@@ -14,7 +15,10 @@ mod indexes;
 mod kinds;
 mod log_tail;
 mod losses;
+mod observability;
 mod projections;
+mod queries;
 mod series;
 mod tables;
 mod unknown;
+mod writes;
