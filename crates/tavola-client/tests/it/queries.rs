@@ -111,7 +111,7 @@ async fn scans_are_denied_at_each_level() {
     let t = service.table_client("employees");
     t.create().await.unwrap();
     let careful = t.with_options(Options::default().deny_scans());
-    counted.take();
+    drop(counted.take());
     let by_name = || Employee::LAST.eq("Jones");
     let denied = [
         careful.filter::<Employee>(by_name()).stream().try_next().await,
@@ -235,7 +235,7 @@ async fn pages_are_fetched_ahead_only_if_asked() {
     let t = TableServiceClient::on(counted.clone(), None).table_client("employees");
     t.create().await.unwrap();
     t.bulk().insert_all((0..50).map(|id| employee(id, "Jones"))).await.unwrap();
-    counted.take();
+    drop(counted.take());
     let sales = || t.query(Employee::key().dept("Sales")).page_size(10);
     for (query, first, eleventh) in [(sales(), 1, 2), (sales().prefetch(), 2, 3)] {
         let mut rows = query.stream();
@@ -376,7 +376,7 @@ async fn retrievals_of_every_size() {
         });
         let report = t.bulk().insert_all(input).await.unwrap().into_result().unwrap();
         assert_eq!((report.written, report.checkpoint.len()), (rows, rows));
-        counted.take();
+        drop(counted.take());
         let (mut count, mut stream) = (0, t.scan::<DynEntity>().prefetch().stream());
         while let Some(row) = stream.try_next().await.unwrap() {
             let (partition, name) = key(count);

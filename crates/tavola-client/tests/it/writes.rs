@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use tavola_client::__store::Runtime;
 use tavola_client::{
     BoxFuture, Checkpoint, ClientOptions, Created, DynEntity, Entity, ErrorKind, Failure, IfMatch,
-    Mode, Outcome, Proof, Reply, Request, StoreTraits, Stored, TableClient, TableServiceClient,
-    TableStore, Value, Written,
+    Mode, Outcome, Proof, Reply, Request, StoreTraits, TableClient, TableServiceClient, TableStore,
+    Value, Written,
 };
 use tavola_core::TableRequest;
 use tavola_local::LocalStore;
