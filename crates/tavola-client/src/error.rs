@@ -23,6 +23,10 @@ struct Inner {
     status: Option<u16>,
     code: Option<String>,
     context: Context,
+    /// Where it happened, for people, if the key does not say it.
+    place: Option<String>,
+    /// What is said last.
+    end: Option<&'static str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -209,6 +213,8 @@ impl Error {
             status: None,
             code: None,
             context,
+            place: None,
+            end: None,
             source: None,
         }))
     }
@@ -279,6 +285,20 @@ impl Error {
         self
     }
 
+    /// Says for people where it happened, instead of the key.
+    #[must_use]
+    pub(crate) fn in_place(mut self, place: Option<String>) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// Says something last.
+    #[must_use]
+    pub(crate) fn ending(mut self, end: Option<&'static str>) -> Self {
+        self.0.end = end;
+        self
+    }
+
     /// The same error once more, without its source: for what fails whenever it is asked.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
@@ -289,6 +309,8 @@ impl Error {
             status: inner.status,
             code: inner.code.clone(),
             context: inner.context.clone(),
+            place: inner.place.clone(),
+            end: inner.end,
             source: None,
         }))
     }
@@ -351,22 +373,28 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = self.context();
-        let table = context.table.as_deref();
-        let places = [context.operation, table].into_iter().flatten().map(str::to_owned);
-        let place: Vec<_> = places.chain(context.key.as_ref().map(ToString::to_string)).collect();
+        let key = || context.key.as_ref().map(ToString::to_string);
+        let own = self.0.place.clone().or_else(key);
+        let names = [context.operation, context.table.as_deref()].into_iter().flatten();
+        let place: Vec<_> = names.map(str::to_owned).chain(own).collect();
         if !place.is_empty() {
             write!(f, "{}: ", place.join(" "))?;
         }
         f.write_str(&self.0.text)?;
-        let Some(status) = self.status() else { return Ok(()) };
-        write!(f, " ({status}")?;
-        if let Some(code) = self.code() {
-            write!(f, " {code}")?;
+        if let Some(status) = self.status() {
+            write!(f, " ({status}")?;
+            if let Some(code) = self.code() {
+                write!(f, " {code}")?;
+            }
+            if let Some(id) = &context.request_id {
+                write!(f, "; request {id}")?;
+            }
+            f.write_str(")")?;
         }
-        if let Some(id) = &context.request_id {
-            write!(f, "; request {id}")?;
+        match self.0.end {
+            Some(end) => write!(f, "; {end}"),
+            None => Ok(()),
         }
-        f.write_str(")")
     }
 }
 

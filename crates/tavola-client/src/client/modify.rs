@@ -7,7 +7,7 @@ use tavola_core::{EdmValue, Properties};
 
 use super::table::TableClient;
 use crate::call::Call;
-use crate::engine::CallSettings;
+use crate::engine::{CallSettings, Count};
 use crate::entity::{Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
 use crate::key::{EntityKey, PointKey};
@@ -81,6 +81,8 @@ impl TableClient {
 
     /// Waits, so that two who meet do not meet again.
     pub(crate) async fn pause_after_conflict(&self, attempt: u32) {
+        let table = self.table().ok();
+        self.engine().metrics.count(Count::ModifyConflict, table.as_ref());
         let runtime = &*self.engine().runtime;
         let most = CONFLICT_DELAY * 2_u32.pow(attempt.min(6));
         let share = (runtime.random() >> 11) as f64 / (1_u64 << 53) as f64;

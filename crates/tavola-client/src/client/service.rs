@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::credential::Credential;
 use crate::engine::{Engine, Subject, Write};
 use crate::error::{Error, Rule};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, Options};
 use crate::store::{StoreTraits, TableStore};
 use crate::unknown::Claim;
 
@@ -68,6 +68,14 @@ impl TableServiceClient {
     #[cfg(feature = "http")]
     pub(crate) fn with_account(self, account: Account) -> Self {
         Self { account: Some(Arc::new(account)), ..self }
+    }
+
+    /// A handle of the same service whose calls behave as `over` says. It shares connections,
+    /// budgets and pauses with this one.
+    #[must_use]
+    pub fn with_options(&self, over: Options) -> Self {
+        let engine = Arc::new(self.engine.with_options(over));
+        Self { engine, account: self.account.clone() }
     }
 
     /// What is known about the service.

@@ -15,6 +15,7 @@ use crate::engine::{CallSettings, Engine, Finished, Operation, Subject, Write};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome};
 use crate::key::PointKey;
+use crate::options::Options;
 use crate::prepare::{Prepared, decode, delete};
 use crate::unknown::Claim;
 use crate::written::{Created, IfMatch, Mode, Written};
@@ -55,6 +56,13 @@ impl TableClient {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A handle of the same table whose calls behave as `over` says. It shares connections, budgets
+    /// and pauses with this one.
+    #[must_use]
+    pub fn with_options(&self, over: Options) -> Self {
+        Self { service: self.service.with_options(over), name: self.name.clone() }
     }
 
     /// The service that the table is of.

@@ -129,6 +129,12 @@ impl Request {
     pub fn operation(&self) -> &TableRequest {
         &self.operation
     }
+
+    /// What is asked, for a test that changes it on the way.
+    #[doc(hidden)]
+    pub fn operation_mut(&mut self) -> &mut TableRequest {
+        &mut self.operation
+    }
 }
 
 /// No values: they may be secret.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod advise;
+mod blocking;
 mod common;
 mod compile_errors;
 mod cursors;
@@ -17,7 +18,10 @@ mod kinds;
 mod log_tail;
 mod losses;
 mod outbox;
+mod observability;
 mod projections;
+mod queries;
 mod series;
 mod tables;
 mod unknown;
+mod writes;
