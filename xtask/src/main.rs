@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod cache;
+mod carriers;
 mod cassandra;
 mod check;
 mod conformance;

@@ -110,6 +110,7 @@ mod tests {
     use super::{Continuation, query_hash};
 
     proptest! {
+        /// G61.
         #[test]
         fn tokens_survive_being_text(
             query in any::<u64>(),

@@ -125,9 +125,7 @@ impl TableClient {
         let operation = prepared.update(mode, &if_match)?;
         let sent = self.send_one("modify", key.as_core().clone(), operation, settings).await?;
         let written = Written::one(sent);
-        if let (Some(etag), Some(timestamp)) = (written.etag.clone(), written.timestamp) {
-            entity.set_version(etag, timestamp);
-        }
+        entity.set_written(&written);
         Ok(Modified { entity, written: Some(written) })
     }
 

@@ -187,9 +187,7 @@ impl TableClient {
             let key = prepared.key.clone();
             let operation = prepared.update(Mode::Replace, &if_match)?;
             let written = Written::one(self.send_one("replace", key, operation, &settings).await?);
-            if let (Some(etag), Some(timestamp)) = (written.etag.clone(), written.timestamp) {
-                stored.set_version(etag, timestamp);
-            }
+            stored.set_written(&written);
             Ok(written)
         })
     }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::etag::ETag;
 use crate::key::EntityKey;
 use crate::value::Value;
+use crate::written::Written;
 
 /// An entity with the version in which it was read. Writing it back checks that version, and keeps
 /// the properties that its type does not know.
@@ -82,6 +83,13 @@ impl<E: Entity> Stored<E> {
         // An entity that has no place in an index, because a part does not fit, has no row there.
         let key = |at| self.entity.index_key(at).unwrap_or_default();
         self.index_keys = (0..E::INDEXES.len()).map(key).collect();
+    }
+
+    /// Takes over what a write said. A version need not tell its time: the old one is kept then.
+    pub(crate) fn set_written(&mut self, written: &Written) {
+        if let Some(etag) = &written.etag {
+            self.set_version(etag.clone(), written.timestamp.unwrap_or(self.timestamp));
+        }
     }
 
     /// Takes over the value that a write gave to a property that `E` does not know.

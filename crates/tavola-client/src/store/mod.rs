@@ -275,6 +275,7 @@ fn classify(status: u16, code: &str) -> AttemptResult {
 mod tests {
     use super::{AttemptResult, Flavour, classify};
 
+    /// G91. Statement 251.
     #[test]
     fn results_of_attempts() {
         use AttemptResult::*;
