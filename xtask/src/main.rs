@@ -10,6 +10,7 @@ mod check;
 mod conformance;
 mod deny;
 mod doc_snippets;
+mod example;
 mod failure;
 mod fetch;
 mod fuzz;
@@ -57,6 +58,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   doc-snippets  the commands and snippets of the documents
   fuzz          readers of bytes against inputs that find their way
   torture       attacks on the server: kills, failing disks, damaged files, races
+  example       programs to watch: scenarios of the table design guide
   bench         the benchmarks
   ratchet       instructions counted, against those that are stored
   cassandra     clusters of Apache Cassandra on this machine, for tests
@@ -80,6 +82,7 @@ const COMMANDS: [Subcommand; 15] = [
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
     Subcommand { name: "torture", help: torture::HELP, run: torture::command },
+    Subcommand { name: "example", help: example::HELP, run: example::command },
     Subcommand { name: "bench", help: bench::HELP, run: bench::command },
     Subcommand { name: "ratchet", help: ratchet::HELP, run: ratchet::command },
     Subcommand { name: "cassandra", help: cassandra::HELP, run: cassandra::command },

@@ -14,8 +14,8 @@ use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::schedule::{self, Event, Lane, Order, Outcome, Report, Step};
 use crate::{
-    cache, conformance, deny, doc_snippets, fetch, fuzz, install, leaks, on_cassandra, progress,
-    ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
+    cache, conformance, deny, doc_snippets, example, fetch, fuzz, install, leaks, on_cassandra,
+    progress, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -34,7 +34,7 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 /// The plan. Cheap steps come first: a forgotten blank should not cost a build. Cargo locks the
 /// build output of a profile, so that two steps which compile debug builds cannot gain anything
 /// beside each other; one that compiles debug builds and one that compiles releases can.
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step::front("prepare", "compilers, components, RocksDB", prepare),
     Step::front("fetch", "SDK packages, Cassandra", fetch::check).beside(
         Lane::Network,
@@ -57,9 +57,13 @@ const STEPS: [Step; 19] = [
     Step::front("build", "the tests of the workspace, not run", build_tests),
     Step::front("unit", "cargo test --workspace", unit)
         .after(&[("release", "tests have deadlines, and a link would take half of the machine")]),
-    Step::front("programs", "wire suite, issuer, torture, a server with defects", programs)
-        .beside(Lane::Side, "fuzzing takes a fixed time, whatever runs beside it")
-        .after(&[("unit", "both use the lock of debug builds")]),
+    Step::front(
+        "programs",
+        "wire suite, issuer, torture, examples, a server with defects",
+        programs,
+    )
+    .beside(Lane::Side, "fuzzing takes a fixed time, whatever runs beside it")
+    .after(&[("unit", "both use the lock of debug builds")]),
     Step::front("ratchet", "instructions counted, none grown", ratchet::check)
         .beside(Lane::Side, "it counts instructions, not time, on one core")
         .after(&[("release", "it counts what was built there")]),
@@ -71,6 +75,8 @@ const STEPS: [Step; 19] = [
     Step::front("snippets", "commands in the documents", doc_snippets::check)
         .beside(Lane::Side, "its commands run one by one and most of them wait for a reply")
         .after(&[("fetch", "Python snippets use the SDK")]),
+    Step::front("examples", "programs to watch, a few seconds each", example::check)
+        .after(&[("programs", "it runs what was built there")]),
     Step::front("cassandra", "store, wire and Python on a node", on_cassandra::check)
         .after(&[("ratchet", "a node that lacks a core misses the deadlines of its clients")]),
     Step::front("torture", "the short form of every attack", torture::check)
@@ -269,7 +275,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// `[3/19]`
+    /// `[3/20]`
     fn number(&self, step: &Step) -> String {
         let index = self.steps.iter().position(|other| other.name == step.name).unwrap_or_default();
         format!("[{}/{}]", index + 1, self.steps.len())
@@ -364,6 +370,7 @@ fn release() -> Result {
 fn programs() -> Result {
     conformance::build_suite()?;
     secured::build_issuer()?;
+    example::build()?;
     torture::build_programs()
 }
 
@@ -428,8 +435,8 @@ mod tests {
             ("release", "fetch, clippy, docs, build"),
             ("unit", "fetch"),
             ("programs", "fetch, fuzz"),
-            ("ratchet", "fetch, fuzz, conformance, sdk"),
-            ("snippets", "fuzz, conformance, sdk, cassandra"),
+            ("ratchet", "fetch, fuzz, conformance, sdk, examples"),
+            ("snippets", "fuzz, conformance, sdk, examples, cassandra"),
             ("cassandra", "snippets"),
             ("torture", ""),
             ("leaks", ""),

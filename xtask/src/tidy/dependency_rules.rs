@@ -11,7 +11,7 @@ use super::Finding;
 const TEST_SUPPORT: [&str; 3] = ["tavola-conformance", "tavola-testkit", "tavola-torture"];
 
 /// A crate of ours and those it may use.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("tavola-core", &[]),
     ("tavola-fair", &[]),
     ("tavola-store", &["tavola-core"]),
@@ -85,6 +85,8 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "tavola-core",
         ],
     ),
+    // Samples of the client library: it knows servers over the wire, or the one in the process.
+    ("tavola-examples", &["tavola-client", "tavola-local"]),
     ("tavola-bench-cluster", &["tavola-cassandra", "tavola-peers", "tavola-store", "tavola-core"]),
     ("xtask", &[]),
 ];
@@ -282,7 +284,8 @@ mod tests {
                      tavola-core ~> proptest\ntavola-core ~> tavola-testkit\ntavola-server -> hyper\n\
                      tavola-protocol ~> tavola-protocol\ntavola-client ~> tavola-local\n\
                      tavola-testkit -> tavola-service\ntavola-conformance ?> tavola-store\n\
-                     tavola-torture -> tavola-testkit\ntavola ~> tavola-torture\ntavola -> tavola-embedded";
+                     tavola-torture -> tavola-testkit\ntavola ~> tavola-torture\ntavola -> tavola-embedded\n\
+                     tavola-examples -> tavola-local";
         assert_eq!(check_edges(allowed), [""; 0]);
     }
 
@@ -299,6 +302,7 @@ mod tests {
             "tavola-torture -> tavola-store",
             "tavola-server -> tavola-embedded",
             "tavola-core -> xtask",
+            "tavola-examples -> tavola-core",
             "tavola-service ~> tavola-server",
         ] {
             check_refused(line);
