@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
+//! | [`Move`] | entities that go to another partition, table, account or file |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
 //! | [`Series`] | many values of one thing in one row |
 
@@ -12,12 +13,16 @@ mod housekeeping;
 mod indexed;
 mod log_tail;
 #[cfg(feature = "json")]
+mod moves;
+#[cfg(feature = "json")]
 mod outbox;
 mod series;
 
 pub use drift::DriftReport;
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+#[cfg(feature = "json")]
+pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
 #[cfg(feature = "json")]
 pub use outbox::{
     FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,

@@ -14,6 +14,7 @@ mod indexes;
 mod kinds;
 mod log_tail;
 mod losses;
+mod moves;
 mod outbox;
 mod projections;
 mod series;
