@@ -2,15 +2,31 @@
 //! counter of writes.
 
 use tavola_core::{EdmRef, EntityKey as CoreKey};
+use time::OffsetDateTime;
 
 use crate::entity::{DynEntity, Entity};
 use crate::error::Error;
-use crate::key::EntityKey;
+use crate::key::{EntityKey, TicksDesc};
 use crate::prepare::{WRITE_ID, write_id};
 use crate::value::Value;
 
 /// The RowKey of the entity that an index row is for.
 pub(super) const BASE: &str = "tv_base";
+
+/// Ticks of 100 ns from the year 1 to 10000, less one.
+const TICKS_MAX: u64 = 3_155_378_975_999_999_999;
+
+/// Ticks of 100 ns since the year 1.
+pub(super) fn ticks(at: OffsetDateTime) -> Result<u64, Error> {
+    let left: u64 = TicksDesc::encode(at, "at")?.parse().unwrap_or_default();
+    Ok(TICKS_MAX.saturating_sub(left))
+}
+
+/// The time of so many ticks.
+pub(super) fn from_ticks(ticks: u64) -> Result<OffsetDateTime, Error> {
+    let left = format!("{:019}", TICKS_MAX.saturating_sub(ticks));
+    Ok(TicksDesc::decode(&left, "at").map(|(at, _)| at)?)
+}
 
 pub(super) fn core(key: &EntityKey) -> CoreKey {
     key.as_core().clone()

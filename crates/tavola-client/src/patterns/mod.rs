@@ -5,6 +5,7 @@
 //! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
+//! | [`Move`] | entities that go to another partition, table, account or file |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
 //! | [`Series`] | many values of one thing in one row |
 
@@ -14,6 +15,8 @@ mod index_list;
 mod indexed;
 mod log_tail;
 #[cfg(feature = "json")]
+mod moves;
+#[cfg(feature = "json")]
 mod outbox;
 mod series;
 mod stamped;
@@ -22,6 +25,8 @@ pub use drift::DriftReport;
 pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+#[cfg(feature = "json")]
+pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
 #[cfg(feature = "json")]
 pub use outbox::{
     FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,

@@ -18,6 +18,7 @@ mod kinds;
 mod ladder;
 mod log_tail;
 mod losses;
+mod moves;
 mod outbox;
 mod observability;
 mod projections;
