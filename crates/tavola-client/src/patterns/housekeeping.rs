@@ -12,6 +12,8 @@ use crate::value::Value;
 
 /// The RowKey of the entity that an index row is for.
 pub(super) const BASE: &str = "tv_base";
+/// Its PartitionKey, if the index row is in another one.
+pub(super) const BASE_PARTITION: &str = "tv_base_pk";
 
 /// Ticks of 100 ns from the year 1 to 10000, less one.
 const TICKS_MAX: u64 = 3_155_378_975_999_999_999;
@@ -38,7 +40,7 @@ pub(super) fn counter(id: EdmRef<'_>) -> u64 {
     counter_of(id.as_str())
 }
 
-fn counter_of(id: &str) -> u64 {
+pub(super) fn counter_of(id: &str) -> u64 {
     let counter = id.split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
     counter.and_then(Result::ok).unwrap_or(0)
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
+//! | [`IndexedEventually`] | the same over partitions, in the end |
 //! | [`LogTail`] | the newest entries first |
 //! | [`Move`] | entities that go to another partition, table, account or file |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
@@ -23,6 +24,8 @@ mod stamped;
 
 pub use drift::DriftReport;
 pub use index_list::{IndexList, Listed, Place};
+#[cfg(feature = "json")]
+pub use indexed::IndexedEventually;
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 #[cfg(feature = "json")]
