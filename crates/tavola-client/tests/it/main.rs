@@ -15,6 +15,7 @@ mod indexes;
 mod kinds;
 mod log_tail;
 mod losses;
+mod messages;
 mod observability;
 mod projections;
 mod queries;
