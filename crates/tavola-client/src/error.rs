@@ -13,6 +13,23 @@ use crate::value::EdmType;
 
 /// Why a call failed. One pointer; [`Error::kind`] is for programs, the text for people. Keys are in
 /// the text, values never are.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Outcome, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let error = table.insert(&DynEntity::new("Smith", "1")).await.expect_err("it is there");
+/// assert!(error.is_conflict() && error.outcome() == Outcome::NotApplied);
+/// assert_eq!(error.code(), Some("EntityAlreadyExists"));
+/// assert!(error.to_string().starts_with("insert people ('Smith', '1'): an entity with this key"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -31,6 +48,15 @@ struct Inner {
 }
 
 /// What is known about the effect of a call that failed.
+///
+/// ```
+/// use tavola_client::{Error, Outcome};
+///
+/// /// Whether the program may simply do it again.
+/// fn may_repeat(error: &Error) -> bool {
+///     error.outcome() != Outcome::Unknown
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -43,6 +69,19 @@ pub enum Outcome {
 }
 
 /// What kind of error it is.
+///
+/// ```
+/// use tavola_client::{Error, ErrorKind};
+///
+/// fn explain(error: &Error) -> String {
+///     match error.kind() {
+///         ErrorKind::Invalid { rule, limit, .. } => format!("{rule:?}, at most {limit:?}"),
+///         ErrorKind::Transaction { index, .. } => format!("operation {index:?} was refused"),
+///         ErrorKind::Unknown { settles_at, .. } => format!("read again after {settles_at:?}"),
+///         _ => error.to_string(),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -52,6 +52,7 @@
 //! # Ok::<(), tavola_client::Error>(())
 //! ```
 
+#![warn(missing_docs)]
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, unused_imports, reason = "credentials and options are for the network")

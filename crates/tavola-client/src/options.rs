@@ -6,6 +6,20 @@ use crate::retry::Retry;
 use crate::store::Flavour;
 
 /// What a call does when its reply was lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, OnUnknown, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let ann = DynEntity::new("Smith", "1");
+/// table.insert(&ann).on_unknown(OnUnknown::Report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnUnknown {
@@ -300,6 +314,17 @@ impl ClientOptions {
 }
 
 /// How connections are made and kept.
+///
+/// ```
+/// use std::time::Duration;
+/// use tavola_client::{ClientOptions, ConnectionOptions};
+///
+/// let connection = ConnectionOptions::default()
+///     .proxy("http://proxy.example:3128")
+///     .connect_timeout(Duration::from_secs(3));
+/// let options = ClientOptions::default().connection(connection);
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nothing connects without http"))]

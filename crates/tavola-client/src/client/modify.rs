@@ -20,6 +20,22 @@ pub(crate) const ATTEMPTS_MAX: u32 = 10;
 const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 
 /// An entity that was read and changed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let modified = table.modify::<DynEntity>(("Smith", "1"), |ann| drop(ann.set("Age", 43))).await?;
+/// assert_eq!(modified.entity.get::<i32>("Age")?, 43);
+/// assert!(modified.written.is_some(), "it was another value before");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Modified<E> {

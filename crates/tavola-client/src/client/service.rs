@@ -20,6 +20,20 @@ use crate::store::{StoreTraits, TableStore};
 use crate::unknown::Claim;
 
 /// The Table service of one account. Clones share connections, budgets and pauses.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::TableServiceClient;
+///
+/// let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// service.create_table("people").await?;
+/// let names: Vec<_> = service.tables().try_collect().await?;
+/// assert_eq!(names, ["people"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableServiceClient {
     pub(crate) engine: Arc<Engine>,

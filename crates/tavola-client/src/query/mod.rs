@@ -30,6 +30,23 @@ const PAGE_MAX: usize = 1000;
 type Decode<T> = Box<dyn Fn(DecodedEntity) -> Result<T, Error> + Send + Sync>;
 
 /// One page of a query.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # for row in ["1", "2", "3"] { table.insert(&DynEntity::new("Smith", row)).await?; }
+/// let page = table.scan::<DynEntity>().page_size(2).pages().try_next().await?;
+/// let page = page.expect("there is one");
+/// assert_eq!((page.items.len(), page.next.is_some()), (2, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Page<T> {

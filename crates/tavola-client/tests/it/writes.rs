@@ -336,8 +336,7 @@ async fn bulk_is_parallel_over_partitions_and_ordered_within_one() {
     let input = || (0..2).flat_map(|age| (0..750).map(move |at| of(at % 5, at / 5, age)));
     let report = t.bulk().parallel(3).upsert_all(input(), Mode::Replace).await.unwrap();
     assert_eq!((report.written, report.failed.len()), (1500, 0));
-    let ranges: Vec<_> = report.checkpoint.ranges().collect();
-    assert_eq!(ranges, [0..1500]);
+    assert_eq!(format!("{:?}", report.checkpoint), "[0..1500]");
     {
         let state = busy.state.lock().unwrap();
         assert_eq!((state.overlaps, state.most), (0, 3));
