@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::cuts::Cut;
@@ -80,6 +80,8 @@ struct State {
     is_gated: bool,
     waiting: usize,
     released: usize,
+    /// Requests of one client may be parts of one future, which polls only those that are woken.
+    wakers: Vec<Waker>,
 }
 
 impl fmt::Debug for SimStore {
@@ -112,7 +114,9 @@ impl SimStore {
 
     /// Lets one request go.
     pub(super) fn release(&self) {
-        self.state().released += 1;
+        let mut state = self.state();
+        state.released += 1;
+        state.wakers.drain(..).for_each(Waker::wake);
     }
 
     pub(super) fn seen(&self) -> Vec<&'static str> {
@@ -152,9 +156,10 @@ impl SimStore {
             return;
         }
         self.state().waiting += 1;
-        std::future::poll_fn(|_| {
+        std::future::poll_fn(|context| {
             let mut state = self.state();
             if state.released == 0 {
+                state.wakers.push(context.waker().clone());
                 return Poll::Pending;
             }
             state.released -= 1;
@@ -273,11 +278,13 @@ struct ClockState {
     now: Duration,
     random: u64,
     timers: Vec<Duration>,
+    wakers: Vec<Waker>,
 }
 
 impl SimClock {
     fn new(seed: u64) -> Self {
-        let state = ClockState { now: Duration::ZERO, random: seed, timers: Vec::new() };
+        let (timers, wakers) = (Vec::new(), Vec::new());
+        let state = ClockState { now: Duration::ZERO, random: seed, timers, wakers };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -292,6 +299,7 @@ impl SimClock {
         state.now = state.now.max(next);
         let now = state.now;
         state.timers.retain(|at| *at > now);
+        state.wakers.drain(..).for_each(Waker::wake);
         true
     }
 }
@@ -308,12 +316,13 @@ impl Runtime for SimClock {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let until = self.now() + time;
         let state = Arc::clone(&self.state);
-        Box::pin(std::future::poll_fn(move |_| {
+        Box::pin(std::future::poll_fn(move |context| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.now >= until {
                 return Poll::Ready(());
             }
             state.timers.push(until);
+            state.wakers.push(context.waker().clone());
             Poll::Pending
         }))
     }
