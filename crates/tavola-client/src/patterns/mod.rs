@@ -4,15 +4,20 @@
 //! | --- | --- |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
+//! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
 
 mod drift;
 mod housekeeping;
 mod indexed;
 mod log_tail;
+mod merged;
+mod rolling;
 mod series;
 
 pub use drift::DriftReport;
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+pub use merged::Merged;
+pub use rolling::{DropReport, Rolling};
 pub use series::Series;
