@@ -6,6 +6,7 @@
 //! | [`LogTail`] | the newest entries first |
 //! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
+//! | [`Wide`] | more properties than a row has |
 
 mod drift;
 mod housekeeping;
@@ -14,6 +15,7 @@ mod log_tail;
 mod merged;
 mod rolling;
 mod series;
+mod wide;
 
 pub use drift::DriftReport;
 pub use indexed::{IndexRange, IndexRow, Indexed};
@@ -21,3 +23,4 @@ pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use merged::Merged;
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
+pub use wide::{Wide, WideStored};

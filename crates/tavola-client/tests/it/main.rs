@@ -19,3 +19,4 @@ mod rolling;
 mod series;
 mod tables;
 mod unknown;
+mod wide;
