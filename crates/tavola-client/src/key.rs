@@ -41,4 +41,4 @@ pub use cursor::Cursor;
 pub use part::PartMeta;
 
 pub(crate) use part::Fault;
-pub(crate) use range::Span;
+pub(crate) use range::{Span, Spans};

@@ -84,6 +84,11 @@ impl<E: Entity> Stored<E> {
         self.index_keys = (0..E::INDEXES.len()).map(key).collect();
     }
 
+    /// The same entity in the row of another key than its own.
+    pub(crate) fn with_key(self, key: EntityKey) -> Self {
+        Self { key, ..self }
+    }
+
     /// Takes over the value that a write gave to a property that `E` does not know.
     pub(crate) fn set_rest(&mut self, name: &str, value: Value) {
         match self.rest.iter_mut().find(|(known, _)| known == name) {

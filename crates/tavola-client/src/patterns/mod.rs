@@ -6,6 +6,7 @@
 //! | [`LogTail`] | the newest entries first |
 //! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
+//! | [`Spread`] | one partition in several of the service, against keys that grow |
 //! | [`Wide`] | more properties than a row has |
 
 mod drift;
@@ -15,6 +16,7 @@ mod log_tail;
 mod merged;
 mod rolling;
 mod series;
+mod spread;
 mod wide;
 
 pub use drift::DriftReport;
@@ -23,4 +25,5 @@ pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use merged::Merged;
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
+pub use spread::Spread;
 pub use wide::{Wide, WideStored};

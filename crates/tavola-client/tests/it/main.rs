@@ -17,6 +17,7 @@ mod losses;
 mod projections;
 mod rolling;
 mod series;
+mod spread;
 mod tables;
 mod unknown;
 mod wide;
