@@ -7,6 +7,7 @@
 //! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
 //! | [`Spread`] | one partition in several of the service, against keys that grow |
+//! | [`View`] | rows that are computed from others |
 //! | [`Wide`] | more properties than a row has |
 
 mod drift;
@@ -17,6 +18,7 @@ mod merged;
 mod rolling;
 mod series;
 mod spread;
+mod view;
 mod wide;
 
 pub use drift::DriftReport;
@@ -26,4 +28,5 @@ pub use merged::Merged;
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
 pub use spread::Spread;
+pub use view::{Applied, Project, View};
 pub use wide::{Wide, WideStored};

@@ -20,4 +20,5 @@ mod series;
 mod spread;
 mod tables;
 mod unknown;
+mod view;
 mod wide;
