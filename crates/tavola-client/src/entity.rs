@@ -119,6 +119,18 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     fn mirror(&mut self, etag: &ETag, timestamp: OffsetDateTime);
 }
 
+/// An entity with more properties than a row has: [`crate::patterns::Wide`] writes it as several
+/// rows. `#[entity(wide)]` on the struct, or `#[entity(part = 1)]` on a field, makes it one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a wide entity",
+    note = "write `#[entity(wide)]` on it"
+)]
+pub trait WideEntity: Entity {
+    /// The part of each entry of its names; `None` if their order decides.
+    #[doc(hidden)]
+    const PARTS: Option<&'static [u8]>;
+}
+
 /// What a type says about one of its indexes.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -109,6 +109,11 @@ impl<E: Entity> Stored<E> {
         }
     }
 
+    /// The same entity in the row of another key than its own.
+    pub(crate) fn with_key(self, key: EntityKey) -> Self {
+        Self { key, ..self }
+    }
+
     /// Takes over the value that a write gave to a property that `E` does not know.
     pub(crate) fn set_rest(&mut self, name: &str, value: Value) {
         match self.rest.iter_mut().find(|(known, _)| known == name) {

@@ -1,9 +1,12 @@
 //! What rows of several patterns have in common beside their entity: names of properties, and the
 //! counter of writes.
 
+use std::time::SystemTime;
+
 use tavola_core::{EdmRef, EntityKey as CoreKey};
 use time::OffsetDateTime;
 
+use crate::engine::Engine;
 use crate::entity::{DynEntity, Entity};
 use crate::error::Error;
 use crate::key::{EntityKey, TicksDesc};
@@ -59,4 +62,10 @@ pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<D
         whole.set(name.as_str(), value.clone());
     }
     Ok(whole)
+}
+
+/// The time of day by the client's clock, in UTC.
+pub(super) fn now(engine: &Engine) -> OffsetDateTime {
+    let since = engine.runtime.time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    OffsetDateTime::UNIX_EPOCH + since.unwrap_or_default()
 }

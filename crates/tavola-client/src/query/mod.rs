@@ -162,6 +162,14 @@ impl<'a, E: Entity> Query<'a, E> {
         self.into_rows(None, Box::new(move |entity| resolve(decode::<E>(entity)?)))
     }
 
+    /// Makes of each row, as it was received, what `decode` makes of it.
+    pub(crate) fn read_by<T>(
+        self,
+        decode: impl Fn(DecodedEntity) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Query<'a, E, T> {
+        self.into_rows(None, Box::new(decode))
+    }
+
     fn into_rows<T>(self, select: Option<Vec<String>>, decode: Decode<T>) -> Query<'a, E, T> {
         let Self { client, filter, page_size, take, resume, prefetches, settings, .. } = self;
         let of = PhantomData;
