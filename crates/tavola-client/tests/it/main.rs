@@ -5,6 +5,7 @@
 
 mod common;
 mod compile_errors;
+mod copies;
 mod cursors;
 mod entities;
 mod harness;
@@ -12,10 +13,12 @@ mod http;
 mod index_list;
 mod indexed;
 mod indexes;
+mod join_cache;
 mod kinds;
 mod log_tail;
 mod losses;
 mod projections;
+mod relations;
 mod series;
 mod tables;
 mod unknown;
