@@ -9,6 +9,7 @@
 //! | [`Link`] | the keys of another entity, by convention or stored |
 //! | [`LogTail`] | the newest entries first |
 //! | [`OneToMany`] | children, and their number and sums in the parent |
+//! | [`Outbox`] | changes beyond one partition, done in the end |
 //! | [`Series`] | many values of one thing in one row |
 
 mod copies;
@@ -17,6 +18,8 @@ mod housekeeping;
 mod index_list;
 mod indexed;
 mod log_tail;
+#[cfg(feature = "json")]
+mod outbox;
 mod relations;
 mod series;
 mod stamped;
@@ -26,5 +29,15 @@ pub use drift::DriftReport;
 pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+#[cfg(feature = "json")]
+pub use outbox::{
+    FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
+    WorkReport, Worker, step,
+};
+#[cfg(feature = "json")]
+pub use outbox::{
+    FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
+    WorkReport, Worker, step,
+};
 pub use relations::{JoinCache, Link, LinksTo, OneToMany};
 pub use series::Series;

@@ -80,7 +80,7 @@ struct State {
     is_gated: bool,
     waiting: usize,
     released: usize,
-    /// Requests of one client may wait in a set that polls only those that are woken.
+    /// Those who wait to be released: futures inside others are polled only if they are woken.
     wakers: Vec<Waker>,
 }
 
@@ -116,7 +116,9 @@ impl SimStore {
     pub(super) fn release(&self) {
         let mut state = self.state();
         state.released += 1;
-        state.wakers.drain(..).for_each(Waker::wake);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn seen(&self) -> Vec<&'static str> {
@@ -296,7 +298,11 @@ impl SimClock {
         let Some(next) = state.timers.iter().map(|(at, _)| *at).min() else { return false };
         state.now = state.now.max(next);
         let now = state.now;
-        state.timers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, waker)| waker.wake());
+        let (over, later) = state.timers.drain(..).partition(|(at, _)| *at <= now);
+        state.timers = later;
+        drop(state);
+        let over: Vec<(Duration, Waker)> = over;
+        over.into_iter().for_each(|(_, waker)| waker.wake());
         true
     }
 }

@@ -17,6 +17,7 @@ mod join_cache;
 mod kinds;
 mod log_tail;
 mod losses;
+mod outbox;
 mod projections;
 mod relations;
 mod series;
