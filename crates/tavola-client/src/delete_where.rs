@@ -6,8 +6,10 @@ use futures_util::TryStreamExt as _;
 use tavola_core::EntityKey as CoreKey;
 
 use crate::client::{TableClient, Transaction};
+use crate::crypt::check_filter;
 use crate::engine::CallSettings;
 use crate::entity::Entity;
+use crate::entity::names::expand;
 use crate::error::Error;
 use crate::etag::ETag;
 use crate::filter::Filter;
@@ -103,6 +105,7 @@ impl<'a, E: Entity> DeleteWhere<'a, E> {
         let mut watch = self.watch.take().unwrap_or_else(|| Box::new(|_| ()));
         let filter = self.filter.as_core()?.clone();
         let settings = self.client.engine().settings();
+        check_filter(&filter, &expand(E::ENCRYPTED), &settings.encryption)?;
         let mut query = Query::keys(self.client, filter.clone());
         if let Some(at_most) = self.at_most {
             query = query.take(at_most);

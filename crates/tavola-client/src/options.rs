@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::crypt::Policy;
 use crate::retry::Retry;
 use crate::store::Flavour;
 
@@ -40,6 +41,7 @@ pub struct ClientOptions {
     pub(crate) user_agent: Option<String>,
     pub(crate) allow_http: bool,
     pub(crate) connection: ConnectionOptions,
+    pub(crate) encryption: Policy,
 }
 
 impl Default for ClientOptions {
@@ -55,6 +57,7 @@ impl Default for ClientOptions {
             user_agent: None,
             allow_http: false,
             connection: ConnectionOptions::default(),
+            encryption: Policy::default(),
         }
     }
 }

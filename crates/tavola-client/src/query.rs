@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use tavola_core::request::{EntityQuery, Select};
 use tavola_core::{EntityKey as CoreKey, Filter as CoreFilter, TableRequest};
 use tavola_protocol::table::decode::Decoded as Answer;
@@ -16,7 +16,9 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 
 use crate::client::TableClient;
 use crate::continuation::{Continuation, query_hash};
+use crate::crypt::{self, ENVELOPE, Policy};
 use crate::engine::{CallSettings, Subject};
+use crate::entity::names::{count, expand};
 use crate::entity::{Decoder as _, DynEntity, Entity, Projected, Selection, Stored};
 use crate::error::Error;
 use crate::etag::ETag;
@@ -27,10 +29,12 @@ use crate::prepare::{decode, with_head};
 use crate::retry::Retry;
 use crate::store::Flavour;
 
+/// Entities that are decrypted at a time: their keys may be in a vault.
+const OPENED_AT_A_TIME: usize = 16;
 /// The most entities of a page.
 const PAGE_MAX: usize = 1000;
 
-type Decode<T> = Box<dyn Fn(DecodedEntity) -> Result<T, Error> + Send + Sync>;
+type Decode<T> = Box<dyn Fn(DecodedEntity, &Policy) -> Result<T, Error> + Send + Sync>;
 
 /// One page of a query.
 #[derive(Debug, Clone)]
@@ -127,9 +131,12 @@ impl<'a, E: Entity> Query<'a, E> {
         S: Selection<E> + Sync + 'static,
     {
         let names = selection.names();
-        let decode = move |entity: DecodedEntity| {
+        let mut encrypted = expand(E::ENCRYPTED);
+        encrypted.retain(|name| names.contains(name));
+        let decode = move |entity: DecodedEntity, policy: &Policy| {
             let mut decoder = selection.decoder();
             with_head(&entity, |head| {
+                crypt::check(&encrypted, &entity.properties, policy)?;
                 crate::prepare::visit(&entity, |name, value| decoder.property(name, value));
                 Projected::new(head, decoder.finish(head)?)
             })
@@ -142,7 +149,7 @@ impl<'a, E: Entity> Query<'a, E> {
         self,
         resolve: impl Fn(Stored<E>) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Query<'a, E, T> {
-        self.into_rows(None, Box::new(move |entity| resolve(decode::<E>(entity)?)))
+        self.into_rows(None, Box::new(move |entity, policy| resolve(decode::<E>(entity, policy)?)))
     }
 
     fn into_rows<T>(self, select: Option<Vec<String>>, decode: Decode<T>) -> Query<'a, E, T> {
@@ -166,7 +173,7 @@ impl<'a, E: Entity> Query<'a, E> {
 impl<'a> Query<'a, DynEntity, (CoreKey, ETag)> {
     /// Keys and versions only.
     pub(crate) fn keys(client: &'a TableClient, filter: CoreFilter) -> Self {
-        let decode = |entity: DecodedEntity| {
+        let decode = |entity: DecodedEntity, _: &Policy| {
             with_head(&entity, |head| {
                 let key = EntityKey::new(head.partition, head.row)?;
                 Ok((key.as_core().clone(), head.etag.clone()))
@@ -231,6 +238,12 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
         self
     }
 
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.settings.encryption = policy;
+        self
+    }
+
     pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
         self.settings = settings;
         self
@@ -286,7 +299,13 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
             None => Select::All,
             Some(names) => {
                 let system = ["PartitionKey", "RowKey", "Timestamp"].map(str::to_owned);
-                Select::Names(system.into_iter().chain(names.iter().cloned()).collect())
+                let may_be_encrypted =
+                    self.settings.encryption.has_keys() || count(E::ENCRYPTED) > 0;
+                let is_needed = may_be_encrypted && !names.is_empty();
+                let envelope = is_needed.then(|| ENVELOPE.to_owned());
+                let envelope = envelope.filter(|envelope| !names.contains(envelope));
+                let names = system.into_iter().chain(names.iter().cloned()).chain(envelope);
+                Select::Names(names.collect())
             }
         }
     }
@@ -325,6 +344,10 @@ impl<'a, E: Entity, T: Send + 'static> State<'a, E, T> {
             Self::Start(query) => {
                 query.check_scans()?;
                 let filter = query.filter.as_ref().map_err(Error::again)?;
+                if let Some(filter) = filter {
+                    let encrypted = expand(E::ENCRYPTED);
+                    crypt::check_filter(filter, &encrypted, &query.settings.encryption)?;
+                }
                 let hash = query.hash(filter.as_ref());
                 let page = query.resume.as_ref().map(|token| token.page_of(hash)).transpose()?;
                 read_page(query, hash, page).await
@@ -353,11 +376,18 @@ async fn read_page<'a, E: Entity, T: Send + 'static>(
     let request =
         TableRequest::QueryEntities(table.clone(), EntityQuery { filter, top, from: None });
     let engine = query.client.engine();
-    let answer =
-        engine.read(&subject, request, query.select_names(), page, &query.settings).await?;
+    let select = query.select_names();
+    let answer = engine.read(&subject, request, select.clone(), page, &query.settings).await?;
     let Answer::Entities(rows, next) = answer else { return Ok(None) };
     let rows = rows.into_iter().take(query.take.unwrap_or(usize::MAX));
-    let items = rows.map(&query.decode).collect::<Result<Vec<_>, _>>()?;
+    let policy = &query.settings.encryption;
+    let items: Vec<T> = if policy.has_keys() {
+        let opened = rows.map(|row| engine.open(&subject, row, &select, &query.settings));
+        let opened = stream::iter(opened).buffered(OPENED_AT_A_TIME);
+        opened.map(|row| (query.decode)(row?, policy)).try_collect().await?
+    } else {
+        rows.map(|row| (query.decode)(row, policy)).collect::<Result<_, _>>()?
+    };
     query.take = query.take.map(|take| take.saturating_sub(items.len()));
     let token = next.clone().map(|page| Continuation::new(hash, page));
     let state = match next {

@@ -30,6 +30,7 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | field | `partition`, `row`, each also with a template in which `{}` is the field | |
 /// | | `rename = ".."`, `skip`, `default`, `store` (a key part also as property) | |
 /// | | `as = "string"`, `json`, `flatten` with `prefix = ".."`, `rest` | |
+/// | | `encrypt` | stored encrypted (feature `encrypt`); neither in keys nor in filters |
 /// | | `write_id`, `etag`, `timestamp` | |
 /// | enum | `mixed` | rows of the variants may begin alike |
 /// | variant | `other` | the place for kinds that the enum does not know, written back whole |

@@ -14,7 +14,8 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::Reply as Replied;
 use tracing::Instrument as _;
 
-use crate::error::{Error, Outcome};
+use crate::crypt::Policy;
+use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, OnUnknown};
 use crate::retry::{Retry, RetryBudget, Throttles};
 use crate::runtime::{Runtime, random_uuid, within};
@@ -27,13 +28,13 @@ const READ_BACK_SHARE: u32 = 4;
 const READ_BACK_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What all clients of an account share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Engine {
     store: Arc<dyn TableStore>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) traits: StoreTraits,
     pub(crate) options: ClientOptions,
-    pacing: Mutex<Pacing>,
+    pacing: Arc<Mutex<Pacing>>,
 }
 
 #[derive(Debug)]
@@ -54,6 +55,7 @@ pub(crate) struct CallSettings {
     pub(crate) claims: bool,
     /// A closure of `modify` may be applied twice.
     pub(crate) is_idempotent: bool,
+    pub(crate) encryption: Policy,
 }
 
 /// What a call is about, for errors, spans and pauses.
@@ -78,6 +80,16 @@ impl Subject {
         Self { partition, key: Some(key.clone()), ..Self::new(operation, Some(table)) }
     }
 
+    /// An error that happened before anything was sent, or after everything was read.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        error.at(|context| {
+            context.operation = Some(self.operation);
+            context.table = self.table.as_ref().map(ToString::to_string);
+            let key = self.key.clone().map(crate::key::EntityKey::from_core);
+            context.key = key.or(context.key.take());
+        })
+    }
+
     /// What the service has a budget for.
     fn place(&self) -> Option<(String, String)> {
         Some((self.table.as_ref()?.folded(), self.partition.clone()?))
@@ -90,7 +102,14 @@ impl Engine {
         let mut traits = store.traits();
         traits.flavour = options.flavour.unwrap_or(traits.flavour);
         let pacing = Pacing { budget: RetryBudget::new(), throttles: Throttles::default() };
-        Self { store, runtime, traits, options, pacing: Mutex::new(pacing) }
+        Self { store, runtime, traits, options, pacing: Arc::new(Mutex::new(pacing)) }
+    }
+
+    /// The same service, with the same connections, budgets and pauses, for calls that encrypt so.
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn with_policy(&self, encryption: Policy) -> Self {
+        let options = ClientOptions { encryption, ..self.options.clone() };
+        Self { options, ..self.clone() }
     }
 
     pub(crate) fn settings(&self) -> CallSettings {
@@ -102,6 +121,7 @@ impl Engine {
             secondary: false,
             claims: false,
             is_idempotent: false,
+            encryption: self.options.encryption.clone(),
         }
     }
 
@@ -146,12 +166,35 @@ impl Engine {
         let subject = Subject::entity("get", table, key);
         let request = TableRequest::GetEntity(table.clone(), key.clone());
         match self.read(&subject, request, Select::All, None, settings).await {
-            Ok(Decoded::Entity(entity)) => Ok(Some(entity)),
+            Ok(Decoded::Entity(entity)) => {
+                self.open(&subject, entity, &Select::All, settings).await.map(Some)
+            }
             Ok(_) => Ok(None),
             Err(error) if error.code() == Some("ResourceNotFound") => Ok(None),
             Err(error) => Err(error),
         }
     }
+
+    /// Decrypts what was read, if there are keys. Asking a vault must end by the deadline too.
+    pub(crate) async fn open(
+        &self,
+        subject: &Subject,
+        entity: DecodedEntity,
+        select: &Select,
+        settings: &CallSettings,
+    ) -> Result<DecodedEntity, Error> {
+        if !settings.encryption.has_keys() {
+            return Ok(entity);
+        }
+        let open = settings.encryption.open(entity, select);
+        let opened = within(&*self.runtime, settings.deadline, open).await;
+        opened.unwrap_or_else(|| Err(keys_are_late())).map_err(|error| subject.located(error))
+    }
+}
+
+pub(crate) fn keys_are_late() -> Error {
+    let text = "the call's time was over before its keys could be had";
+    Error::new(ErrorKind::Deadline, Outcome::NotSent, text)
 }
 
 fn read_outcome(failure: &Failure) -> Outcome {

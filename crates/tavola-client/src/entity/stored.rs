@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use time::OffsetDateTime;
 
+use super::dynamic::Shown;
 use super::{Decoded, Entity, RowHead};
 use crate::error::Error;
 use crate::etag::ETag;
@@ -13,7 +14,7 @@ use crate::value::Value;
 
 /// An entity with the version in which it was read. Writing it back checks that version, and keeps
 /// the properties that its type does not know.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Stored<E> {
     entity: E,
     key: EntityKey,
@@ -21,6 +22,19 @@ pub struct Stored<E> {
     timestamp: OffsetDateTime,
     rest: Vec<(String, Value)>,
     index_keys: Vec<Option<EntityKey>>,
+}
+
+/// Values that are stored encrypted are not shown among the rest.
+impl<E: fmt::Debug> fmt::Debug for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored")
+            .field("entity", &self.entity)
+            .field("key", &self.key)
+            .field("etag", &self.etag)
+            .field("timestamp", &self.timestamp)
+            .field("rest", &Shown(&self.rest))
+            .finish_non_exhaustive()
+    }
 }
 
 impl<E> Stored<E> {

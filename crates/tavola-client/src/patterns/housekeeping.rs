@@ -3,7 +3,7 @@
 
 use tavola_core::{EdmRef, EntityKey as CoreKey};
 
-use crate::entity::{DynEntity, Entity};
+use crate::entity::{DynEntity, Entity, PropertySink as _};
 use crate::error::Error;
 use crate::key::EntityKey;
 use crate::value::Value;
@@ -26,7 +26,8 @@ pub(super) fn counter(id: EdmRef<'_>) -> u64 {
 pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<DynEntity, Error> {
     let mut whole = DynEntity::from_entity(entity)?;
     for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
-        whole.set(name.as_str(), value.clone());
+        // What was read encrypted says so in `tv_enc`, beside what the type says.
+        whole.property(name, value.as_ref())?;
     }
     Ok(whole)
 }
