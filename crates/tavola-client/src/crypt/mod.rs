@@ -39,6 +39,7 @@ pub(crate) const ENVELOPE: &str = "tv_enc";
 /// What the old .NET library stores beside its encrypted properties.
 const OLD_NET_METADATA: &str = "_ClientEncryptionMetadata1";
 /// Names that begin so are the library's own, and never encrypted.
+#[cfg(feature = "encrypt")]
 const OWN_PREFIX: &str = "tv_";
 
 pub(crate) fn fault(

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tavola_core::request::Select;
-use tavola_core::{EntityOperation, PartitionKey, Properties};
+use tavola_core::{EdmRef, EntityOperation, PartitionKey, Properties};
 use tavola_protocol::table::entity_json::DecodedEntity;
 
 #[cfg(feature = "encrypt")]
@@ -307,10 +307,16 @@ impl Policy {
         if chosen.is_empty() {
             return 0;
         }
+        let base64 = |bytes: usize| bytes.div_ceil(3) * 4;
         let one = |name: &String| {
-            let plain = properties.get(name).map_or(0, |value| value.size_bytes());
-            // As base64, with its type; its name stands in the envelope too.
-            (plain + 3 * name.len() + 64) * 4 / 3 + 64
+            // What it takes as it is, and how many bytes there are to encrypt.
+            let (plain, bytes) = match properties.get(name) {
+                Some(EdmRef::String(text)) => (text.as_str().len(), text.as_str().len()),
+                Some(EdmRef::Binary(bytes)) => (base64(bytes.len()), bytes.len()),
+                _ => (0, 16),
+            };
+            // With nonce, tag and the name of its type; its name stands in the envelope too.
+            base64(bytes + 28) + base64(name.len() + 3) + name.len() + 64 - plain
         };
         ENVELOPE_BYTES + chosen.iter().map(one).sum::<usize>()
     }

@@ -76,7 +76,7 @@ impl TableClient {
             let one = &one;
             let mut report = RewrapReport::default();
             let rows = Query::<DynEntity>::new(self, filter.map(Some)).with_settings(raw.clone());
-            let mut pages = rows.select(vec![ENVELOPE.to_owned()]).pages();
+            let mut pages = rows.select(vec![ENVELOPE.to_owned()]).allow_scan().pages();
             while let Some(page) = pages.try_next().await? {
                 report.read += page.items.len();
                 let all = page.items.into_iter().map(|row| async move {

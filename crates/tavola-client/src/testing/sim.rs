@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::cuts::Cut;
@@ -80,6 +80,9 @@ struct State {
     is_gated: bool,
     waiting: usize,
     released: usize,
+    /// Of the requests that wait: a client that runs several at a time polls only those that are
+    /// woken.
+    wakers: Vec<Waker>,
 }
 
 impl fmt::Debug for SimStore {
@@ -112,7 +115,12 @@ impl SimStore {
 
     /// Lets one request go.
     pub(super) fn release(&self) {
-        self.state().released += 1;
+        let wakers = {
+            let mut state = self.state();
+            state.released += 1;
+            std::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn seen(&self) -> Vec<&'static str> {
@@ -152,9 +160,10 @@ impl SimStore {
             return;
         }
         self.state().waiting += 1;
-        std::future::poll_fn(|_| {
+        std::future::poll_fn(|context| {
             let mut state = self.state();
             if state.released == 0 {
+                state.wakers.push(context.waker().clone());
                 return Poll::Pending;
             }
             state.released -= 1;
@@ -273,11 +282,17 @@ struct ClockState {
     now: Duration,
     random: u64,
     timers: Vec<Duration>,
+    wakers: Vec<Waker>,
 }
 
 impl SimClock {
     fn new(seed: u64) -> Self {
-        let state = ClockState { now: Duration::ZERO, random: seed, timers: Vec::new() };
+        let state = ClockState {
+            now: Duration::ZERO,
+            random: seed,
+            timers: Vec::new(),
+            wakers: Vec::new(),
+        };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -292,6 +307,9 @@ impl SimClock {
         state.now = state.now.max(next);
         let now = state.now;
         state.timers.retain(|at| *at > now);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
         true
     }
 }
@@ -308,12 +326,13 @@ impl Runtime for SimClock {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let until = self.now() + time;
         let state = Arc::clone(&self.state);
-        Box::pin(std::future::poll_fn(move |_| {
+        Box::pin(std::future::poll_fn(move |context| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.now >= until {
                 return Poll::Ready(());
             }
             state.timers.push(until);
+            state.wakers.push(context.waker().clone());
             Poll::Pending
         }))
     }

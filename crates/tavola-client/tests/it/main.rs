@@ -6,6 +6,10 @@
 mod common;
 mod compile_errors;
 mod cursors;
+#[cfg(feature = "encrypt")]
+mod encryption;
+#[cfg(feature = "encrypt")]
+mod encryption_keys;
 mod entities;
 mod harness;
 mod http;
