@@ -75,6 +75,10 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     const WRITE_ID: Option<&'static str>;
 
+    /// The names of the properties that are stored encrypted, if its type fixes them.
+    #[doc(hidden)]
+    const ENCRYPTED: &'static [Name] = &[];
+
     /// The other keys by which it is found.
     #[doc(hidden)]
     const INDEXES: &'static [Index] = &[];
@@ -101,6 +105,12 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// Pushes the properties to write, system properties excluded.
     #[doc(hidden)]
     fn encode(&self, sink: &mut dyn PropertySink) -> Result<(), Error>;
+
+    /// The names of the properties that are stored encrypted, present or not.
+    #[doc(hidden)]
+    fn encrypted(&self) -> Vec<String> {
+        names::expand(Self::ENCRYPTED)
+    }
 
     /// Begins to read a row.
     #[doc(hidden)]
@@ -169,6 +179,12 @@ impl KeyBeginning {
 #[doc(hidden)]
 pub trait PropertySink {
     fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error>;
+
+    /// Takes a property that is stored encrypted. A sink that does not know how refuses it: nothing
+    /// is written plain by oversight.
+    fn encrypted(&mut self, name: &str, _value: ValueRef<'_>) -> Result<(), Error> {
+        Err(crate::crypt::not_supported(name))
+    }
 }
 
 impl<F: FnMut(&str, ValueRef<'_>) -> Result<(), Error>> PropertySink for F {

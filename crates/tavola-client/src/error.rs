@@ -149,8 +149,12 @@ pub enum ErrorKind {
     Deadline,
     /// The credential is missing, malformed or cannot be renewed.
     Credential,
-    /// A value cannot be encrypted or decrypted.
-    Encryption,
+    /// A value cannot be encrypted or decrypted. Nothing was overwritten.
+    #[non_exhaustive]
+    Encryption {
+        /// Why.
+        fault: EncryptionFault,
+    },
     /// A design pattern found its rule broken.
     Pattern,
     /// Another entity has the value of a unique index.
@@ -167,6 +171,32 @@ pub enum ErrorKind {
         /// How often it was tried.
         attempts: u32,
     },
+}
+
+/// Why a value cannot be encrypted or decrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EncryptionFault {
+    /// The client has no keys.
+    NoKeys,
+    /// The key is lost, is another one, or its vault did not answer.
+    Key,
+    /// A value or the envelope was altered, or moved from another place.
+    Altered,
+    /// A plain value is stored where an encrypted one is expected.
+    NotEncrypted,
+    /// A merge would overwrite the content key of the properties that stay.
+    MergeOfEncrypted,
+    /// A filter compares an encrypted property.
+    EncryptedFilter,
+    /// The rule chooses the property that holds the id of the write.
+    WriteId,
+    /// A pattern does not encrypt what it writes.
+    NotSupported,
+    /// The entity was encrypted by the old .NET library.
+    OldNetFormat,
+    /// The envelope is of a version that this library does not know.
+    UnknownFormat,
 }
 
 /// A rule that is checked before anything is sent.

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use tavola_core::Filter as CoreFilter;
 use tavola_core::filter::Comparison;
 
-pub use column::{Column, Comparable, Filterable, Flattened, Json};
+pub use column::{Column, Comparable, Encrypted, Filterable, Flattened, Json};
 pub use operand::Operand;
 
 use crate::error::{Error, Rule};

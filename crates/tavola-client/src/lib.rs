@@ -75,7 +75,7 @@ pub mod key;
 mod value;
 
 pub use entity::{DynEntity, Entity, Projected, Projection, Properties, Stored, only};
-pub use error::{Context, Error, ErrorKind, Observed, Outcome, Rule};
+pub use error::{Context, EncryptionFault, Error, ErrorKind, Observed, Outcome, Rule};
 pub use etag::ETag;
 pub use explain::{Access, Advice, Explain};
 pub use filter::{AnyFilter, Column, Filter, prop};
@@ -95,6 +95,7 @@ mod call;
 mod client;
 mod continuation;
 mod credential;
+mod crypt;
 mod delete_where;
 mod engine;
 #[cfg(feature = "entra")]
@@ -124,6 +125,11 @@ pub use client::{
 };
 pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
+#[cfg(feature = "encrypt")]
+pub use crypt::{
+    Encryption, KeyWrap, LocalKeys, RewrapFailure, RewrapReport, RsaKeys, WrapAlgorithm, Wrapped,
+    fresh_key,
+};
 pub use delete_where::{DeleteReport, DeleteWhere};
 pub use options::{ClientOptions, ConnectionOptions, OnUnknown, Options};
 pub use query::{Items, Page, Pages, Query};

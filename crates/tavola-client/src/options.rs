@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::crypt::Policy;
 use crate::retry::Retry;
 use crate::store::Flavour;
 
@@ -177,6 +178,7 @@ pub(crate) struct CallSettings {
     /// A closure of `modify` may be applied twice.
     pub(crate) is_idempotent: bool,
     pub(crate) denies_scans: bool,
+    pub(crate) encryption: Policy,
 }
 
 impl CallSettings {
@@ -190,6 +192,7 @@ impl CallSettings {
             claims: false,
             is_idempotent: false,
             denies_scans: false,
+            encryption: Policy::default(),
         };
         silent.options(options.clone())
     }
@@ -205,6 +208,7 @@ impl CallSettings {
             claims: over.claims || self.claims,
             is_idempotent: over.is_idempotent || self.is_idempotent,
             denies_scans: over.denies_scans.unwrap_or(self.denies_scans),
+            encryption: self.encryption,
         }
     }
 }
@@ -233,6 +237,7 @@ pub struct ClientOptions {
     #[cfg(feature = "otel")]
     pub(crate) metrics_per_table: bool,
     pub(crate) connection: ConnectionOptions,
+    pub(crate) encryption: Policy,
 }
 
 impl Default for ClientOptions {
@@ -248,6 +253,7 @@ impl Default for ClientOptions {
             #[cfg(feature = "otel")]
             metrics_per_table: false,
             connection: ConnectionOptions::default(),
+            encryption: Policy::default(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The attributes, as they are written.
 
+use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned as _;
 use syn::{Attribute, LitInt, LitStr, Path, Result};
 
 use crate::case::Case;
@@ -39,14 +41,16 @@ pub(crate) struct FieldAttributes {
     pub(crate) timestamp: bool,
     /// The part of a wide entity that the field begins.
     pub(crate) part: Option<LitInt>,
+    /// Where `encrypt` is said.
+    pub(crate) encrypt: Option<Span>,
     /// The template on the field; `{}` is the field.
     pub(crate) partition: Option<Option<LitStr>>,
     pub(crate) row: Option<Option<LitStr>>,
 }
 
 const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, rename_all, mixed (enums)";
-const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, write_id, \
-                                etag, timestamp, part";
+const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, encrypt, \
+                                write_id, etag, timestamp, part";
 
 /// Reads every `#[entity(..)]` among the attributes.
 pub(crate) fn each(
@@ -170,6 +174,14 @@ impl FieldAttributes {
             return set(meta, &mut self.prefix, text(meta)?);
         } else if is("part") {
             return set(meta, &mut self.part, meta.value()?.parse()?);
+        } else if is("encrypt") {
+            if !cfg!(feature = "encrypt") {
+                return Err(meta.error(
+                    "`encrypt` needs the feature `encrypt` of tavola-client: write \
+                     `tavola-client = { version = \"..\", features = [\"encrypt\"] }` in Cargo.toml",
+                ));
+            }
+            return set(meta, &mut self.encrypt, meta.path.span());
         } else if is("as") {
             let form = text(meta)?;
             self.as_string = form.value() == "string";

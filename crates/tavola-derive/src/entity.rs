@@ -230,6 +230,7 @@ impl Model<'_> {
         let key = self.keys.whole(self.fields);
         let methods = self.methods();
         let indexes = self.indexes.iter().map(Index::constant);
+        let encrypted = self.fields.iter().filter_map(Field::encrypted_entry);
         let index_keys = self.indexes.iter().enumerate().map(|(at, index)| {
             let key = index.key(self.fields);
             quote!(#at => #key,)
@@ -250,6 +251,7 @@ impl Model<'_> {
                     });
                 const WRITE_ID: ::core::option::Option<&'static str> = #write_id;
                 const INDEXES: &'static [#private::Index] = &[#(#indexes),*];
+                const ENCRYPTED: &'static [#private::Name] = &[#(#encrypted),*];
                 type Decoder = __Decoder;
 
                 fn index_key(

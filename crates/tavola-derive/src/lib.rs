@@ -32,6 +32,7 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | field | `partition`, `row`, each also with a template in which `{}` is the field | |
 /// | | `rename = ".."`, `skip`, `default`, `store` (a key part also as property) | |
 /// | | `as = "string"`, `json`, `flatten` with `prefix = ".."`, `rest` | |
+/// | | `encrypt` | stored encrypted (feature `encrypt`); neither in keys nor in filters |
 /// | | `write_id`, `etag`, `timestamp` | |
 /// | | `part = 1` | the part of a wide entity that it and those behind it are in |
 /// | enum | `mixed` | rows of the variants may begin alike |

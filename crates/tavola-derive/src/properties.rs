@@ -37,6 +37,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let (ident, vis) = (&input.ident, &input.vis);
     let names = fields.iter().filter_map(Field::name_entry);
+    let encrypted = fields.iter().filter_map(Field::encrypted_entry);
     let encode = fields.iter().filter_map(Field::encode);
     let (slots, begun): (Vec<_>, Vec<_>) = fields.iter().filter_map(Field::slot).unzip();
     let arms = fields.iter().filter_map(Field::arm);
@@ -52,6 +53,7 @@ fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
 
             impl ::tavola_client::Properties for #ident {
                 const NAMES: &'static [#private::Name] = &[#(#names),*];
+                const ENCRYPTED: &'static [#private::Name] = &[#(#encrypted),*];
                 type Decoder = __Decoder;
 
                 fn encode(

@@ -143,7 +143,7 @@ impl TableClient {
         Call::new(self.engine().settings(), move |settings| async move {
             let (table, key) = (self.table()?, key?);
             let found = self.engine().get(&table, key.as_core(), &settings).await?;
-            found.map(decode).transpose()
+            found.map(|found| decode(found, &settings.encryption)).transpose()
         })
     }
 
@@ -159,7 +159,7 @@ impl TableClient {
             let (table, settings) = (&table, &settings);
             let reads = keys.into_iter().map(|key| async move {
                 let found = self.engine().get(table, key?.as_core(), settings).await?;
-                found.map(decode).transpose()
+                found.map(|found| decode(found, &settings.encryption)).transpose()
             });
             let mut reads = futures_util::stream::iter(reads).buffered(parallel.max(1));
             let mut all = Vec::new();
@@ -267,7 +267,7 @@ impl TableClient {
                     return Ok(Created::New(Written::one(finished)));
                 }
                 if let Some(found) = self.engine().get(&table, &key, &settings).await? {
-                    return Ok(Created::Existing(decode(found)?));
+                    return Ok(Created::Existing(decode(found, &settings.encryption)?));
                 }
                 if attempt == CREATE_ATTEMPTS_MAX {
                     let kind = crate::error::ErrorKind::Modify { attempts: attempt };

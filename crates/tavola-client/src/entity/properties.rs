@@ -37,6 +37,10 @@ pub trait Properties: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     const NAMES: &'static [Name];
 
+    /// The names of those that are stored encrypted.
+    #[doc(hidden)]
+    const ENCRYPTED: &'static [Name] = &[];
+
     #[doc(hidden)]
     type Decoder: PropertiesDecoder<Out = Self>;
 
@@ -86,5 +90,9 @@ impl PropertySink for Prefixed<'_> {
             return self.sink.property(name, value);
         }
         self.sink.property(&[self.prefix, name].concat(), value)
+    }
+
+    fn encrypted(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        self.sink.encrypted(&[self.prefix, name].concat(), value)
     }
 }

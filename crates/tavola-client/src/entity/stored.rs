@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use time::OffsetDateTime;
 
+use super::dynamic::Shown;
 use super::{Decoded, Decoder as _, DynEntity, Entity, RowHead};
 use crate::error::Error;
 use crate::etag::ETag;
@@ -31,7 +32,7 @@ use crate::written::Written;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Stored<E> {
     entity: E,
     key: EntityKey,
@@ -39,6 +40,19 @@ pub struct Stored<E> {
     timestamp: OffsetDateTime,
     rest: Vec<(String, Value)>,
     index_keys: Vec<Option<EntityKey>>,
+}
+
+/// Values that are stored encrypted are not shown among the rest.
+impl<E: fmt::Debug> fmt::Debug for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored")
+            .field("entity", &self.entity)
+            .field("key", &self.key)
+            .field("etag", &self.etag)
+            .field("timestamp", &self.timestamp)
+            .field("rest", &Shown(&self.rest))
+            .finish_non_exhaustive()
+    }
 }
 
 impl<E> Stored<E> {

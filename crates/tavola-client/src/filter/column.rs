@@ -117,10 +117,15 @@ pub struct Comparable;
 #[derive(Debug)]
 pub struct Json;
 
+/// A property that is stored encrypted.
+#[derive(Debug)]
+pub struct Encrypted;
+
 /// What can stand in a filter.
 #[diagnostic::on_unimplemented(
     message = "a property that is `{Self}` cannot stand in a filter",
-    note = "the service sees only its text, not the value; store what you search for as a property of its own"
+    note = "the service sees only the text of JSON and the ciphertext of what is encrypted, not the value; \
+            store what you search for as a property of its own"
 )]
 pub trait Filterable {}
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::entity_key::PointKey;
+use super::entity_key::{PointKey, check};
 use super::part::Fault;
 use crate::error::Error;
 
@@ -85,6 +85,28 @@ pub struct IndexOf<E>(PhantomData<fn() -> E>);
 impl<E> KeyRange<E> {
     pub(crate) fn new(spans: Result<Spans, Fault>) -> Self {
         Self { spans, of: PhantomData }
+    }
+
+    /// All keys of one partition.
+    ///
+    /// ```
+    /// use tavola_client::{DynEntity, KeyRange};
+    ///
+    /// let sales = KeyRange::<DynEntity>::partition("Sales");
+    /// assert_eq!(sales.to_filter()?.to_string(), "PartitionKey eq 'Sales'");
+    /// # Ok::<(), tavola_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn partition(partition: impl Into<String>) -> Self {
+        let partition = partition.into();
+        let checked = check("PartitionKey", &partition);
+        Self::new(checked.map(|()| Spans { partition: Span::One(partition), row: Span::ALL }))
+    }
+
+    /// All keys of a table.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::new(Ok(Spans { partition: Span::ALL, row: Span::ALL }))
     }
 
     pub(crate) fn spans(&self) -> Result<&Spans, Error> {

@@ -7,7 +7,7 @@ use tavola_core::{EdmRef, EntityKey as CoreKey};
 use time::OffsetDateTime;
 
 use crate::engine::Engine;
-use crate::entity::{DynEntity, Entity};
+use crate::entity::{DynEntity, Entity, PropertySink as _};
 use crate::error::Error;
 use crate::key::{EntityKey, TicksDesc};
 use crate::prepare::{WRITE_ID, write_id};
@@ -59,7 +59,8 @@ pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
 pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<DynEntity, Error> {
     let mut whole = DynEntity::from_entity(entity)?;
     for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
-        whole.set(name.as_str(), value.clone());
+        // What was read encrypted says so in `tv_enc`, beside what the type says.
+        whole.property(name, value.as_ref())?;
     }
     Ok(whole)
 }

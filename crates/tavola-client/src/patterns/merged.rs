@@ -11,6 +11,7 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 
 use crate::client::TableClient;
 use crate::continuation::Continuation;
+use crate::crypt::Policy;
 use crate::engine::CallSettings;
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
@@ -25,7 +26,8 @@ const PAGE_DEFAULT: usize = 1000;
 const PARALLEL: usize = 8;
 
 /// What makes an entity of a row.
-pub(super) type Decode<E> = Arc<dyn Fn(DecodedEntity) -> Result<Stored<E>, Error> + Send + Sync>;
+pub(super) type Decode<E> =
+    Arc<dyn Fn(DecodedEntity, &Policy) -> Result<Stored<E>, Error> + Send + Sync>;
 
 /// One place where rows are.
 pub(super) struct Source {
@@ -221,7 +223,7 @@ impl<E: Entity> Place<E> {
             let filter = self.source.filter.as_core().cloned().map(Some);
             let decode = Arc::clone(&plan.decode);
             let query = Query::<E>::new(&self.source.table, filter)
-                .read_by(move |row| decode(row))
+                .read_by(move |row, policy| decode(row, policy))
                 .with_settings(plan.settings.clone())
                 .page_size(rows)
                 .resume(self.next.take());

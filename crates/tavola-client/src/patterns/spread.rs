@@ -15,6 +15,7 @@ use super::merged::{Merged, Order, Plan, Source, check_order};
 use crate::call::Call;
 use crate::client::{ATTEMPTS_MAX, TableClient};
 use crate::continuation::query_hash;
+use crate::crypt::Policy;
 use crate::engine::{CallSettings, Engine, Operation};
 use crate::entity::{DynEntity, Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
@@ -264,7 +265,7 @@ impl<E: Entity> Spread<E> {
             for bucket in self.layout(&settings).await?.candidates(key.row()) {
                 let row = EntityKey::new(partition(key.partition(), bucket), key.row())?;
                 if let Some(row) = self.engine().get(&table, row.as_core(), &settings).await? {
-                    return read(row).map(Some);
+                    return read(row, &settings.encryption).map(Some);
                 }
             }
             Ok(None)
@@ -371,9 +372,9 @@ fn logical(partition: &str) -> Result<&str, Error> {
 }
 
 /// An entity of a row, with the key of the row.
-fn read<E: Entity>(mut row: DecodedEntity) -> Result<Stored<E>, Error> {
+fn read<E: Entity>(mut row: DecodedEntity, policy: &Policy) -> Result<Stored<E>, Error> {
     let key = with_head(&row, |head| EntityKey::new(head.partition, head.row))?;
     let invalid = |_| Error::invalid(Rule::KeyCharacter, "the PartitionKey is not legal");
     row.partition_key = Some(PartitionKey::new(logical(key.partition())?).map_err(invalid)?);
-    Ok(decode::<E>(row)?.with_key(key))
+    Ok(decode::<E>(row, policy)?.with_key(key))
 }

@@ -9,6 +9,10 @@ mod common;
 mod compile_errors;
 mod copies;
 mod cursors;
+#[cfg(feature = "encrypt")]
+mod encryption;
+#[cfg(feature = "encrypt")]
+mod encryption_keys;
 mod entities;
 mod harness;
 mod http;
