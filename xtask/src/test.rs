@@ -434,7 +434,7 @@ mod tests {
     fn what_runs_beside_what() {
         let (order, steps) = (Order::new(&STEPS), STEPS.each_ref());
         for (name, expected) in [
-            ("release", "fetch, clippy, docs, build"),
+            ("release", "fetch, clippy, docs, public-api, build"),
             ("unit", "fetch"),
             ("programs", "fetch, fuzz"),
             ("ratchet", "fetch, fuzz, conformance, sdk, examples"),

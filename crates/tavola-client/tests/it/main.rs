@@ -5,6 +5,7 @@
 
 mod advise;
 mod blocking;
+mod bulk;
 mod common;
 mod compile_errors;
 mod copies;
