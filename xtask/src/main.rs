@@ -29,6 +29,7 @@ mod shell;
 mod simulate;
 mod test;
 mod tidy;
+mod tool;
 mod toolchain;
 mod torture;
 mod unity;
