@@ -1,18 +1,34 @@
 //! What can go wrong, and what became of the write.
 
+mod kind;
+
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
-use std::time::Duration;
 
-use time::OffsetDateTime;
+pub use kind::{Context, ErrorKind, Observed, Outcome, Rule};
 
-use crate::explain::Access;
-use crate::key::EntityKey;
 use crate::value::EdmType;
 
 /// Why a call failed. One pointer; [`Error::kind`] is for programs, the text for people. Keys are in
 /// the text, values never are.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Outcome, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let error = table.insert(&DynEntity::new("Smith", "1")).await.expect_err("it is there");
+/// assert!(error.is_conflict() && error.outcome() == Outcome::NotApplied);
+/// assert_eq!(error.code(), Some("EntityAlreadyExists"));
+/// assert!(error.to_string().starts_with("insert people ('Smith', '1'): an entity with this key"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -23,175 +39,11 @@ struct Inner {
     status: Option<u16>,
     code: Option<String>,
     context: Context,
+    /// Where it happened, for people, if the key does not say it.
+    place: Option<String>,
+    /// What is said last.
+    end: Option<&'static str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// What is known about the effect of a call that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// Nothing was sent.
-    NotSent,
-    /// The service refused it: nothing was changed.
-    NotApplied,
-    /// It may or may not have been applied.
-    Unknown,
-}
-
-/// What kind of error it is.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A key, name, value or request breaks a rule; it was not sent.
-    #[non_exhaustive]
-    Invalid {
-        /// The rule.
-        rule: Rule,
-        /// The most that the rule allows, if it is a limit.
-        limit: Option<usize>,
-        /// What was found instead.
-        found: Option<usize>,
-    },
-    /// The service refused; see [`Error::status`] and [`Error::code`].
-    Service,
-    /// The service refused an operation of a transaction, and so all of them.
-    #[non_exhaustive]
-    Transaction {
-        /// Which operation, if the service named it.
-        index: Option<usize>,
-    },
-    /// No reply came, and what is stored does not say whether the write was applied.
-    #[non_exhaustive]
-    Unknown {
-        /// What was found afterwards.
-        observed: Option<Observed>,
-        /// When a lost request can no longer be applied.
-        settles_at: Option<OffsetDateTime>,
-    },
-    /// The query would read more than it may.
-    #[non_exhaustive]
-    ScanDenied {
-        /// How it would reach its rows.
-        access: Access,
-    },
-    /// A property has not the type that the program expects, or is absent.
-    #[non_exhaustive]
-    Property {
-        /// Its name.
-        name: String,
-        /// The type that is expected.
-        expected: EdmType,
-        /// The type that was found; `None` if it is absent.
-        found: Option<EdmType>,
-    },
-    /// An entity of another kind, or of a newer version, was found.
-    #[non_exhaustive]
-    Kind {
-        /// The kind that is expected.
-        expected: String,
-        /// The kind that was found; `None` if the entity has none.
-        found: Option<String>,
-    },
-    /// The answer did not come from a table service.
-    #[non_exhaustive]
-    NotOurs {
-        /// How it begins.
-        beginning: String,
-    },
-    /// No connection could be made.
-    Connect,
-    /// The connection failed.
-    Transport,
-    /// The call's deadline passed.
-    Deadline,
-    /// The credential is missing, malformed or cannot be renewed.
-    Credential,
-    /// A value cannot be encrypted or decrypted.
-    Encryption,
-    /// A design pattern found its rule broken.
-    Pattern,
-    /// Another entity has the value of a unique index.
-    #[non_exhaustive]
-    Duplicate {
-        /// The index.
-        index: &'static str,
-        /// The entity that has the value.
-        holder: EntityKey,
-    },
-    /// Others changed the entity again and again.
-    #[non_exhaustive]
-    Modify {
-        /// How often it was tried.
-        attempts: u32,
-    },
-}
-
-/// A rule that is checked before anything is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// A key has at most 512 UTF-16 units.
-    KeyLength,
-    /// A key has none of `/ \ # ?` and no control characters.
-    KeyCharacter,
-    /// A key part fits its place in the template.
-    KeyPart,
-    /// A key that was read is one that the template writes.
-    KeyTemplate,
-    /// The name of a property.
-    PropertyName,
-    /// At most 252 properties.
-    PropertyCount,
-    /// At most 64 KiB in a property.
-    PropertySize,
-    /// At most 1 MiB in an entity.
-    EntitySize,
-    /// Points in time from 1601 to 9999.
-    DateRange,
-    /// A property's text is not what its type reads: `as = "string"`, `json`.
-    PropertyText,
-    /// Limits of a transaction: one partition, 100 operations, 4 MiB, no entity twice.
-    Transaction,
-    /// The request itself.
-    Request,
-    /// An address or a connection string.
-    Address,
-    /// A continuation is of the query that it is given to.
-    Continuation,
-}
-
-/// What a read found after a write without a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Observed {
-    /// The content that was sent, which another client may have sent too.
-    Equal,
-    /// Other content.
-    Different,
-    /// Nothing.
-    Absent,
-}
-
-/// Where an error happened.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Context {
-    /// The operation, for example `insert`.
-    pub operation: Option<&'static str>,
-    /// The service's address, without credentials.
-    pub endpoint: Option<String>,
-    /// The table.
-    pub table: Option<String>,
-    /// The entity.
-    pub key: Option<EntityKey>,
-    /// The request's id as the client gave it.
-    pub client_request_id: Option<String>,
-    /// The request's id as the service gave it.
-    pub request_id: Option<String>,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// How long it took.
-    pub elapsed: Duration,
 }
 
 impl Error {
@@ -209,6 +61,8 @@ impl Error {
             status: None,
             code: None,
             context,
+            place: None,
+            end: None,
             source: None,
         }))
     }
@@ -279,6 +133,20 @@ impl Error {
         self
     }
 
+    /// Says for people where it happened, instead of the key.
+    #[must_use]
+    pub(crate) fn in_place(mut self, place: Option<String>) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// Says something last.
+    #[must_use]
+    pub(crate) fn ending(mut self, end: Option<&'static str>) -> Self {
+        self.0.end = end;
+        self
+    }
+
     /// The same error once more, without its source: for what fails whenever it is asked.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
@@ -289,6 +157,8 @@ impl Error {
             status: inner.status,
             code: inner.code.clone(),
             context: inner.context.clone(),
+            place: inner.place.clone(),
+            end: inner.end,
             source: None,
         }))
     }
@@ -351,22 +221,28 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = self.context();
-        let table = context.table.as_deref();
-        let places = [context.operation, table].into_iter().flatten().map(str::to_owned);
-        let place: Vec<_> = places.chain(context.key.as_ref().map(ToString::to_string)).collect();
+        let key = || context.key.as_ref().map(ToString::to_string);
+        let own = self.0.place.clone().or_else(key);
+        let names = [context.operation, context.table.as_deref()].into_iter().flatten();
+        let place: Vec<_> = names.map(str::to_owned).chain(own).collect();
         if !place.is_empty() {
             write!(f, "{}: ", place.join(" "))?;
         }
         f.write_str(&self.0.text)?;
-        let Some(status) = self.status() else { return Ok(()) };
-        write!(f, " ({status}")?;
-        if let Some(code) = self.code() {
-            write!(f, " {code}")?;
+        if let Some(status) = self.status() {
+            write!(f, " ({status}")?;
+            if let Some(code) = self.code() {
+                write!(f, " {code}")?;
+            }
+            if let Some(id) = &context.request_id {
+                write!(f, "; request {id}")?;
+            }
+            f.write_str(")")?;
         }
-        if let Some(id) = &context.request_id {
-            write!(f, "; request {id}")?;
+        match self.0.end {
+            Some(end) => write!(f, "; {end}"),
+            None => Ok(()),
         }
-        f.write_str(")")
     }
 }
 

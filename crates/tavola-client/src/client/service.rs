@@ -15,11 +15,25 @@ use crate::call::Call;
 use crate::credential::Credential;
 use crate::engine::{Engine, Subject, Write};
 use crate::error::{Error, Rule};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, Options};
 use crate::store::{StoreTraits, TableStore};
 use crate::unknown::Claim;
 
 /// The Table service of one account. Clones share connections, budgets and pauses.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::TableServiceClient;
+///
+/// let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// service.create_table("people").await?;
+/// let names: Vec<_> = service.tables().try_collect().await?;
+/// assert_eq!(names, ["people"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableServiceClient {
     pub(crate) engine: Arc<Engine>,
@@ -68,6 +82,14 @@ impl TableServiceClient {
     #[cfg(feature = "http")]
     pub(crate) fn with_account(self, account: Account) -> Self {
         Self { account: Some(Arc::new(account)), ..self }
+    }
+
+    /// A handle of the same service whose calls behave as `over` says. It shares connections,
+    /// budgets and pauses with this one.
+    #[must_use]
+    pub fn with_options(&self, over: Options) -> Self {
+        let engine = Arc::new(self.engine.with_options(over));
+        Self { engine, account: self.account.clone() }
     }
 
     /// What is known about the service.

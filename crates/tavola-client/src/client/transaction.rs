@@ -176,6 +176,21 @@ impl<'a> Transaction<'a> {
         key: CoreKey,
         operation: Operation,
     ) -> Result<&mut Self, Error> {
+        let bytes = self.room_for(&key, &operation)?;
+        self.push(name, key, operation, bytes);
+        Ok(self)
+    }
+
+    /// The keys of its operations, in their order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &CoreKey> {
+        self.subjects.iter().map(|(_, key)| key)
+    }
+
+    /// How many bytes the transaction would have with this operation.
+    ///
+    /// # Errors
+    /// If it cannot be added.
+    pub(crate) fn room_for(&self, key: &CoreKey, operation: &Operation) -> Result<usize, Error> {
         if key.partition_key.as_str() != self.partition {
             let text = format!(
                 "the entity is of the partition '{}', the transaction of '{}'; a transaction has one",
@@ -195,17 +210,27 @@ impl<'a> Transaction<'a> {
             let text = format!("a transaction has at most {limit} operations");
             return Err(Error::beyond(Rule::Transaction, limit, limit + 1, text));
         }
-        let bytes = self.bytes + operation_bytes(&key, &operation);
+        let bytes = self.bytes + operation_bytes(key, operation);
         let limit = self.client.engine().traits.flavour.transaction_bytes_max();
         if bytes > limit {
             let text = format!("the transaction has {bytes} bytes; it may have {limit}");
             return Err(Error::beyond(Rule::Transaction, limit, bytes, text));
         }
+        Ok(bytes)
+    }
+
+    /// Adds an operation that there is room for.
+    pub(crate) fn push(
+        &mut self,
+        name: &'static str,
+        key: CoreKey,
+        operation: Operation,
+        bytes: usize,
+    ) {
         self.bytes = bytes;
-        self.rows.insert(row.to_owned());
+        self.rows.insert(key.row_key.as_str().to_owned());
         self.operations.push(operation);
         self.subjects.push((name, key));
-        Ok(self)
     }
 
     /// Sends it: all operations, or none. One [`Written`] for each, in their order.

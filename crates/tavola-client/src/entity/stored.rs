@@ -13,6 +13,23 @@ use crate::value::Value;
 
 /// An entity with the version in which it was read. Writing it back checks that version, and keeps
 /// the properties that its type does not know.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Stored, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let written = table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let ann: Option<Stored<DynEntity>> = table.get(("Smith", "1")).await?;
+/// let ann = ann.expect("it was inserted");
+/// assert_eq!(Some(ann.etag()), written.etag.as_ref());
+/// assert_eq!(ann.row(), "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stored<E> {
     entity: E,
@@ -120,6 +137,24 @@ impl<E: fmt::Display> fmt::Display for Stored<E> {
 
 /// Some properties of an entity as they were read. It cannot be written back: what was not read
 /// would be lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// // Keys, ETag and Timestamp are there, whatever is selected.
+/// let mut rows = table.scan::<DynEntity>().select(vec!["Age".to_owned()]).stream();
+/// let row = rows.try_next().await?.expect("there is one");
+/// assert_eq!(row.key().row(), "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Projected<P> {
     row: Stored<P>,

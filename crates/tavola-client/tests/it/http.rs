@@ -15,10 +15,10 @@ use super::common::person;
 const NOT_FOUND: &str = "{\"odata.error\":{\"code\":\"ResourceNotFound\",\"message\":{\"lang\":\"en-US\",\"value\":\"none\"}}}";
 
 /// What was received, by connection.
-type Heads = Arc<Mutex<Vec<(usize, String)>>>;
+pub(super) type Heads = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// A server that answers each request with the next answer, and closes the connection on `None`.
-async fn server(answers: Vec<Option<String>>) -> (String, Heads) {
+pub(super) async fn server(answers: Vec<Option<String>>) -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let heads = Heads::default();
@@ -51,7 +51,7 @@ async fn serve(
 }
 
 /// The head of a request; its body is read away.
-async fn read_request(socket: &mut TcpStream) -> Option<String> {
+pub(super) async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(socket.read_u8().await.ok()?);
@@ -66,16 +66,16 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
     Some(head)
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
+pub(super) fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
     let length = body.len();
     Some(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"))
 }
 
-fn not_found() -> Option<String> {
+pub(super) fn not_found() -> Option<String> {
     answer("404 Not Found", "x-ms-request-id: 7\r\ncontent-type: application/json\r\n", NOT_FOUND)
 }
 
-fn client(address: &str, options: ClientOptions) -> tavola_client::TableClient {
+pub(super) fn client(address: &str, options: ClientOptions) -> tavola_client::TableClient {
     let url = format!("{address}/account");
     let credential = Credential::key("account", "a2V5");
     TableServiceClient::new(&url, Some(credential), Some(options)).unwrap().table_client("people")

@@ -3,6 +3,8 @@
 #![cfg(feature = "derive")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocking;
+mod bulk;
 mod common;
 mod compile_errors;
 mod cursors;
@@ -14,7 +16,11 @@ mod indexes;
 mod kinds;
 mod log_tail;
 mod losses;
+mod messages;
+mod observability;
 mod projections;
+mod queries;
 mod series;
 mod tables;
 mod unknown;
+mod writes;
