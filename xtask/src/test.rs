@@ -15,7 +15,7 @@ use crate::failure::{Context, Failure, Result};
 use crate::schedule::{self, Event, Lane, Order, Outcome, Report, Step};
 use crate::{
     cache, conformance, deny, doc_snippets, fetch, fuzz, install, leaks, on_cassandra, progress,
-    ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
+    public_api, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -34,7 +34,7 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 /// The plan. Cheap steps come first: a forgotten blank should not cost a build. Cargo locks the
 /// build output of a profile, so that two steps which compile debug builds cannot gain anything
 /// beside each other; one that compiles debug builds and one that compiles releases can.
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step::front("prepare", "compilers, components, RocksDB", prepare),
     Step::front("fetch", "SDK packages, Cassandra", fetch::check).beside(
         Lane::Network,
@@ -54,6 +54,7 @@ const STEPS: [Step; 19] = [
         .after(&[("tidy", "RocksDB must be there, and what is cheap to check comes first")]),
     Step::front("clippy", "all lints, warnings denied", clippy),
     Step::front("docs", "rustdoc, warnings denied", rustdoc),
+    Step::front("public-api", "the client's public API, as listed", public_api::check),
     Step::front("build", "the tests of the workspace, not run", build_tests),
     Step::front("unit", "cargo test --workspace", unit)
         .after(&[("release", "tests have deadlines, and a link would take half of the machine")]),
@@ -425,7 +426,7 @@ mod tests {
     fn what_runs_beside_what() {
         let (order, steps) = (Order::new(&STEPS), STEPS.each_ref());
         for (name, expected) in [
-            ("release", "fetch, clippy, docs, build"),
+            ("release", "fetch, clippy, docs, public-api, build"),
             ("unit", "fetch"),
             ("programs", "fetch, fuzz"),
             ("ratchet", "fetch, fuzz, conformance, sdk"),
