@@ -24,8 +24,12 @@ mod relations;
 mod series;
 mod stamped;
 
+#[cfg(feature = "json")]
+pub use copies::ChunkedCopies;
 pub use copies::{Copies, Sourced};
 pub use drift::DriftReport;
+#[cfg(feature = "json")]
+pub use index_list::IndexListElsewhere;
 pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
@@ -35,9 +39,6 @@ pub use outbox::{
     WorkReport, Worker, step,
 };
 #[cfg(feature = "json")]
-pub use outbox::{
-    FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
-    WorkReport, Worker, step,
-};
+pub use relations::Moves;
 pub use relations::{JoinCache, Link, LinksTo, OneToMany};
 pub use series::Series;
