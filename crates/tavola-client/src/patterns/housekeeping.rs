@@ -38,10 +38,11 @@ pub(super) fn core(key: &EntityKey) -> CoreKey {
 /// How many writes there were, by the id of the last.
 pub(super) fn counter(id: EdmRef<'_>) -> u64 {
     let EdmRef::String(id) = id else { return 0 };
-    counter_of(id.as_str())
+    count_of(id.as_str())
 }
 
-fn counter_of(id: &str) -> u64 {
+/// How many writes there were, by the text of an id.
+pub(super) fn count_of(id: &str) -> u64 {
     let counter = id.split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
     counter.and_then(Result::ok).unwrap_or(0)
 }
@@ -49,7 +50,7 @@ fn counter_of(id: &str) -> u64 {
 /// The id of the write that follows the last one of this row.
 pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
     let last = match row.value(WRITE_ID) {
-        Some(Value::String(id)) => counter_of(id),
+        Some(Value::String(id)) => count_of(id),
         _ => 0,
     };
     write_id(last + 1, random)

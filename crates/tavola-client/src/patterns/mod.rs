@@ -36,8 +36,12 @@ mod stamped;
 mod view;
 mod wide;
 
+#[cfg(feature = "json")]
+pub use copies::ChunkedCopies;
 pub use copies::{Copies, Sourced};
 pub use drift::DriftReport;
+#[cfg(feature = "json")]
+pub use index_list::IndexListElsewhere;
 pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
@@ -45,10 +49,7 @@ pub use merged::Merged;
 #[cfg(feature = "json")]
 pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
 #[cfg(feature = "json")]
-pub use outbox::{
-    FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
-    WorkReport, Worker, step,
-};
+pub use relations::Moves;
 pub use relations::{JoinCache, Link, LinksTo, OneToMany};
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;

@@ -1,7 +1,7 @@
 //! Copies of an entity's properties in others: G118, and what every pattern must show: G129 cuts,
 //! G130 races, G131 costs. G113: verify and rebuild beside writers.
 
-use tavola_client::patterns::Copies;
+use tavola_client::patterns::{Copies, Outbox};
 use tavola_client::testing::{Checked, Sim, counting, every_cut, race};
 use tavola_client::{Entity, ErrorKind, IfMatch, Outcome, Stored, TableClient, TableServiceClient};
 
@@ -308,4 +308,64 @@ async fn a_rebuild_mends_all_of_it() {
     };
     let race = race(tavola_local::in_memory).seed(seed_drift).writer(rebuild).writer(change);
     race.at_most(300, 50).finally(is_clean).run().await.unwrap();
+}
+
+async fn work(sim: Sim) -> Checked {
+    let table = sim.table("staff");
+    let outbox = Outbox::new(&table);
+    outbox.worker().step(leads(&table).chunked(&outbox, "leads").step()).drain().await?;
+    Ok(())
+}
+
+/// 150 teams of one lead, written as they are inserted.
+async fn seed_many(sim: Sim) -> Checked {
+    let table = sim.table("staff");
+    table.create().await?;
+    table.insert(&employee(1)).await?;
+    for first in [0, 75] {
+        let mut all = table.transaction("Sales");
+        for number in first..first + 75 {
+            let lead_email = Some("1@x.org".to_owned());
+            all.insert(&Team { lead_email, ..team(&format!("{number:03}"), Some(1)) })?;
+        }
+        all.commit().await?;
+    }
+    Ok(())
+}
+
+async fn change_many(sim: Sim) -> Checked {
+    let table = sim.table("staff");
+    let chunked = leads(&table).chunked(&Outbox::new(&table), "leads");
+    chunked.modify_source(of(1), |one| one.email = "new@x.org".to_owned()).await?;
+    Ok(())
+}
+
+/// G118, G129, G130: more than 99 copies: not at once, but all in the end, wherever it is stopped, and
+/// beside one who takes a copy away.
+#[tokio::test]
+async fn many_copies_go_in_chunks() {
+    let scenario = |sim: Sim| async move {
+        change_many(sim.clone()).await?;
+        work(sim).await
+    };
+    let settled = |sim: Sim| async move {
+        work(sim.clone()).await?;
+        is_clean(sim).await
+    };
+    let cuts = every_cut(tavola_local::in_memory, scenario).seed(seed_many).recover(work);
+    cuts.finally(settled).run().await.unwrap();
+
+    let take_away = |sim: Sim| async move {
+        let table = sim.table("staff");
+        loop {
+            let mut team = get(&table, "070").await?;
+            clear(&mut team);
+            match leads(&table).repoint(&mut team).await {
+                Err(error) if error.is_changed() && error.outcome() == Outcome::NotApplied => {}
+                other => return Ok(other.map(drop)?),
+            }
+        }
+    };
+    let race = race(tavola_local::in_memory).seed(seed_many).writer(scenario).writer(take_away);
+    race.at_most(20, 10).finally(settled).run().await.unwrap();
 }

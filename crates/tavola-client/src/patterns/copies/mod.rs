@@ -1,11 +1,16 @@
 //! Properties of one entity repeated in others.
 
+#[cfg(feature = "json")]
+mod chunks;
 mod drift;
 mod write;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+#[cfg(feature = "json")]
+pub use chunks::ChunkedCopies;
 
 use crate::client::TableClient;
 use crate::entity::{Entity, Stored};
@@ -37,7 +42,8 @@ enum OnDelete<D> {
 /// A source with copies is not deleted, unless you say what becomes of them.
 ///
 /// **Cost** in requests: read a copy 1; `source` 2; `replace_source` 1; `modify_source` 3; `insert`
-/// and `repoint` 2. At most 99 copies of one source.
+/// and `repoint` 2. At most 99 copies of one source; more in
+/// chunks, by the outbox: `Copies::chunked`.
 ///
 /// ```
 /// # #[cfg(feature = "derive")]

@@ -107,7 +107,7 @@ impl<S: Entity, D: Entity> Copies<S, D> {
         })
     }
 
-    async fn read_source(
+    pub(super) async fn read_source(
         &self,
         key: &EntityKey,
         settings: &CallSettings,
@@ -193,7 +193,8 @@ fn check_count<S, D>(sourced: &Sourced<S, D>) -> Result<usize, Error> {
         return Ok(count);
     }
     let text = format!(
-        "{} has {count} copies; one transaction writes it with {COPIES_MAX}",
+        "{} has {count} copies; one transaction writes it with {COPIES_MAX}, more go in \
+         chunks by the outbox (chunked)",
         sourced.source.key()
     );
     Err(Error::beyond(Rule::Transaction, COPIES_MAX, count, text))

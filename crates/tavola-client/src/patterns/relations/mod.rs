@@ -3,6 +3,8 @@
 mod drift;
 mod join_cache;
 mod link;
+#[cfg(feature = "json")]
+mod moves;
 mod write;
 
 use std::fmt;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 
 pub use join_cache::JoinCache;
 pub use link::{Link, LinksTo};
+#[cfg(feature = "json")]
+pub use moves::Moves;
 
 use crate::client::TableClient;
 use crate::entity::Entity;

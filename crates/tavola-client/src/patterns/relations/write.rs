@@ -80,15 +80,7 @@ impl<P: Entity, C: Entity> OneToMany<P, C> {
         for attempt in 0..ATTEMPTS_MAX {
             let mut all = self.table.transaction(parent.partition());
             add(&mut all)?;
-            if more.iter().any(|more| *more != 0) {
-                let get = self.table.get::<P>(parent).with_settings(settings.clone());
-                let mut found = get.await?.ok_or_else(|| self.table.missing(parent))?;
-                let numbers = self.numbers(&mut found);
-                let sums: Vec<i64> = numbers.iter().zip(more).map(|(sum, one)| sum + one).collect();
-                self.set_numbers(&mut found, &sums);
-                let random = self.table.engine().runtime.random();
-                Stamped::replace(&found, random)?.add_to(&mut all)?;
-            }
+            self.add_numbers(&mut all, parent, more, settings).await?;
             match all.send(settings.clone()).await {
                 Ok(written) => return first(written),
                 Err(error) if refused_at(&error) == Some(1) => {}
@@ -97,5 +89,24 @@ impl<P: Entity, C: Entity> OneToMany<P, C> {
             self.table.pause_after_conflict(attempt).await;
         }
         Err(self.table.contended(parent))
+    }
+
+    /// Adds to a transaction the write of a parent with its new numbers, if one changes.
+    pub(super) async fn add_numbers(
+        &self,
+        all: &mut Transaction<'_>,
+        parent: &EntityKey,
+        more: &[i64],
+        settings: &CallSettings,
+    ) -> Result<(), Error> {
+        if more.iter().all(|more| *more == 0) {
+            return Ok(());
+        }
+        let get = self.table.get::<P>(parent).with_settings(settings.clone());
+        let mut found = get.await?.ok_or_else(|| self.table.missing(parent))?;
+        let numbers = self.numbers(&mut found);
+        let sums: Vec<i64> = numbers.iter().zip(more).map(|(sum, one)| sum + one).collect();
+        self.set_numbers(&mut found, &sums);
+        Stamped::replace(&found, self.table.engine().runtime.random())?.add_to(all)
     }
 }
