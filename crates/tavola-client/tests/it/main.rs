@@ -15,6 +15,7 @@ mod kinds;
 mod log_tail;
 mod losses;
 mod projections;
+mod rekey;
 mod rolling;
 mod series;
 mod spread;
