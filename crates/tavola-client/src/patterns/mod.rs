@@ -11,6 +11,7 @@
 //! | [`Move`] | entities that go to another partition, table, account or file |
 //! | [`OneToMany`] | children, and their number and sums in the parent |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
+//! | [`Rekey`] | entities under other keys, while programs go on |
 //! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
 //! | [`Spread`] | one partition in several of the service, against keys that grow |
@@ -29,6 +30,7 @@ mod moves;
 #[cfg(feature = "json")]
 mod outbox;
 mod relations;
+mod rekey;
 mod rolling;
 mod series;
 mod spread;
@@ -51,6 +53,7 @@ pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version}
 #[cfg(feature = "json")]
 pub use relations::Moves;
 pub use relations::{JoinCache, Link, LinksTo, OneToMany};
+pub use rekey::{Rekey, RekeyPhase, RekeyStep};
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
 pub use spread::Spread;

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::client::{TableClient, TableServiceClient};
 use crate::continuation::query_hash;
 use crate::engine::CallSettings;
-use crate::entity::Entity;
+use crate::entity::{DynEntity, Entity};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
 use crate::filter::{AnyFilter, prop};
 use crate::key::{KeyRange, Span};
@@ -168,8 +168,8 @@ impl Rolling {
                     Ok(written) => return Ok(written),
                     Err(error) => error,
                 };
-                // Also after a lost reply: without its table the row is not there either.
-                if error.code() != Some("TableNotFound") || creations == CREATIONS_MAX {
+                let is_last = creations == CREATIONS_MAX;
+                if is_last || !is_missing(&table, entity, &error, &settings).await? {
                     return Err(error);
                 }
                 creations += 1;
@@ -320,4 +320,20 @@ impl Rolling {
     fn table(&self, number: i32) -> TableClient {
         self.service.table_client(format!("{}{}", self.prefix, self.period.digits(number)))
     }
+}
+
+/// True if a write failed because its table is missing. After a lost reply a read says so: without
+/// its table the row is not there either.
+async fn is_missing<E: Entity>(
+    table: &TableClient,
+    entity: &E,
+    error: &Error,
+    settings: &CallSettings,
+) -> Result<bool, Error> {
+    let is_named = |error: &Error| error.code() == Some("TableNotFound");
+    if is_named(error) || error.outcome() != Outcome::Unknown {
+        return Ok(is_named(error));
+    }
+    let read = table.get::<DynEntity>(&entity.entity_key()?).with_settings(settings.clone());
+    Ok(read.await.is_err_and(|error| is_named(&error)))
 }

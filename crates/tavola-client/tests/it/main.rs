@@ -32,6 +32,7 @@ mod outbox;
 mod projections;
 mod queries;
 mod relations;
+mod rekey;
 mod rolling;
 mod samples;
 mod series;
