@@ -19,6 +19,8 @@ mod kinds;
 mod log_tail;
 mod losses;
 mod projections;
+#[cfg(feature = "http")]
+mod sas;
 mod series;
 mod tables;
 mod unknown;
