@@ -83,6 +83,20 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// The text itself.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// When it ends, if it does.
+    #[must_use]
+    pub fn expires(&self) -> Option<SystemTime> {
+        self.expires
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("expires", &self.expires).finish_non_exhaustive()

@@ -104,6 +104,8 @@ mod options;
 pub mod patterns;
 mod prepare;
 mod query;
+#[cfg(feature = "http")]
+mod renewal;
 mod retry;
 mod runtime;
 mod sas;
@@ -133,9 +135,11 @@ pub use crypt::{
 pub use delete_where::{DeleteReport, DeleteWhere};
 pub use options::{ClientOptions, ConnectionOptions, OnUnknown, Options};
 pub use query::{Items, Page, Pages, Query};
+#[cfg(feature = "http")]
+pub use renewal::CachedSas;
 pub use retry::Retry;
 pub use runtime::BoxFuture;
-pub use sas::{Permissions, TableSasBuilder};
+pub use sas::{Permissions, SasIssuer, SasScope, TableSasBuilder};
 pub use store::{AttemptResult, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
 pub use unknown::Proof;
 pub use written::{Created, IfMatch, Mode, Written};

@@ -29,8 +29,8 @@ mod merged;
 mod moves;
 #[cfg(feature = "json")]
 mod outbox;
-mod relations;
 mod rekey;
+mod relations;
 mod rolling;
 mod series;
 mod spread;
@@ -50,10 +50,10 @@ pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use merged::Merged;
 #[cfg(feature = "json")]
 pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
+pub use rekey::{Rekey, RekeyPhase, RekeyStep};
 #[cfg(feature = "json")]
 pub use relations::Moves;
 pub use relations::{JoinCache, Link, LinksTo, OneToMany};
-pub use rekey::{Rekey, RekeyPhase, RekeyStep};
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
 pub use spread::Spread;

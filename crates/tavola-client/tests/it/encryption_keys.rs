@@ -122,7 +122,7 @@ async fn keys_rotate_and_are_wrapped_anew() {
     }
     let raw = TableServiceClient::on(store.clone(), None).table_client("people");
     let was = raw.get::<DynEntity>(("Smith", "1")).await.unwrap().unwrap();
-    counted.take();
+    let _ = counted.take();
     let report = after.rewrap(smiths()).await.unwrap();
     assert_eq!((report.read, report.rewrapped, report.current, report.plain), (4, 2, 1, 1));
     assert_eq!(counted.take(), ["QueryEntities", "MergeEntity", "MergeEntity"]);
@@ -262,7 +262,7 @@ async fn a_silent_vault_ends_with_the_deadline() {
     let counted = counting(store);
     let table = client(counted.clone(), Silent);
     table.create().await.unwrap();
-    counted.take();
+    let _ = counted.take();
     let error = table.insert(&person("1")).deadline(Duration::from_secs(5)).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Deadline, Outcome::NotSent));
     assert!(counted.take().is_empty());

@@ -31,10 +31,12 @@ mod observability;
 mod outbox;
 mod projections;
 mod queries;
-mod relations;
 mod rekey;
+mod relations;
 mod rolling;
 mod samples;
+#[cfg(feature = "http")]
+mod sas;
 mod series;
 mod spread;
 mod tables;
