@@ -13,4 +13,5 @@ pub use properties::{CorsRule, Logging, Metrics, ServiceProperties};
 pub use service::TableServiceClient;
 pub use settings::{AccessPolicy, ServiceStats};
 pub use table::TableClient;
+pub(crate) use transaction::Accompany;
 pub use transaction::Transaction;

@@ -11,9 +11,10 @@ use super::table::TableClient;
 use crate::call::Call;
 use crate::engine::{CallSettings, Operation, Subject, Write};
 use crate::entity::{Entity, Stored};
-use crate::error::{Error, Rule};
+use crate::error::{Error, Outcome, Rule};
 use crate::key::{EntityKey, PointKey};
 use crate::prepare::{Prepared, delete, guard};
+use crate::runtime::BoxFuture;
 use crate::unknown::Claim;
 use crate::written::{IfMatch, Mode, Written};
 
@@ -42,6 +43,16 @@ pub struct Transaction<'a> {
     subjects: Vec<(&'static str, CoreKey)>,
     rows: HashSet<String>,
     bytes: usize,
+    companions: Vec<Box<dyn Accompany>>,
+}
+
+/// Requests that belong to a transaction without being part of it.
+pub(crate) trait Accompany: Send + Sync {
+    /// Before the transaction is sent; if it fails, nothing is.
+    fn before<'a>(&'a self, settings: &'a CallSettings) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// After it was applied, or may have been.
+    fn after(&self) -> BoxFuture<'_, ()>;
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -62,7 +73,20 @@ impl<'a> Transaction<'a> {
             subjects: Vec::new(),
             rows: HashSet::new(),
             bytes: 0,
+            companions: Vec::new(),
         }
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        self.client.name()
+    }
+
+    pub(crate) fn partition(&self) -> &str {
+        &self.partition
+    }
+
+    pub(crate) fn accompany(&mut self, companion: Box<dyn Accompany>) {
+        self.companions.push(companion);
     }
 
     /// How many operations it has.
@@ -214,9 +238,12 @@ impl<'a> Transaction<'a> {
     }
 
     pub(crate) async fn send(self, settings: CallSettings) -> Result<Vec<Written>, Error> {
-        let Self { client, partition, operations, subjects, .. } = self;
+        let Self { client, partition, operations, subjects, companions, .. } = self;
         if operations.is_empty() {
             return Ok(Vec::new());
+        }
+        for companion in &companions {
+            companion.before(&settings).await?;
         }
         let table = client.table()?;
         let subject = Subject {
@@ -227,7 +254,13 @@ impl<'a> Transaction<'a> {
         let invalid = |_| Error::invalid(Rule::KeyCharacter, "the PartitionKey is not legal");
         let partition_key = PartitionKey::new(partition).map_err(invalid)?;
         let write = Write::Entities { table, partition_key, operations, is_transaction: true };
-        client.engine().write(&subject, &write, &settings).await.map(Written::all)
+        let written = client.engine().write(&subject, &write, &settings).await.map(Written::all);
+        if written.as_ref().err().is_none_or(|error| error.outcome() == Outcome::Unknown) {
+            for companion in &companions {
+                companion.after().await;
+            }
+        }
+        written
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::cuts::Cut;
@@ -80,6 +80,8 @@ struct State {
     is_gated: bool,
     waiting: usize,
     released: usize,
+    /// Those who wait to be released: futures inside others are polled only if they are woken.
+    wakers: Vec<Waker>,
 }
 
 impl fmt::Debug for SimStore {
@@ -112,7 +114,11 @@ impl SimStore {
 
     /// Lets one request go.
     pub(super) fn release(&self) {
-        self.state().released += 1;
+        let mut state = self.state();
+        state.released += 1;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn seen(&self) -> Vec<&'static str> {
@@ -152,9 +158,10 @@ impl SimStore {
             return;
         }
         self.state().waiting += 1;
-        std::future::poll_fn(|_| {
+        std::future::poll_fn(|context| {
             let mut state = self.state();
             if state.released == 0 {
+                state.wakers.push(context.waker().clone());
                 return Poll::Pending;
             }
             state.released -= 1;
@@ -272,7 +279,7 @@ struct SimClock {
 struct ClockState {
     now: Duration,
     random: u64,
-    timers: Vec<Duration>,
+    timers: Vec<(Duration, Waker)>,
 }
 
 impl SimClock {
@@ -288,10 +295,14 @@ impl SimClock {
     /// Goes on to the next moment for which somebody waits; false if nobody does.
     fn jump(&self) -> bool {
         let mut state = self.state();
-        let Some(next) = state.timers.iter().copied().min() else { return false };
+        let Some(next) = state.timers.iter().map(|(at, _)| *at).min() else { return false };
         state.now = state.now.max(next);
         let now = state.now;
-        state.timers.retain(|at| *at > now);
+        let (over, later) = state.timers.drain(..).partition(|(at, _)| *at <= now);
+        state.timers = later;
+        drop(state);
+        let over: Vec<(Duration, Waker)> = over;
+        over.into_iter().for_each(|(_, waker)| waker.wake());
         true
     }
 }
@@ -308,12 +319,12 @@ impl Runtime for SimClock {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let until = self.now() + time;
         let state = Arc::clone(&self.state);
-        Box::pin(std::future::poll_fn(move |_| {
+        Box::pin(std::future::poll_fn(move |context| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.now >= until {
                 return Poll::Ready(());
             }
-            state.timers.push(until);
+            state.timers.push((until, context.waker().clone()));
             Poll::Pending
         }))
     }

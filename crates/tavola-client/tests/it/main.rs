@@ -15,6 +15,7 @@ mod kinds;
 mod ladder;
 mod log_tail;
 mod losses;
+mod outbox;
 mod projections;
 mod samples;
 mod series;
