@@ -10,15 +10,23 @@ use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::ledger::{self, Ledger};
 use crate::server::{self, Endpoint, ScratchFolder, Server};
-use crate::{rocksdb, shell, workspace};
+use crate::{carriers, rocksdb, shell, workspace};
 
 pub(crate) const HELP: &str = "\
-cargo xtask conformance [--endpoint URL --account NAME --key KEY] [--json FILE] [-- arguments of the suite]
+cargo xtask conformance [--guide] [--endpoint URL --account NAME --key KEY] [--json FILE] [-- arguments of the suite]
 
 Runs the wire suite over a socket and prints statement, tests and result for every statement of
-statements.txt. Fails if a test fails, or if a statement has neither a passing test nor a reasoned
-line in COMPATIBILITY.md.
+statements.txt and guide.txt. Fails if a test fails, or if a statement has neither a carrier nor a
+reasoned line in COMPATIBILITY.md. What carries a statement:
 
+  - a case of the wire suite that names and passes it;
+  - a test under crates/ whose doc comment names it (`/// G122, G130: ...`, `/// Statement 252: ...`),
+    or a file of tests or an example whose header does (`//! G76: ...`);
+  - a page under docs/ that names it.
+
+Lines of the guide about planned services (queue, blob, analytics, advisor, cluster) are listed as such.
+
+  --guide          only the guide's lines about client, patterns and documents: nothing is built or run
   --endpoint URL   another server, with its account in the path or host; default: our release build on a free port
   --account NAME   its account; default devstoreaccount1
   --key KEY        its key; default the development key
@@ -30,6 +38,10 @@ line in COMPATIBILITY.md.
 const SUITE: &str = "wire-conformance";
 
 pub(crate) fn command(mut args: Args) -> Result {
+    if args.flag("--guide") {
+        args.finish()?;
+        return print(&join(None)?);
+    }
     let endpoint = endpoint(&mut args)?;
     let json = args.value("--json")?.map(PathBuf::from);
     run(endpoint, json.as_deref(), &args.passed_through())
@@ -85,7 +97,7 @@ fn run(endpoint: Option<Endpoint>, json: Option<&Path>, more: &[String]) -> Resu
         // Without a report the suite's own failure says more.
         Err(failure) => return outcome.and(Err(failure)),
     };
-    print(&join(&report)?)
+    print(&join(Some(&report))?)
 }
 
 /// Builds the suite and says where it is.
@@ -122,22 +134,24 @@ fn read_report(file: &Path) -> Result<Value> {
     serde_json::from_str(&text).context(|| format!("report {}", file.display()))
 }
 
-fn join(report: &Value) -> Result<Ledger> {
+fn join(report: Option<&Value>) -> Result<Ledger> {
     let root = workspace::root()?;
-    let list = root.join("xtask/statements.txt");
-    let statements =
-        fs::read_to_string(&list).context(|| format!("cannot read {}", list.display()))?;
-    let compatibility = fs::read_to_string(root.join("COMPATIBILITY.md")).unwrap_or_default();
-    ledger::join(
-        &ledger::parse_statements(&statements)?,
-        report,
-        &ledger::parse_reasons(&compatibility)?,
-    )
+    let read = |path: &str| {
+        let file = root.join(path);
+        fs::read_to_string(&file).context(|| format!("cannot read {}", file.display()))
+    };
+    let mut statements = ledger::parse_statements(&read("xtask/statements.txt")?)?;
+    statements.extend(ledger::parse_guide(&read("xtask/guide.txt")?)?);
+    let reasons = ledger::parse_reasons(&read("COMPATIBILITY.md")?)?;
+    ledger::join(&statements, report, &carriers::find(&root)?, &reasons)
 }
 
 fn print(ledger: &Ledger) -> Result {
     print!("{}", ledger.text);
-    println!("{} tests passed, {} failed", ledger.tests_passed, ledger.tests_failed);
+    println!(
+        "{} cases of the wire suite passed, {} failed; {} tests and pages name a statement",
+        ledger.tests_passed, ledger.tests_failed, ledger.named
+    );
     if ledger.problems.is_empty() {
         return Ok(());
     }

@@ -1,19 +1,58 @@
-//! The ledger of the wire suite: statement, tests that carry it, result.
+//! The ledger: statement, tests and pages that carry it, result.
 //!
-//! Pure: it joins three texts (our list of statements, the suite's results, the reasons in
-//! `COMPATIBILITY.md`) and finds what does not fit.
+//! Pure: it joins four texts (our lists of statements, the wire suite's results, the tests and
+//! pages that name a statement, the reasons in `COMPATIBILITY.md`) and finds what does not fit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::carriers::Carrier;
 use crate::failure::{Context, Failure, Result};
 
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) id: String,
     text: String,
+    /// Of a line of the guide.
+    part: Option<Part>,
+}
+
+/// What a line of the guide is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Server,
+    Client,
+    Patterns,
+    Documents,
+    /// A service that does not exist yet, with its name.
+    Planned(&'static str),
+}
+
+impl Part {
+    fn parse(letter: &str) -> Option<Self> {
+        Some(match letter {
+            "S" => Self::Server,
+            "C" => Self::Client,
+            "P" => Self::Patterns,
+            "D" => Self::Documents,
+            "Q" => Self::Planned("the queue service"),
+            "B" => Self::Planned("the blob service"),
+            "A" => Self::Planned("analytics"),
+            "V" => Self::Planned("the advisor and the explorer"),
+            "X" => Self::Planned("the scale-out of the cluster"),
+            _ => return None,
+        })
+    }
+}
+
+impl Statement {
+    /// Whether it concerns neither the server nor a planned service: only tests and pages of the
+    /// repository carry it.
+    pub(crate) fn is_of_the_library(&self) -> bool {
+        matches!(self.part, Some(Part::Client | Part::Patterns | Part::Documents))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +60,8 @@ enum TestStatus {
     Passed,
     Failed,
     Skipped,
+    /// A test or page of the repository that names the statement: other steps run and check it.
+    Named,
 }
 
 #[derive(Debug)]
@@ -30,6 +71,9 @@ struct Test {
     status: TestStatus,
     detail: String,
 }
+
+/// How a reason begins if something carries a part of the statement.
+const IN_PART: &str = "in part:";
 
 /// Why a statement has no test: id to reason.
 pub(crate) type Reasons = BTreeMap<String, String>;
@@ -41,16 +85,30 @@ pub(crate) struct Ledger {
     pub(crate) problems: Vec<String>,
     pub(crate) tests_passed: usize,
     pub(crate) tests_failed: usize,
+    /// Tests and pages of the repository that name a statement.
+    pub(crate) named: usize,
 }
 
 /// Reads `number<TAB>text` lines; `#` begins a comment.
 pub(crate) fn parse_statements(text: &str) -> Result<Vec<Statement>> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let parsed = lines.map(|line| match line.split_once('\t') {
-        Some((id, text)) => Ok(Statement { id: id.to_owned(), text: text.to_owned() }),
+        Some((id, text)) => Ok(Statement { id: id.to_owned(), text: text.to_owned(), part: None }),
         None => Err(Failure::new(format!("statement without a tab: `{line}`"))),
     });
     parsed.collect()
+}
+
+/// Reads the lines `number<TAB>part<TAB>text` of the guide.
+pub(crate) fn parse_guide(text: &str) -> Result<Vec<Statement>> {
+    let mut statements = parse_statements(text)?;
+    for statement in &mut statements {
+        let parts = statement.text.split_once('\t');
+        let parts = parts.and_then(|(letter, text)| Some((Part::parse(letter)?, text.to_owned())));
+        let (part, text) = parts.ok_or_else(|| format!("no part in line {}", statement.id))?;
+        (statement.part, statement.text) = (Some(part), text);
+    }
+    Ok(statements)
 }
 
 /// Reads the rows `| 61-92, G158 | reason |` under the heading "Statements without a test".
@@ -96,23 +154,25 @@ fn parse_id(text: &str) -> Result<(&str, u32)> {
     Ok((prefix, digits.parse().context(|| format!("statement number `{text}`"))?))
 }
 
-/// Joins the three. Fails only when the suite's report cannot be read; what is wrong with it
-/// becomes a problem.
-pub(crate) fn join(statements: &[Statement], report: &Value, reasons: &Reasons) -> Result<Ledger> {
-    let tests = parse_report(report)?;
+/// Joins them. Without a report of the wire suite, only the lines that the repository carries are
+/// looked at. Fails only when the report cannot be read; what is wrong with it becomes a problem.
+pub(crate) fn join(
+    statements: &[Statement],
+    report: Option<&Value>,
+    carriers: &[Carrier],
+    reasons: &Reasons,
+) -> Result<Ledger> {
+    let mut tests = report.map(parse_report).transpose()?.unwrap_or_default();
+    tests.extend(carriers.iter().map(Test::named));
     let mut text = String::new();
     let mut problems = Vec::new();
-    for statement in statements {
+    let is_shown = |statement: &&Statement| report.is_some() || statement.is_of_the_library();
+    for statement in statements.iter().filter(is_shown) {
         let carriers: Vec<_> =
             tests.iter().filter(|test| test.statements.contains(&statement.id)).collect();
         let reason = reasons.get(&statement.id);
-        let _ = writeln!(
-            text,
-            "{:>5}  {:<62}  {}",
-            statement.id,
-            statement.text,
-            describe(&carriers, reason)
-        );
+        let described = describe(statement, &carriers, reason);
+        let _ = writeln!(text, "{:>5}  {:<72}  {described}", statement.id, statement.text);
         problems.extend(problem_of(statement, &carriers, reason));
     }
     problems.extend(failed_tests(&tests));
@@ -123,7 +183,15 @@ pub(crate) fn join(statements: &[Statement], report: &Value, reasons: &Reasons) 
         problems,
         tests_passed: count(TestStatus::Passed),
         tests_failed: count(TestStatus::Failed),
+        named: count(TestStatus::Named),
     })
+}
+
+impl Test {
+    fn named(carrier: &Carrier) -> Self {
+        let (name, statements) = (carrier.name.clone(), carrier.ids.clone());
+        Self { name, statements, status: TestStatus::Named, detail: String::new() }
+    }
 }
 
 fn parse_report(report: &Value) -> Result<Vec<Test>> {
@@ -150,18 +218,30 @@ fn parse_test(test: &Value) -> Result<Test> {
     Ok(Test { name, statements, status, detail: text("detail").unwrap_or_default() })
 }
 
-fn describe(carriers: &[&Test], reason: Option<&String>) -> String {
+/// So many carriers are shown; of the others only the number.
+const SHOWN: usize = 4;
+
+fn describe(statement: &Statement, carriers: &[&Test], reason: Option<&String>) -> String {
+    let shown = carriers.iter().take(SHOWN);
     let mut parts: Vec<_> =
-        carriers.iter().map(|test| format!("{}: {}", test.name, word(test.status))).collect();
+        shown.map(|test| format!("{}{}", test.name, word(test.status))).collect();
+    if carriers.len() > SHOWN {
+        parts.push(format!("{} more", carriers.len() - SHOWN));
+    }
     parts.extend(reason.map(|reason| format!("({reason})")));
-    if parts.is_empty() { "NO TEST".into() } else { parts.join(", ") }
+    match statement.part {
+        _ if !parts.is_empty() => parts.join(", "),
+        Some(Part::Planned(service)) => format!("(planned: {service})"),
+        _ => "NO TEST".into(),
+    }
 }
 
 fn word(status: TestStatus) -> &'static str {
     match status {
-        TestStatus::Passed => "passed",
-        TestStatus::Failed => "FAILED",
-        TestStatus::Skipped => "skipped",
+        TestStatus::Passed => ": passed",
+        TestStatus::Failed => ": FAILED",
+        TestStatus::Skipped => ": skipped",
+        TestStatus::Named => "",
     }
 }
 
@@ -170,20 +250,23 @@ fn problem_of(
     carriers: &[&Test],
     reason: Option<&String>,
 ) -> Option<String> {
-    let proved = carriers.iter().any(|test| test.status == TestStatus::Passed);
+    let is_proof = |test: &&Test| matches!(test.status, TestStatus::Passed | TestStatus::Named);
+    let proved = carriers.iter().any(is_proof);
     let failed = carriers.iter().any(|test| test.status == TestStatus::Failed);
+    let is_planned = matches!(statement.part, Some(Part::Planned(_)));
+    let (id, text) = (&statement.id, &statement.text);
     match (proved, reason) {
-        // A failed test is reported by its own name.
-        (false, None) if !failed => {
-            let (id, text) = (&statement.id, &statement.text);
-            Some(format!(
-                "statement {id} ({text}) has neither a passing test nor a line in COMPATIBILITY.md"
-            ))
+        (true, Some(reason)) if reason.starts_with(IN_PART) => None,
+        (false, Some(reason)) if reason.starts_with(IN_PART) => {
+            Some(format!("statement {id} is said to be carried in part, but nothing names it"))
         }
-        (true, Some(_)) => Some(format!(
-            "statement {} has a passing test: remove its line from COMPATIBILITY.md",
-            statement.id
+        // A failed test is reported by its own name.
+        (false, None) if !failed && !is_planned => Some(format!(
+            "statement {id} ({text}) has neither a carrier nor a line in COMPATIBILITY.md"
         )),
+        (true, Some(_)) => {
+            Some(format!("statement {id} is carried: remove its line from COMPATIBILITY.md"))
+        }
         _ => None,
     }
 }
@@ -215,7 +298,7 @@ mod tests {
     fn problems(report: &Value, compatibility: &str) -> Vec<String> {
         let statements = parse_statements(STATEMENTS).unwrap();
         let reasons = parse_reasons(compatibility).unwrap();
-        join(&statements, report, &reasons).unwrap().problems
+        join(&statements, Some(report), &[], &reasons).unwrap().problems
     }
 
     fn reasons(rows: &str) -> String {
@@ -279,12 +362,40 @@ mod tests {
         assert!(parse_reasons(&reasons("| 1 | |")).is_err());
     }
 
+    const GUIDE: &str = "G1\tS\tone\nG2\tP\ttwo\nG3\tV\tthree\nG4\tD\tfour\n";
+
+    fn guide(carriers: &[(&str, &str)], rows: &str) -> Vec<String> {
+        let carrier = |(name, id): &(&str, &str)| Carrier::new(*name, vec![(*id).to_owned()]);
+        let carriers: Vec<_> = carriers.iter().map(carrier).collect();
+        let reasons = parse_reasons(&reasons(rows)).unwrap();
+        join(&parse_guide(GUIDE).unwrap(), None, &carriers, &reasons).unwrap().problems
+    }
+
     #[test]
-    fn the_list_in_the_repository_is_complete() {
+    fn a_line_of_the_guide_needs_a_test_or_a_page() {
+        let page = ("limits.md", "G4");
+        assert_eq!(guide(&[("t", "G2"), page], ""), [""; 0]);
+        assert_eq!(guide(&[page], "| G2 | planned: blobs |"), [""; 0]);
+        assert_eq!(guide(&[("t", "G2")], "").len(), 1);
+        assert_eq!(guide(&[("t", "G2"), page], "| G2 | planned: blobs |").len(), 1);
+        assert_eq!(guide(&[("t", "G2"), page, ("t", "G5")], "").len(), 1, "no such line");
+    }
+
+    #[test]
+    fn a_line_can_be_carried_in_part() {
+        let row = "| G2, G4 | in part: the rest comes with blobs |";
+        assert_eq!(guide(&[("t", "G2"), ("t", "G4")], row), [""; 0]);
+        assert_eq!(guide(&[("t", "G2")], row).len(), 1);
+    }
+
+    #[test]
+    fn the_lists_in_the_repository_are_complete() {
         let statements = parse_statements(include_str!("../statements.txt")).unwrap();
-        let numbered = statements.iter().take_while(|statement| !statement.id.starts_with('G'));
-        let ids: Vec<_> = numbered.map(|statement| statement.id.parse::<u32>().unwrap()).collect();
+        let ids: Vec<_> = statements.iter().map(|one| one.id.parse::<u32>().unwrap()).collect();
         assert_eq!(ids, (1..=260).collect::<Vec<_>>());
-        assert_eq!(statements.len() - ids.len(), 45);
+        let guide = parse_guide(include_str!("../guide.txt")).unwrap();
+        let ids: Vec<_> = guide.iter().map(|one| one.id.clone()).collect();
+        assert_eq!(ids, (1..=194).map(|number| format!("G{number}")).collect::<Vec<_>>());
+        assert!(parse_guide("G1\tZ\tno such part").is_err());
     }
 }

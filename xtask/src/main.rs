@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod cache;
+mod carriers;
 mod cassandra;
 mod check;
 mod conformance;
@@ -19,6 +20,7 @@ mod ledger;
 mod markdown;
 mod on_cassandra;
 mod progress;
+mod public_api;
 mod ratchet;
 mod rocksdb;
 mod schedule;
@@ -30,6 +32,7 @@ mod shell;
 mod simulate;
 mod test;
 mod tidy;
+mod tool;
 mod toolchain;
 mod torture;
 mod unity;
@@ -50,6 +53,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   check         what a change touches: format, clippy, unit tests, tidy
   tidy          dependency rules, text
   conformance   the wire suite and its ledger of statements
+  public-api    what the client library promises, against the list of it
   sdk           the official SDKs against our server
   doc-snippets  the commands and snippets of the documents
   fuzz          readers of bytes against inputs that find their way
@@ -73,6 +77,7 @@ const COMMANDS: [Subcommand; 15] = [
     Subcommand { name: "check", help: check::HELP, run: check::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
+    Subcommand { name: "public-api", help: public_api::HELP, run: public_api::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },

@@ -15,7 +15,8 @@ use crate::failure::{Context, Failure, Result};
 use crate::schedule::{self, Event, Lane, Order, Outcome, Report, Step};
 use crate::{
     cache, conformance, deny, doc_snippets, example, fetch, fuzz, install, leaks, on_cassandra,
-    progress, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
+    progress, public_api, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog,
+    workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -54,6 +55,7 @@ const STEPS: [Step; 20] = [
         .after(&[("tidy", "RocksDB must be there, and what is cheap to check comes first")]),
     Step::front("clippy", "all lints, warnings denied", clippy),
     Step::front("docs", "rustdoc, warnings denied", rustdoc),
+    Step::front("public-api", "the client's public API, as listed", public_api::check),
     Step::front("build", "the tests of the workspace, not run", build_tests),
     Step::front("unit", "cargo test --workspace", unit)
         .after(&[("release", "tests have deadlines, and a link would take half of the machine")]),

@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::time::Duration;
 
 use crate::engine::CallSettings;
 use crate::error::Error;
-use crate::options::OnUnknown;
-use crate::retry::Retry;
+use crate::options::{Options, option_setters};
 use crate::runtime::BoxFuture;
 
 type Run<'a, R> = Box<dyn FnOnce(CallSettings) -> BoxFuture<'a, Result<R, Error>> + Send + 'a>;
@@ -57,47 +55,11 @@ impl<'a, R> Call<'a, R> {
         self
     }
 
-    /// The longest time that the call takes, attempts and pauses together. A quarter of it, at most
-    /// two seconds, is kept to find out what became of a write whose reply was lost.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.settings.deadline = Some(deadline);
-        self
-    }
+    option_setters! { deadline retry on_unknown client_request_id secondary claim idempotent }
 
-    /// When attempts are repeated.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.settings.retry = retry;
-        self
-    }
-
-    /// What the call does when its reply was lost.
-    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
-        self.settings.on_unknown = on_unknown;
-        self
-    }
-
-    /// The id under which the service logs the request.
-    pub fn client_request_id(mut self, id: impl Into<String>) -> Self {
-        self.settings.client_request_id = Some(id.into());
-        self
-    }
-
-    /// For an insert by which somebody takes something, a lock or a name: equal content is no proof
-    /// that it was this call, and it is never applied twice.
-    pub fn claim(mut self) -> Self {
-        self.settings.claims = true;
-        self
-    }
-
-    /// For `modify`: the closure may be applied once more after a reply was lost.
-    pub fn idempotent(mut self) -> Self {
-        self.settings.is_idempotent = true;
-        self
-    }
-
-    /// For a read: asks the secondary, if the connection string names one.
-    pub fn secondary(mut self) -> Self {
-        self.settings.secondary = true;
+    /// What the call does otherwise than its handle and its client say.
+    pub fn options(mut self, over: Options) -> Self {
+        self.settings = self.settings.options(over);
         self
     }
 }

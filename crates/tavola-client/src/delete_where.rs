@@ -5,6 +5,7 @@ use std::fmt;
 use futures_util::TryStreamExt as _;
 use tavola_core::EntityKey as CoreKey;
 
+use crate::call::Call;
 use crate::client::{TableClient, Transaction};
 use crate::engine::CallSettings;
 use crate::entity::Entity;
@@ -95,15 +96,15 @@ impl<'a, E: Entity> DeleteWhere<'a, E> {
         Self { watch: Some(Box::new(watch)), ..self }
     }
 
-    /// Carries it out.
-    ///
-    /// # Errors
-    /// If a request fails; what was deleted before stays deleted.
-    pub async fn run(mut self) -> Result<DeleteReport, Error> {
+    /// Carries it out. What was deleted before a request failed stays deleted.
+    pub fn run(self) -> Call<'a, DeleteReport> {
+        Call::new(self.client.engine().settings(), move |settings| self.run_with(settings))
+    }
+
+    async fn run_with(mut self, settings: CallSettings) -> Result<DeleteReport, Error> {
         let mut watch = self.watch.take().unwrap_or_else(|| Box::new(|_| ()));
         let filter = self.filter.as_core()?.clone();
-        let settings = self.client.engine().settings();
-        let mut query = Query::keys(self.client, filter.clone());
+        let mut query = Query::keys(self.client, filter.clone()).with_settings(settings.clone());
         if let Some(at_most) = self.at_most {
             query = query.take(at_most);
         }
@@ -116,60 +117,61 @@ impl<'a, E: Entity> DeleteWhere<'a, E> {
                 continue;
             }
             for group in groups(self.client, page.items)? {
-                self.delete_group(group, &filter, &settings, &mut report).await?;
+                delete_group(self.client, group, &filter, &settings, &mut report).await?;
                 watch(&report);
             }
         }
         Ok(report)
     }
+}
 
-    async fn delete_group(
-        &self,
-        rows: Vec<Found>,
-        filter: &tavola_core::Filter,
-        settings: &CallSettings,
-        report: &mut DeleteReport,
-    ) -> Result<(), Error> {
-        let transaction = transaction(self.client, &rows)?;
-        match transaction.send(settings.clone()).await {
-            Ok(written) => {
-                report.deleted += written.len();
-                return Ok(());
-            }
-            Err(error) if !error.is_changed() && !error.is_not_found() => return Err(error),
-            Err(_) => {}
+async fn delete_group(
+    client: &TableClient,
+    rows: Vec<Found>,
+    filter: &tavola_core::Filter,
+    settings: &CallSettings,
+    report: &mut DeleteReport,
+) -> Result<(), Error> {
+    let transaction = transaction(client, &rows)?;
+    match transaction.send(settings.clone()).await {
+        Ok(written) => {
+            report.deleted += written.len();
+            return Ok(());
         }
-        // Somebody was faster with one of them; each one goes its own way.
-        for row in rows {
-            if self.delete_one(row, filter, settings).await? {
-                report.deleted += 1;
-            } else {
-                report.spared += 1;
-            }
-        }
-        Ok(())
+        Err(error) if !error.is_changed() && !error.is_not_found() => return Err(error),
+        Err(_) => {}
     }
+    // Somebody was faster with one of them; each one goes its own way.
+    for row in rows {
+        if delete_one(client, row, filter, settings).await? {
+            report.deleted += 1;
+        } else {
+            report.spared += 1;
+        }
+    }
+    Ok(())
+}
 
-    async fn delete_one(
-        &self,
-        (key, mut tag): Found,
-        filter: &tavola_core::Filter,
-        settings: &CallSettings,
-    ) -> Result<bool, Error> {
-        let mut tests = 0;
-        loop {
-            let operation = delete(&key, &IfMatch::Version(tag))?;
-            match self.client.send_one("delete", key.clone(), operation, settings).await {
-                Ok(_) => return Ok(true),
-                Err(error) if error.is_not_found() => return Ok(false),
-                Err(error) if error.is_changed() && tests < TESTS_MAX => tests += 1,
-                Err(error) => return Err(error),
-            }
-            let mut again = Query::keys(self.client, of_row(&key, filter)).stream();
-            match again.try_next().await? {
-                Some((_, newer)) => tag = newer,
-                None => return Ok(false),
-            }
+async fn delete_one(
+    client: &TableClient,
+    (key, mut tag): Found,
+    filter: &tavola_core::Filter,
+    settings: &CallSettings,
+) -> Result<bool, Error> {
+    let mut tests = 0;
+    loop {
+        let operation = delete(&key, &IfMatch::Version(tag))?;
+        match client.send_one("delete", key.clone(), operation, settings).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) if error.is_changed() && tests < TESTS_MAX => tests += 1,
+            Err(error) => return Err(error),
+        }
+        let mut again =
+            Query::keys(client, of_row(&key, filter)).with_settings(settings.clone()).stream();
+        match again.try_next().await? {
+            Some((_, newer)) => tag = newer,
+            None => return Ok(false),
         }
     }
 }

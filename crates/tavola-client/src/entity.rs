@@ -34,6 +34,26 @@ pub use names::Name;
 
 /// A type whose values are entities of a table. `#[derive(Entity)]` is the only way to implement
 /// it; [`DynEntity`] is the entity without a type.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let jones = Employee { dept: "Sales".to_owned(), id: 212, last: "Jones".to_owned() };
+/// assert_eq!(jones.entity_key()?.to_string(), "('Sales', 'empid_000212')");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an entity",
     note = "write `#[derive(Entity)]` on it, or use `DynEntity`"
@@ -97,6 +117,18 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// Copies the version into fields that mirror it.
     #[doc(hidden)]
     fn mirror(&mut self, etag: &ETag, timestamp: OffsetDateTime);
+}
+
+/// An entity with more properties than a row has: [`crate::patterns::Wide`] writes it as several
+/// rows. `#[entity(wide)]` on the struct, or `#[entity(part = 1)]` on a field, makes it one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a wide entity",
+    note = "write `#[entity(wide)]` on it"
+)]
+pub trait WideEntity: Entity {
+    /// The part of each entry of its names; `None` if their order decides.
+    #[doc(hidden)]
+    const PARTS: Option<&'static [u8]>;
 }
 
 /// What a type says about one of its indexes.

@@ -13,6 +13,23 @@ use crate::value::EdmType;
 
 /// Why a call failed. One pointer; [`Error::kind`] is for programs, the text for people. Keys are in
 /// the text, values never are.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Outcome, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let error = table.insert(&DynEntity::new("Smith", "1")).await.expect_err("it is there");
+/// assert!(error.is_conflict() && error.outcome() == Outcome::NotApplied);
+/// assert_eq!(error.code(), Some("EntityAlreadyExists"));
+/// assert!(error.to_string().starts_with("insert people ('Smith', '1'): an entity with this key"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -23,10 +40,23 @@ struct Inner {
     status: Option<u16>,
     code: Option<String>,
     context: Context,
+    /// Where it happened, for people, if the key does not say it.
+    place: Option<String>,
+    /// What is said last.
+    end: Option<&'static str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 /// What is known about the effect of a call that failed.
+///
+/// ```
+/// use tavola_client::{Error, Outcome};
+///
+/// /// Whether the program may simply do it again.
+/// fn may_repeat(error: &Error) -> bool {
+///     error.outcome() != Outcome::Unknown
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -39,6 +69,19 @@ pub enum Outcome {
 }
 
 /// What kind of error it is.
+///
+/// ```
+/// use tavola_client::{Error, ErrorKind};
+///
+/// fn explain(error: &Error) -> String {
+///     match error.kind() {
+///         ErrorKind::Invalid { rule, limit, .. } => format!("{rule:?}, at most {limit:?}"),
+///         ErrorKind::Transaction { index, .. } => format!("operation {index:?} was refused"),
+///         ErrorKind::Unknown { settles_at, .. } => format!("read again after {settles_at:?}"),
+///         _ => error.to_string(),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -209,6 +252,8 @@ impl Error {
             status: None,
             code: None,
             context,
+            place: None,
+            end: None,
             source: None,
         }))
     }
@@ -279,6 +324,20 @@ impl Error {
         self
     }
 
+    /// Says for people where it happened, instead of the key.
+    #[must_use]
+    pub(crate) fn in_place(mut self, place: Option<String>) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// Says something last.
+    #[must_use]
+    pub(crate) fn ending(mut self, end: Option<&'static str>) -> Self {
+        self.0.end = end;
+        self
+    }
+
     /// The same error once more, without its source: for what fails whenever it is asked.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
@@ -289,6 +348,8 @@ impl Error {
             status: inner.status,
             code: inner.code.clone(),
             context: inner.context.clone(),
+            place: inner.place.clone(),
+            end: inner.end,
             source: None,
         }))
     }
@@ -351,22 +412,28 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = self.context();
-        let table = context.table.as_deref();
-        let places = [context.operation, table].into_iter().flatten().map(str::to_owned);
-        let place: Vec<_> = places.chain(context.key.as_ref().map(ToString::to_string)).collect();
+        let key = || context.key.as_ref().map(ToString::to_string);
+        let own = self.0.place.clone().or_else(key);
+        let names = [context.operation, context.table.as_deref()].into_iter().flatten();
+        let place: Vec<_> = names.map(str::to_owned).chain(own).collect();
         if !place.is_empty() {
             write!(f, "{}: ", place.join(" "))?;
         }
         f.write_str(&self.0.text)?;
-        let Some(status) = self.status() else { return Ok(()) };
-        write!(f, " ({status}")?;
-        if let Some(code) = self.code() {
-            write!(f, " {code}")?;
+        if let Some(status) = self.status() {
+            write!(f, " ({status}")?;
+            if let Some(code) = self.code() {
+                write!(f, " {code}")?;
+            }
+            if let Some(id) = &context.request_id {
+                write!(f, "; request {id}")?;
+            }
+            f.write_str(")")?;
         }
-        if let Some(id) = &context.request_id {
-            write!(f, "; request {id}")?;
+        match self.0.end {
+            Some(end) => write!(f, "; {end}"),
+            None => Ok(()),
         }
-        f.write_str(")")
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Advice {
     pub lint: &'static str,
     /// What was seen.
     pub evidence: String,
+    /// Why that is a problem.
+    pub reason: &'static str,
     /// What to do.
     pub cure: &'static str,
 }
@@ -180,22 +182,34 @@ fn comparisons(filter: &CoreFilter) -> usize {
 
 fn advice(filter: Option<&CoreFilter>, here: Access, azure: Access) -> Vec<Advice> {
     let mut advice = Vec::new();
-    let mut add = |lint, evidence: String, cure| advice.push(Advice { lint, evidence, cure });
     if here < azure {
-        let evidence = format!("a {here} here is a {azure} on Azure");
-        add("or-of-keys", evidence, "ask for each key or range on its own");
+        advice.push(Advice {
+            lint: "or-of-keys",
+            evidence: format!("a {here} here is a {azure} on Azure"),
+            reason: "Azure looks only at key comparisons that must all hold",
+            cure: "ask for each key or range on its own",
+        });
     }
     if here >= Access::PartitionScan {
-        let cure = match here {
-            Access::PartitionScan => "bound the RowKey, or keep an index in the partition",
-            _ => "give the PartitionKey, or keep an index in another partition",
-        };
-        add("scan", format!("the query is a {here}"), cure);
+        advice.push(Advice {
+            lint: "scan",
+            evidence: format!("the query is a {here}"),
+            reason: "it reads rows that it does not return, more of them with each row that is \
+                     added",
+            cure: match here {
+                Access::PartitionScan => "bound the RowKey, or keep an index in the partition",
+                _ => "give the PartitionKey, or keep an index in another partition",
+            },
+        });
     }
     let count = filter.map_or(0, comparisons);
     if count > COMPARISONS_DOCUMENTED {
-        let evidence = format!("{count} comparisons; Azure documents {COMPARISONS_DOCUMENTED}");
-        add("comparisons", evidence, "split the query");
+        advice.push(Advice {
+            lint: "comparisons",
+            evidence: format!("{count} comparisons; Azure documents {COMPARISONS_DOCUMENTED}"),
+            reason: "Azure may refuse the query",
+            cure: "split the query",
+        });
     }
     advice
 }

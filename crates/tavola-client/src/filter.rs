@@ -161,6 +161,10 @@ impl<E> Filter<E> {
     pub(crate) fn as_core(&self) -> Result<&CoreFilter, Error> {
         self.any.as_core()
     }
+
+    pub(crate) fn into_any(self) -> AnyFilter {
+        self.any
+    }
 }
 
 impl<E> From<AnyFilter> for Filter<E> {

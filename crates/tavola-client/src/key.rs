@@ -41,4 +41,22 @@ pub use cursor::Cursor;
 pub use part::PartMeta;
 
 pub(crate) use part::Fault;
-pub(crate) use range::Span;
+pub(crate) use range::{Span, Spans};
+
+/// A text as a legal part of a key, in the order of its bytes; `!`, `,` and `"` are not in it.
+pub(crate) fn escape_text(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    escape::push(&mut code, text);
+    code
+}
+
+/// The text whose code begins `code`, up to `!` or the end, and what follows. `None` if that is no
+/// such code.
+pub(crate) fn unescape_text(code: &str) -> Option<(String, &str)> {
+    escape::read(code)
+}
+
+/// The least key above all that begin with `text`; `None` if there is none.
+pub(crate) fn after_text(text: &str) -> Option<String> {
+    escape::successor(text)
+}

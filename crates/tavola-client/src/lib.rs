@@ -52,6 +52,7 @@
 //! # Ok::<(), tavola_client::Error>(())
 //! ```
 
+#![warn(missing_docs)]
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, unused_imports, reason = "credentials and options are for the network")
@@ -86,6 +87,9 @@ pub use tavola_derive::{Entity, KeyPart, Projection, Properties};
 
 // What sends: accounts, credentials, attempts, retries, clients.
 mod account;
+mod advise;
+#[cfg(feature = "blocking")]
+mod blocking;
 mod bulk;
 mod call;
 mod client;
@@ -93,6 +97,8 @@ mod continuation;
 mod credential;
 mod delete_where;
 mod engine;
+#[cfg(feature = "entra")]
+mod entra;
 mod options;
 pub mod patterns;
 mod prepare;
@@ -108,7 +114,9 @@ pub mod unknown;
 mod written;
 
 pub use account::Account;
-pub use bulk::{Bulk, BulkFailure, BulkReport};
+#[cfg(feature = "blocking")]
+pub use blocking::Blocking;
+pub use bulk::{Bulk, BulkFailure, BulkReport, Checkpoint};
 pub use call::Call;
 pub use client::{
     AccessPolicy, CorsRule, Logging, Metrics, Modified, ServiceProperties, ServiceStats,
@@ -117,7 +125,7 @@ pub use client::{
 pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
 pub use delete_where::{DeleteReport, DeleteWhere};
-pub use options::{ClientOptions, ConnectionOptions, OnUnknown};
+pub use options::{ClientOptions, ConnectionOptions, OnUnknown, Options};
 pub use query::{Items, Page, Pages, Query};
 pub use retry::Retry;
 pub use runtime::BoxFuture;

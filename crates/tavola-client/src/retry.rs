@@ -184,6 +184,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
+    /// G91.
     #[test]
     fn pauses_double_up_to_a_limit() {
         let retry = Retry::default();
@@ -214,6 +215,7 @@ mod tests {
         ("t".to_owned(), name.to_string())
     }
 
+    /// G170.
     #[test]
     fn three_partitions_within_a_second_are_the_account() {
         let mut throttles = Throttles::default();
@@ -228,6 +230,7 @@ mod tests {
         assert_eq!(throttles.wait(None, seconds(12.4)), Duration::ZERO);
     }
 
+    /// G170.
     #[test]
     fn partitions_are_bounded() {
         let mut throttles = Throttles::default();

@@ -1,4 +1,4 @@
-//! The domain of the Table service as pure values and functions.
+//! The domain of the services as pure values and functions.
 //!
 //! Deliberately absent: IO, async, clocks, randomness, wire formats and disk formats. The current
 //! time is always an argument. What an operation means is decided here, once
@@ -22,6 +22,7 @@ pub mod metadata;
 pub mod operation;
 pub mod policy;
 pub mod properties;
+pub mod queue;
 pub mod range;
 pub mod reply;
 pub mod request;

@@ -1,9 +1,10 @@
-//! Stored access policies of a table.
+//! Stored access policies of tables, queues and containers.
 
 use crate::limits::POLICY_ID_CHARS_MAX;
+use crate::service_kind::ServiceKind;
 use crate::time::DateTime;
 
-/// What a table's owner keeps in the service so that shared access signatures can refer to it, and
+/// What the owner of a table, a queue or a container keeps in the service so that shared access signatures can refer to it, and
 /// be revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPolicy {
@@ -13,15 +14,16 @@ pub struct AccessPolicy {
     pub start: Option<DateTime>,
     /// Until when it counts.
     pub expiry: Option<DateTime>,
-    /// Letters of `raud`.
+    /// Letters of the service: for tables those of `raud`.
     pub permission: Option<String>,
 }
 
 impl AccessPolicy {
-    /// True if the id fits and the permission has only the letters of the Table service.
+    /// True if the id fits and the permission has only letters of the service.
     #[must_use]
-    pub fn is_legal(&self) -> bool {
-        let permission_fits = |letters: &str| letters.chars().all(|letter| "raud".contains(letter));
+    pub fn is_legal(&self, service: ServiceKind) -> bool {
+        let known = service.permissions();
+        let permission_fits = |letters: &str| letters.chars().all(|letter| known.contains(letter));
         let id_fits = self.id.chars().count() <= POLICY_ID_CHARS_MAX;
         id_fits && self.permission.as_deref().is_none_or(permission_fits)
     }

@@ -55,6 +55,16 @@ impl ServiceKind {
         }
     }
 
+    /// The letters of permissions in a policy or a signature for one container.
+    #[must_use]
+    pub const fn permissions(self) -> &'static str {
+        match self {
+            Self::Blob => "racwdxyltfmeopi",
+            Self::Queue => "raup",
+            Self::Table => "raud",
+        }
+    }
+
     /// The port on which an emulator serves it.
     #[must_use]
     pub const fn default_port(self) -> u16 {

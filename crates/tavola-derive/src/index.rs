@@ -17,7 +17,7 @@ const SAME_PARTITION_MAX: usize = 49;
 
 /// An index as it is written.
 pub(crate) struct IndexAttribute {
-    name: Ident,
+    pub(crate) name: Ident,
     partition: Option<LitStr>,
     row: Option<LitStr>,
     unique: bool,

@@ -63,6 +63,26 @@ pub enum ApiError {
         /// What it said.
         value: String,
     },
+    /// A query parameter that means nothing together with the others.
+    RejectedQueryParameter {
+        /// Which.
+        name: &'static str,
+        /// What it said.
+        value: String,
+        /// Why it is refused.
+        reason: &'static str,
+    },
+    /// A query parameter beyond its bounds.
+    OutOfRangeQueryParameter {
+        /// Which.
+        name: &'static str,
+        /// What it said.
+        value: String,
+        /// The least value.
+        min: u32,
+        /// The greatest.
+        max: u32,
+    },
     /// A query parameter that the operation needs.
     MissingQueryParameter(&'static str),
     /// `$top`, `$select` or a continuation that the service does not take.
@@ -71,6 +91,17 @@ pub enum ApiError {
     InvalidXmlDocument,
     /// Beyond 4 MiB.
     RequestBodyTooLarge,
+    /// Beyond a limit of the operation.
+    BodyBeyondLimit {
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// Metadata with an empty name.
+    EmptyMetadataKey,
+    /// Metadata with a name that is none, or is given twice.
+    InvalidMetadata,
+    /// Metadata beyond 8 KiB.
+    MetadataTooLarge,
 
     /// An `Authorization` header that does not parse.
     InvalidAuthenticationInfo,
@@ -208,12 +239,21 @@ fn status_code_text(api_error: &ApiError) -> ErrorParts {
         ApiError::MissingRequiredHeader(_) => {
             error(400, "MissingRequiredHeader", MISSING_REQUIRED_HEADER)
         }
-        ApiError::InvalidQueryParameter { .. } => {
+        ApiError::InvalidQueryParameter { .. } | ApiError::RejectedQueryParameter { .. } => {
             error(400, "InvalidQueryParameterValue", INVALID_QUERY_PARAMETER_VALUE)
         }
         ApiError::MissingQueryParameter(_) => {
             error(400, "MissingRequiredQueryParameter", MISSING_REQUIRED_QUERY_PARAMETER)
         }
+        ApiError::OutOfRangeQueryParameter { .. } => {
+            error(400, "OutOfRangeQueryParameterValue", OUT_OF_RANGE_QUERY_PARAMETER)
+        }
+        ApiError::BodyBeyondLimit { .. } => {
+            error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE)
+        }
+        ApiError::EmptyMetadataKey => error(400, "EmptyMetadataKey", EMPTY_METADATA_KEY),
+        ApiError::InvalidMetadata => error(400, "InvalidMetadata", INVALID_METADATA),
+        ApiError::MetadataTooLarge => error(400, "MetadataTooLarge", METADATA_TOO_LARGE),
         ApiError::InvalidXmlDocument => error(400, "InvalidXmlDocument", INVALID_XML_DOCUMENT),
         ApiError::RequestBodyTooLarge => error(413, "RequestBodyTooLarge", REQUEST_BODY_TOO_LARGE),
         ApiError::InvalidAuthenticationInfo => {
@@ -309,6 +349,13 @@ pub(crate) const NOT_IMPLEMENTED: &str =
 const MISSING_REQUIRED_HEADER: &str = "A required HTTP header was not specified.";
 const INVALID_QUERY_PARAMETER_VALUE: &str =
     "Value for one of the query parameters specified in the request URI is invalid.";
+const OUT_OF_RANGE_QUERY_PARAMETER: &str =
+    "One of the query parameters specified in the request URI is outside the permissible range.";
+const EMPTY_METADATA_KEY: &str = "The key for one of the metadata key-value pairs is empty.";
+const INVALID_METADATA: &str =
+    "The metadata specified is invalid. It has characters that are not permitted.";
+const METADATA_TOO_LARGE: &str =
+    "The size of the specified metadata exceeds the maximum size permitted.";
 const MISSING_REQUIRED_QUERY_PARAMETER: &str =
     "A required query parameter was not specified for this request.";
 const INVALID_XML_DOCUMENT: &str = "XML specified is not syntactically valid.";

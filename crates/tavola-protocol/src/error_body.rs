@@ -1,5 +1,7 @@
 //! Error bodies, as JSON and as XML, in both directions.
 
+use std::borrow::Cow;
+
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::Event;
@@ -84,7 +86,8 @@ fn xml_parts(
     now: DateTime,
 ) -> (&'static str, String, String) {
     let message = escape(&error.text) + &tail(request_id, now);
-    let element = |(name, value): (&str, &str)| format!("<{name}>{}</{name}>", escape(value));
+    let element =
+        |(name, value): (&str, Cow<'_, str>)| format!("<{name}>{}</{name}>", escape(&value));
     let inner = api_error.map(details).unwrap_or_default().into_iter().map(element).collect();
     (error.code, message, inner)
 }
@@ -93,21 +96,37 @@ fn tail(request_id: &str, now: DateTime) -> String {
     format!("\nRequestId:{request_id}\nTime:{}", now.to_text_full())
 }
 
-fn details(api_error: &ApiError) -> Vec<(&'static str, &str)> {
+fn details(api_error: &ApiError) -> Vec<(&'static str, Cow<'_, str>)> {
     match api_error {
         ApiError::AuthenticationFailed { detail: Some(detail), .. } => {
-            vec![("AuthenticationErrorDetail", detail)]
+            vec![("AuthenticationErrorDetail", detail.into())]
         }
         ApiError::InvalidHeaderValue { name, value } => {
-            vec![("HeaderName", name), ("HeaderValue", value)]
+            vec![("HeaderName", (*name).into()), ("HeaderValue", value.into())]
         }
-        ApiError::MissingRequiredHeader(name) => vec![("HeaderName", name)],
-        ApiError::InvalidQueryParameter { name, value } => {
-            vec![("QueryParameterName", name), ("QueryParameterValue", value)]
+        ApiError::MissingRequiredHeader(name) => vec![("HeaderName", (*name).into())],
+        ApiError::InvalidQueryParameter { name, value } => query_parameter(name, value),
+        ApiError::RejectedQueryParameter { name, value, reason } => {
+            let mut details = query_parameter(name, value);
+            details.push(("Reason", (*reason).into()));
+            details
         }
-        ApiError::MissingQueryParameter(name) => vec![("QueryParameterName", name)],
+        ApiError::OutOfRangeQueryParameter { name, value, min, max } => {
+            let mut details = query_parameter(name, value);
+            details.push(("MinimumAllowed", min.to_string().into()));
+            details.push(("MaximumAllowed", max.to_string().into()));
+            details
+        }
+        ApiError::BodyBeyondLimit { max } => vec![("MaxLimit", max.to_string().into())],
+        ApiError::MissingQueryParameter(name) => {
+            vec![("QueryParameterName", (*name).into())]
+        }
         _ => Vec::new(),
     }
+}
+
+fn query_parameter<'a>(name: &'a str, value: &'a str) -> Vec<(&'static str, Cow<'a, str>)> {
+    vec![("QueryParameterName", name.into()), ("QueryParameterValue", value.into())]
 }
 
 /// Escapes markup; characters that XML cannot hold in any form become `?`.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tavola_core::{AccountName, EntityView, TableId, TableName, Timestamp};
+use tavola_core::{AccountName, EntityView, ServiceKind, TableId, TableName, Timestamp};
 use tavola_store::{Row, RowRef, Store};
 
 use crate::catalog::{self, DROPPED_PREFIX, Entry, ResourceKind, Tables};
@@ -236,6 +236,10 @@ impl Audit {
     fn properties_row(&mut self, row: &Row) -> Result<(), String> {
         let account = account_of(row)?;
         let wrong = |what: String| format!("the service properties of {account}: {what}");
+        let key = row.row_key().as_str();
+        if !ServiceKind::ALL.iter().any(|service| service.name() == key) {
+            return Err(wrong(format!("{key:?} is no service")));
+        }
         let read = properties::read_properties(row).map_err(|error| wrong(error.to_string()))?;
         let unread = properties::unread(row, &read);
         if unread.is_empty() {

@@ -33,7 +33,7 @@ mod workload;
 
 pub use arena::Arena;
 pub use campaign::{Campaign, Tally, Violation};
-pub use cluster::{FAULT_NAMES, seed_has_fault, undo_faults};
+pub use cluster::{FAULT_NAMES, current_fault_name, seed_has_fault, undo_faults};
 pub use preload::ShiftedClock;
 pub use runner::{Outcome, Plan, run};
 

@@ -68,6 +68,8 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::explain::command())
         .subcommand(commands::count::command())
         .subcommand(commands::delete_where::command())
+        .subcommand(commands::advise::command())
+        .subcommand(crate::completion::command())
 }
 
 fn serve() -> Command {

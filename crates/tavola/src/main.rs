@@ -6,6 +6,7 @@ mod announce;
 mod azurite;
 mod cluster;
 mod commands;
+mod completion;
 mod descriptors;
 mod evaluate;
 mod exit;
@@ -42,7 +43,10 @@ fn main() -> ExitCode {
             keep_files_private();
             azurite::run(name, &arguments)
         }
-        _ => run(&arguments),
+        _ => {
+            completion::answer_shell();
+            run(&arguments)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +83,8 @@ fn run(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
         Some(("query", matches)) => commands::query::run(matches),
         Some(("explain", matches)) => commands::explain::run(matches),
         Some(("count", matches)) => commands::count::run(matches),
+        Some(("advise", matches)) => commands::advise::run(matches),
+        Some(("completions", matches)) => completion::run(matches),
         Some(("delete-where", matches)) => commands::delete_where::run(matches),
         _ => unreachable!("clap asks for a known command"),
     }

@@ -13,6 +13,7 @@ use tavola_client::{
 use tavola_core::ServiceKind;
 
 use crate::account_access;
+use crate::completion;
 use crate::exit::Failure;
 
 /// The codes with which these commands end.
@@ -65,7 +66,8 @@ pub(crate) fn connection_flags() -> Vec<Arg> {
 
 /// The table that a command is about.
 pub(crate) fn table_argument() -> Arg {
-    Arg::new("table").required(true).value_name("TABLE").help("Name of the table")
+    let argument = Arg::new("table").required(true).value_name("TABLE").help("Name of the table");
+    argument.add(completion::table_names())
 }
 
 /// The condition of a command.
@@ -105,7 +107,7 @@ pub(crate) fn with_tables<F>(
 where
     F: Future<Output = Result<(), Stop>>,
 {
-    let account = account(matches)?;
+    let account = account(matches, Retry::default().attempts(ATTEMPTS))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::System(format!("cannot start the runtime: {error}")))?;
@@ -123,7 +125,8 @@ where
     }
 }
 
-fn account(matches: &ArgMatches) -> Result<Account, Failure> {
+/// The account that the flags name.
+pub(crate) fn account(matches: &ArgMatches, retry: Retry) -> Result<Account, Failure> {
     let (endpoint, credential) = match account_access::signature(matches, ServiceKind::Table)? {
         Some((endpoint, signature)) => (endpoint, Credential::sas(signature.as_str())),
         None => {
@@ -134,7 +137,7 @@ fn account(matches: &ArgMatches) -> Result<Account, Failure> {
     };
     let account = Account::new(endpoint.as_str(), Some(credential))
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(account.with_options(options(matches)?))
+    Ok(account.with_options(options(matches)?.retry(retry)))
 }
 
 fn options(matches: &ArgMatches) -> Result<ClientOptions, Failure> {
@@ -145,9 +148,7 @@ fn options(matches: &ArgMatches) -> Result<ClientOptions, Failure> {
         connection = connection.certificates(std::fs::read(file).map_err(cannot_read)?);
     }
     let user_agent = concat!("tavola/", env!("CARGO_PKG_VERSION"));
-    let retry = Retry::default().attempts(ATTEMPTS);
-    let options =
-        ClientOptions::default().connection(connection).user_agent(user_agent).retry(retry);
+    let options = ClientOptions::default().connection(connection).user_agent(user_agent);
     Ok(if matches.get_flag("allow-http") { options.allow_http() } else { options })
 }
 

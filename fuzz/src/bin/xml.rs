@@ -4,6 +4,7 @@
 
 use http::{HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
+use tavola_core::ServiceKind;
 use tavola_fuzz::{check_request, request};
 use tavola_protocol::xml::{read_policies, read_service_properties};
 
@@ -12,7 +13,7 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml");
 fuzz_target!(|data: &[u8]| {
     // The readers first and alone: all that they refuse is refused in the same words, which would
     // only cost time.
-    if read_policies(data).is_ok() {
+    if read_policies(ServiceKind::Table, data).is_ok() {
         check_request(request(Method::PUT, "/Tab?comp=acl", XML, data));
     }
     if read_service_properties(data).is_ok() {

@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: how many nodes and front ends a load needs, from costs that were
+//! `cargo xtask simulate`: how many Cassandra nodes and servers a load needs, from costs that were
 //! measured.
 //!
 //! Not a test and not a promise: it deals requests out to partitions by their popularity,
@@ -15,8 +15,8 @@ use model::{Answer, Costs, Load};
 pub(crate) const HELP: &str = "\
 cargo xtask simulate [--accounts N] [--requests N] [--skew S] [--writes SHARE] [...]
 
-Answers how many nodes and front ends a load needs, from the costs of docs/scale.md. A cluster fits if no node is busier
-than the bound while one node is down.
+Answers how many Cassandra nodes and servers a load needs, from the costs of docs/scale.md. A cluster fits if no Cassandra
+node is busier than the bound while one is down.
 
   --accounts N          accounts; default 100
   --partitions N        partitions of an account; default 10000
@@ -25,14 +25,14 @@ than the bound while one node is down.
   --writes SHARE        share of writes; default 0.2
   --reads WORD          strict or fast; default strict
   --copies N            of each row; default 3
-  --cores N             of a node; default 8
-  --front-end-cores N   of a front end; default 4
+  --cores N             of a Cassandra node; default 8
+  --server-cores N      of a server; default 4
   --busy SHARE          how busy a core may be; default 0.6
   --seed N              of the dice; default 1
 
 Costs, in milliseconds of one core; the defaults were measured on two cores that all nodes shared, and are high:
   --write-ms, --strict-ms, --fast-ms   of all replicas together, per copy
-  --front-end-ms                       of a front end, per request
+  --server-ms                          of a server, per request
   --partition-writes N                 writes a second that one partition can take";
 
 pub(crate) fn command(mut args: Args) -> Result {
@@ -48,8 +48,8 @@ pub(crate) fn command(mut args: Args) -> Result {
             Some(other) => return Err(Failure::new(format!("--reads {other}: strict or fast"))),
         },
         copies: number(&mut args, "--copies", 3.0)? as usize,
-        node_cores: number(&mut args, "--cores", 8.0)?,
-        front_end_cores: number(&mut args, "--front-end-cores", 4.0)?,
+        cassandra_cores: number(&mut args, "--cores", 8.0)?,
+        server_cores: number(&mut args, "--server-cores", 4.0)?,
         busy: number(&mut args, "--busy", 0.6)?,
         seed: number(&mut args, "--seed", 1.0)? as u64,
     };
@@ -58,7 +58,7 @@ pub(crate) fn command(mut args: Args) -> Result {
         write_ms: number(&mut args, "--write-ms", defaults.write_ms)?,
         strict_ms: number(&mut args, "--strict-ms", defaults.strict_ms)?,
         fast_ms: number(&mut args, "--fast-ms", defaults.fast_ms)?,
-        front_end_ms: number(&mut args, "--front-end-ms", defaults.front_end_ms)?,
+        server_ms: number(&mut args, "--server-ms", defaults.server_ms)?,
         partition_writes: number(&mut args, "--partition-writes", defaults.partition_writes)?,
     };
     args.finish()?;
@@ -89,7 +89,7 @@ fn print(load: &Load, costs: &Costs, answer: &Answer) {
     match answer.nodes {
         Some(nodes) => println!(
             "  nodes        {nodes} of {} cores, {} copies; the busiest is at {:.0} %, with one down at {:.0} %",
-            load.node_cores,
+            load.cassandra_cores,
             load.copies,
             answer.busiest * 100.0,
             answer.busiest_with_one_down * 100.0
@@ -99,8 +99,8 @@ fn print(load: &Load, costs: &Costs, answer: &Answer) {
         ),
     }
     println!(
-        "  front ends   {} of {} cores, one of them to spare",
-        answer.front_ends, load.front_end_cores
+        "  servers      {} of {} cores, one of them to spare",
+        answer.servers, load.server_cores
     );
     println!(
         "  hottest partition  {:.0} requests/s, of them {:.0} writes; one partition takes {:.0} writes/s{}",

@@ -19,8 +19,8 @@ pub(super) struct Load {
     pub(super) writes: f64,
     pub(super) is_strict: bool,
     pub(super) copies: usize,
-    pub(super) node_cores: f64,
-    pub(super) front_end_cores: f64,
+    pub(super) cassandra_cores: f64,
+    pub(super) server_cores: f64,
     pub(super) busy: f64,
     pub(super) seed: u64,
 }
@@ -36,7 +36,7 @@ impl Load {
             () if !is_share(self.busy) || self.busy == 0.0 => {
                 Err("--busy is a share between 0 and 1".into())
             }
-            () if self.node_cores <= 0.0 || self.front_end_cores <= 0.0 => {
+            () if self.cassandra_cores <= 0.0 || self.server_cores <= 0.0 => {
                 Err("machines have cores".into())
             }
             () => Ok(()),
@@ -51,20 +51,20 @@ pub(super) struct Costs {
     pub(super) write_ms: f64,
     pub(super) strict_ms: f64,
     pub(super) fast_ms: f64,
-    /// Core milliseconds of a front end.
-    pub(super) front_end_ms: f64,
+    /// Core milliseconds of a server.
+    pub(super) server_ms: f64,
     /// A partition's writes a second, joined into batches.
     pub(super) partition_writes: f64,
 }
 
 impl Costs {
-    /// From `cargo xtask bench cluster --nodes 3`; see docs/scale.md. That of a front end is an
+    /// From `cargo xtask bench cluster --nodes 3`; see docs/scale.md. That of a server is an
     /// estimate.
     pub(super) const MEASURED: Self = Self {
         write_ms: 4.6,
         strict_ms: 1.55,
         fast_ms: 0.75,
-        front_end_ms: 0.25,
+        server_ms: 0.25,
         partition_writes: 1760.0,
     };
 }
@@ -73,7 +73,7 @@ impl Costs {
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) nodes: Option<usize>,
-    pub(super) front_ends: usize,
+    pub(super) servers: usize,
     /// Requests a second.
     pub(super) hottest: f64,
     pub(super) busiest: f64,
@@ -83,20 +83,19 @@ pub(super) struct Answer {
 pub(super) fn answer(load: &Load, costs: &Costs) -> Answer {
     let (popular, rest) = popularity(load);
     let hottest = popular.first().copied().unwrap_or_default() * load.requests;
-    let front_end =
-        costs.front_end_ms * load.requests / 1000.0 / (load.front_end_cores * load.busy);
-    let front_ends = front_end.ceil().max(1.0) as usize + 1;
+    let server = costs.server_ms * load.requests / 1000.0 / (load.server_cores * load.busy);
+    let servers = server.ceil().max(1.0) as usize + 1;
     let fits = |nodes: usize| {
         let (quiet, one_down) = busiest(load, costs, &popular, rest, nodes);
         (one_down <= load.busy).then_some((nodes, quiet, one_down))
     };
     // The work of the whole says where to begin; below that nothing fits.
     let total = load.requests * request_ms(load, costs) * load.copies as f64 / 1000.0;
-    let least = ((total / (load.node_cores * load.busy)).ceil() as usize).max(load.copies);
+    let least = ((total / (load.cassandra_cores * load.busy)).ceil() as usize).max(load.copies);
     let found = (least..=NODES_MAX).step_by(1.max(least / 50)).find_map(fits);
     let (nodes, quiet, one_down) =
         found.map_or((None, 0.0, 0.0), |(nodes, quiet, down)| (Some(nodes), quiet, down));
-    Answer { nodes, front_ends, hottest, busiest: quiet, busiest_with_one_down: one_down }
+    Answer { nodes, servers, hottest, busiest: quiet, busiest_with_one_down: one_down }
 }
 
 /// Core milliseconds of each replica for an average request.
@@ -130,7 +129,7 @@ fn busiest(load: &Load, costs: &Costs, popular: &[f64], rest: f64, nodes: usize)
             work[owner] += share;
         }
     }
-    let scale = load.requests * request_ms(load, costs) / 1000.0 / load.node_cores;
+    let scale = load.requests * request_ms(load, costs) / 1000.0 / load.cassandra_cores;
     let most = work.iter().copied().fold(0.0, f64::max) * scale;
     // Reads and coordination of one lost node fall on the others of each set of replicas: one part
     // in `copies - 1` more.
@@ -177,8 +176,8 @@ mod tests {
             writes: 0.2,
             is_strict: true,
             copies: 3,
-            node_cores: 8.0,
-            front_end_cores: 4.0,
+            cassandra_cores: 8.0,
+            server_cores: 4.0,
             busy: 0.6,
             seed: 1,
         }

@@ -42,9 +42,9 @@ impl Finding {
 
 /// A text file, with its path relative to the root of the clone.
 #[derive(Debug)]
-struct SourceFile {
-    path: String,
-    text: String,
+pub(crate) struct SourceFile {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 pub(crate) fn command(args: Args) -> Result {
@@ -85,7 +85,7 @@ fn report(findings: &[Finding], files: usize) -> Result {
 }
 
 /// Everything that git tracks or would add; binary files are left out.
-fn read_files(root: &Path) -> Result<Vec<SourceFile>> {
+pub(crate) fn read_files(root: &Path) -> Result<Vec<SourceFile>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let list = shell::output(&mut git)?;

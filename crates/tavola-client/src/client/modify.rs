@@ -7,7 +7,7 @@ use tavola_core::{EdmValue, Properties};
 
 use super::table::TableClient;
 use crate::call::Call;
-use crate::engine::CallSettings;
+use crate::engine::{CallSettings, Count};
 use crate::entity::{Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
 use crate::key::{EntityKey, PointKey};
@@ -20,6 +20,22 @@ pub(crate) const ATTEMPTS_MAX: u32 = 10;
 const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 
 /// An entity that was read and changed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let modified = table.modify::<DynEntity>(("Smith", "1"), |ann| drop(ann.set("Age", 43))).await?;
+/// assert_eq!(modified.entity.get::<i32>("Age")?, 43);
+/// assert!(modified.written.is_some(), "it was another value before");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Modified<E> {
@@ -81,6 +97,8 @@ impl TableClient {
 
     /// Waits, so that two who meet do not meet again.
     pub(crate) async fn pause_after_conflict(&self, attempt: u32) {
+        let table = self.table().ok();
+        self.engine().metrics.count(Count::ModifyConflict, table.as_ref());
         let runtime = &*self.engine().runtime;
         let most = CONFLICT_DELAY * 2_u32.pow(attempt.min(6));
         let share = (runtime.random() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -123,9 +141,7 @@ impl TableClient {
         let operation = prepared.update(mode, &if_match)?;
         let sent = self.send_one("modify", key.as_core().clone(), operation, settings).await?;
         let written = Written::one(sent);
-        if let (Some(etag), Some(timestamp)) = (written.etag.clone(), written.timestamp) {
-            entity.set_version(etag, timestamp);
-        }
+        entity.set_written(&written);
         Ok(Modified { entity, written: Some(written) })
     }
 

@@ -15,6 +15,7 @@ use crate::engine::{CallSettings, Engine, Finished, Operation, Subject, Write};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome};
 use crate::key::PointKey;
+use crate::options::Options;
 use crate::prepare::{Prepared, decode, delete};
 use crate::unknown::Claim;
 use crate::written::{Created, IfMatch, Mode, Written};
@@ -23,6 +24,25 @@ use crate::written::{Created, IfMatch, Mode, Written};
 const CREATE_ATTEMPTS_MAX: u32 = 5;
 
 /// One table. Clones are cheap.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let mut ann = DynEntity::new("Smith", "1");
+/// ann.set("Age", 42);
+/// table.insert(&ann).await?;
+/// let mut stored = table.get::<DynEntity>(("Smith", "1")).await?.expect("it was inserted");
+/// stored.set("Age", 43);
+/// table.replace(&mut stored).await?;
+/// table.delete(&stored).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableClient {
     pub(crate) service: TableServiceClient,
@@ -55,6 +75,13 @@ impl TableClient {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A handle of the same table whose calls behave as `over` says. It shares connections, budgets
+    /// and pauses with this one.
+    #[must_use]
+    pub fn with_options(&self, over: Options) -> Self {
+        Self { service: self.service.with_options(over), name: self.name.clone() }
     }
 
     /// The service that the table is of.
@@ -179,9 +206,7 @@ impl TableClient {
             let key = prepared.key.clone();
             let operation = prepared.update(Mode::Replace, &if_match)?;
             let written = Written::one(self.send_one("replace", key, operation, &settings).await?);
-            if let (Some(etag), Some(timestamp)) = (written.etag.clone(), written.timestamp) {
-                stored.set_version(etag, timestamp);
-            }
+            stored.set_written(&written);
             Ok(written)
         })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::{EntityKey as CoreKey, EntityOperation, PartitionKey};
@@ -43,7 +44,7 @@ pub struct Transaction<'a> {
     subjects: Vec<(&'static str, CoreKey)>,
     rows: HashSet<String>,
     bytes: usize,
-    companions: Vec<Box<dyn Accompany>>,
+    companions: Vec<Arc<dyn Accompany>>,
 }
 
 /// Requests that belong to a transaction without being part of it.
@@ -81,11 +82,28 @@ impl<'a> Transaction<'a> {
         self.client.name()
     }
 
+    /// The same operations, to be sent with others.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            client: self.client,
+            partition: self.partition.clone(),
+            operations: self.operations.clone(),
+            subjects: self.subjects.clone(),
+            rows: self.rows.clone(),
+            bytes: self.bytes,
+            companions: self.companions.clone(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> &'a TableClient {
+        self.client
+    }
+
     pub(crate) fn partition(&self) -> &str {
         &self.partition
     }
 
-    pub(crate) fn accompany(&mut self, companion: Box<dyn Accompany>) {
+    pub(crate) fn accompany(&mut self, companion: Arc<dyn Accompany>) {
         self.companions.push(companion);
     }
 
@@ -200,6 +218,21 @@ impl<'a> Transaction<'a> {
         key: CoreKey,
         operation: Operation,
     ) -> Result<&mut Self, Error> {
+        let bytes = self.room_for(&key, &operation)?;
+        self.push(name, key, operation, bytes);
+        Ok(self)
+    }
+
+    /// The keys of its operations, in their order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &CoreKey> {
+        self.subjects.iter().map(|(_, key)| key)
+    }
+
+    /// How many bytes the transaction would have with this operation.
+    ///
+    /// # Errors
+    /// If it cannot be added.
+    pub(crate) fn room_for(&self, key: &CoreKey, operation: &Operation) -> Result<usize, Error> {
         if key.partition_key.as_str() != self.partition {
             let text = format!(
                 "the entity is of the partition '{}', the transaction of '{}'; a transaction has one",
@@ -219,17 +252,27 @@ impl<'a> Transaction<'a> {
             let text = format!("a transaction has at most {limit} operations");
             return Err(Error::beyond(Rule::Transaction, limit, limit + 1, text));
         }
-        let bytes = self.bytes + operation_bytes(&key, &operation);
+        let bytes = self.bytes + operation_bytes(key, operation);
         let limit = self.client.engine().traits.flavour.transaction_bytes_max();
         if bytes > limit {
             let text = format!("the transaction has {bytes} bytes; it may have {limit}");
             return Err(Error::beyond(Rule::Transaction, limit, bytes, text));
         }
+        Ok(bytes)
+    }
+
+    /// Adds an operation that there is room for.
+    pub(crate) fn push(
+        &mut self,
+        name: &'static str,
+        key: CoreKey,
+        operation: Operation,
+        bytes: usize,
+    ) {
         self.bytes = bytes;
-        self.rows.insert(row.to_owned());
+        self.rows.insert(key.row_key.as_str().to_owned());
         self.operations.push(operation);
         self.subjects.push((name, key));
-        Ok(self)
     }
 
     /// Sends it: all operations, or none. One [`Written`] for each, in their order.

@@ -17,15 +17,20 @@ impl Running<'_> {
     /// The error of a call that ended with `failure`.
     pub(super) fn error(&self, failure: &Failure, outcome: Outcome) -> Error {
         let (kind, text) = describe(failure, self.subject, &self.engine.traits.endpoint);
-        self.located(Error::new(kind, outcome, text), failure)
+        let is_refused = matches!(kind, ErrorKind::Transaction { .. });
+        let is_undone = is_refused && outcome == Outcome::NotApplied;
+        let error = Error::new(kind, outcome, text);
+        self.located(error.ending(is_undone.then_some("nothing was applied")), failure)
     }
 
-    /// The error of a write of which nobody knows whether it was applied.
+    /// The error of a write of which nobody knows whether it was applied; `can_have_id` if an id of
+    /// the write would decide it.
     pub(super) fn undecided(
         &self,
         failure: Option<&Failure>,
         observed: unknown::Observed,
         sent: SystemTime,
+        can_have_id: bool,
     ) -> Error {
         let settles_at = settles_at(sent);
         let lost = failure.map_or("no reply".to_owned(), |failure| {
@@ -47,38 +52,43 @@ impl Running<'_> {
             until.unwrap_or_default()
         );
         let kind = ErrorKind::Unknown { observed, settles_at };
-        let error = Error::new(kind, Outcome::Unknown, text);
+        let cure = can_have_id.then_some("#[entity(write_id)] would decide it");
+        let error = Error::new(kind, Outcome::Unknown, text).ending(cure);
         match failure {
             Some(failure) => self.located(error, failure),
-            None => self.placed(error),
+            None => self.placed(error, None),
         }
     }
 
     fn located(&self, error: Error, failure: &Failure) -> Error {
-        let mut error = self.placed(error);
-        if let Some(head) = &failure.head {
-            error = error.at(|context| context.request_id = head.request_id.clone());
-        }
-        match &*failure.cause {
-            Cause::Service(service) => {
-                let code = Some(service.code.clone()).filter(|code| !code.is_empty());
-                error.with_answer(service.status.as_u16(), code)
-            }
-            _ => error,
-        }
+        let Cause::Service(service) = &*failure.cause else {
+            return self.placed(error, None).at(|context| context.request_id = request_id(failure));
+        };
+        let code = Some(service.code.clone()).filter(|code| !code.is_empty());
+        let error = self.placed(error, service.operation);
+        let error = error.at(|context| context.request_id = request_id(failure));
+        error.with_answer(service.status.as_u16(), code)
     }
 
-    fn placed(&self, error: Error) -> Error {
-        error.at(|context| {
-            context.operation = Some(self.subject.operation);
+    /// Says what the call was, and which operation of a transaction failed.
+    fn placed(&self, error: Error, index: Option<usize>) -> Error {
+        let subject = self.subject;
+        let failed = index.and_then(|index| subject.operations.get(index)).map(|(_, key)| key);
+        let key = failed.or(subject.key.as_ref()).cloned().map(EntityKey::from_core);
+        error.in_place(transaction_place(subject, index)).at(|context| {
+            context.operation = Some(subject.operation);
             context.endpoint = Some(self.engine.traits.endpoint.clone());
-            context.table = self.subject.table.as_ref().map(ToString::to_string);
-            context.key = self.subject.key.clone().map(EntityKey::from_core);
+            context.table = subject.table.as_ref().map(ToString::to_string);
+            context.key = key;
             context.client_request_id = Some(self.client_request_id.clone());
             context.attempts = self.attempts;
             context.elapsed = self.elapsed();
         })
     }
+}
+
+fn request_id(failure: &Failure) -> Option<String> {
+    failure.head.as_ref().and_then(|head| head.request_id.clone())
 }
 
 fn settles_at(sent: SystemTime) -> Option<OffsetDateTime> {
@@ -93,8 +103,7 @@ fn describe(failure: &Failure, subject: &Subject, endpoint: &str) -> (ErrorKind,
             if subject.operations.is_empty() {
                 return (ErrorKind::Service, said);
             }
-            let kind = ErrorKind::Transaction { index: error.operation };
-            (kind, in_transaction(subject, error.operation, &said))
+            (ErrorKind::Transaction { index: error.operation }, said)
         }
         Cause::NotOurs { content_type, beginning } => {
             let status = failure.head.as_ref().map_or(0, |head| head.status.as_u16());
@@ -121,19 +130,18 @@ fn describe(failure: &Failure, subject: &Subject, endpoint: &str) -> (ErrorKind,
     }
 }
 
-fn in_transaction(subject: &Subject, index: Option<usize>, said: &str) -> String {
+/// Which transaction, and which of its operations.
+fn transaction_place(subject: &Subject, index: Option<usize>) -> Option<String> {
     let count = subject.operations.len();
-    let partition = subject.partition.as_deref().unwrap_or_default();
-    let Some((index, (name, key))) =
-        index.and_then(|index| Some((index, subject.operations.get(index)?)))
-    else {
-        return format!("'{partition}', {count} operations: {said}; nothing was applied");
-    };
-    let number = index + 1;
-    let row = key.row_key.as_str();
-    format!(
-        "'{partition}', operation {number} of {count}, {name} '{row}': {said}; nothing was applied"
-    )
+    let partition = subject.partition.as_deref().filter(|_| count > 0)?;
+    let named = index.and_then(|index| Some((index + 1, subject.operations.get(index)?)));
+    Some(match named {
+        Some((number, (name, key))) => {
+            let row = key.row_key.as_str();
+            format!("'{partition}', operation {number} of {count}, {name} '{row}'")
+        }
+        None => format!("'{partition}', {count} operations"),
+    })
 }
 
 /// Our words for what happens every day, the service's for the rest.

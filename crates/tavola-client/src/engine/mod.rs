@@ -1,6 +1,8 @@
 //! Runs calls: attempts, pauses, deadlines, read-back.
 
 mod describe;
+mod metrics;
+mod observe;
 mod write;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +16,16 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::Reply as Replied;
 use tracing::Instrument as _;
 
+use crate::advise::Observed;
 use crate::error::{Error, Outcome};
-use crate::options::{ClientOptions, OnUnknown};
-use crate::retry::{Retry, RetryBudget, Throttles};
+use crate::explain::Access;
+use crate::options::{ClientOptions, Options};
+use crate::retry::{RetryBudget, Throttles};
 use crate::runtime::{Runtime, random_uuid, within};
 use crate::store::{AttemptResult, Cause, Failure, Reply, Request, StoreTraits, TableStore};
 
+pub(crate) use crate::options::CallSettings;
+pub(crate) use metrics::{Count, Metrics};
 pub(crate) use write::{Finished, Operation, Write};
 
 /// How much of a deadline is kept for the read-back.
@@ -27,33 +33,24 @@ const READ_BACK_SHARE: u32 = 4;
 const READ_BACK_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What all clients of an account share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Engine {
     store: Arc<dyn TableStore>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) traits: StoreTraits,
     pub(crate) options: ClientOptions,
-    pacing: Mutex<Pacing>,
+    pub(crate) metrics: Metrics,
+    /// Host and port of the service.
+    server: Option<(String, u16)>,
+    pacing: Arc<Mutex<Pacing>>,
+    /// What went through, if the client is to give advice.
+    observed: Option<Arc<Mutex<Observed>>>,
 }
 
 #[derive(Debug)]
 struct Pacing {
     budget: RetryBudget,
     throttles: Throttles,
-}
-
-/// How one call behaves.
-#[derive(Debug, Clone)]
-pub(crate) struct CallSettings {
-    pub(crate) retry: Retry,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) on_unknown: OnUnknown,
-    pub(crate) client_request_id: Option<String>,
-    pub(crate) secondary: bool,
-    /// An insert takes something: see [`crate::Call::claim`].
-    pub(crate) claims: bool,
-    /// A closure of `modify` may be applied twice.
-    pub(crate) is_idempotent: bool,
 }
 
 /// What a call is about, for errors, spans and pauses.
@@ -65,12 +62,14 @@ pub(crate) struct Subject {
     pub(crate) key: Option<EntityKey>,
     /// The keys of a transaction's operations, and their names.
     pub(crate) operations: Vec<(&'static str, EntityKey)>,
+    /// How a read reaches its rows.
+    pub(crate) access: Option<Access>,
 }
 
 impl Subject {
     pub(crate) fn new(operation: &'static str, table: Option<&TableName>) -> Self {
         let table = table.cloned();
-        Self { operation, table, partition: None, key: None, operations: Vec::new() }
+        Self { operation, table, partition: None, key: None, operations: Vec::new(), access: None }
     }
 
     pub(crate) fn entity(operation: &'static str, table: &TableName, key: &EntityKey) -> Self {
@@ -90,19 +89,22 @@ impl Engine {
         let mut traits = store.traits();
         traits.flavour = options.flavour.unwrap_or(traits.flavour);
         let pacing = Pacing { budget: RetryBudget::new(), throttles: Throttles::default() };
-        Self { store, runtime, traits, options, pacing: Mutex::new(pacing) }
+        let server = observe::server_of(&traits.endpoint);
+        let metrics = Metrics::new(&traits, server.as_ref(), &options);
+        let pacing = Arc::new(Mutex::new(pacing));
+        let observed = options.advises.then(Arc::default);
+        Self { store, runtime, traits, options, metrics, server, pacing, observed }
     }
 
     pub(crate) fn settings(&self) -> CallSettings {
-        CallSettings {
-            retry: self.options.retry,
-            deadline: self.options.deadline,
-            on_unknown: self.options.on_unknown,
-            client_request_id: None,
-            secondary: false,
-            claims: false,
-            is_idempotent: false,
-        }
+        CallSettings::new(&self.options.calls)
+    }
+
+    /// The same service, with the same connections, budgets and pauses, for calls that behave as
+    /// `over` says.
+    pub(crate) fn with_options(&self, over: Options) -> Self {
+        let options = self.options.clone().options(over);
+        Self { options, ..self.clone() }
     }
 
     /// Runs a request that changes nothing.
@@ -123,7 +125,10 @@ impl Engine {
                 attempt.secondary = settings.secondary;
                 let failure = match running.attempt(attempt).await {
                     Ok(Reply(received)) => match received.reply {
-                        Replied::Decoded(decoded) => return Ok(decoded),
+                        Replied::Decoded(decoded) => {
+                            self.observe_page(&request, &decoded);
+                            return Ok(decoded);
+                        }
                         Replied::Written(_) => Failure::lost("the answer is to another request"),
                     },
                     Err(failure) => failure,
@@ -133,7 +138,10 @@ impl Engine {
                 }
             }
         };
-        read.instrument(span).await
+        let result = read.instrument(span.clone()).await;
+        let rows = result.as_ref().map_or(Some(0), observe::rows_of);
+        running.observe_call(&span, result.as_ref().map(|_| None), rows);
+        result
     }
 
     /// Reads one entity; `None` if there is none.
@@ -143,7 +151,8 @@ impl Engine {
         key: &EntityKey,
         settings: &CallSettings,
     ) -> Result<Option<DecodedEntity>, Error> {
-        let subject = Subject::entity("get", table, key);
+        let access = Some(Access::Point);
+        let subject = Subject { access, ..Subject::entity("get", table, key) };
         let request = TableRequest::GetEntity(table.clone(), key.clone());
         match self.read(&subject, request, Select::All, None, settings).await {
             Ok(Decoded::Entity(entity)) => Ok(Some(entity)),
@@ -170,6 +179,7 @@ struct Running<'e> {
     begun: Duration,
     attempts: u32,
     is_write: bool,
+    last: observe::LastAnswer,
 }
 
 impl<'e> Running<'e> {
@@ -185,20 +195,16 @@ impl<'e> Running<'e> {
             .clone()
             .unwrap_or_else(|| random_uuid(&*engine.runtime).to_string());
         engine.pacing().budget.on_call(begun);
-        Self { engine, subject, settings, client_request_id, begun, attempts: 0, is_write }
-    }
-
-    /// Names and numbers only: neither keys nor values nor credentials.
-    fn span(&self) -> tracing::Span {
-        tracing::debug_span!(
-            "table call",
-            otel.kind = "client",
-            db.system.name = "azure.tables",
-            db.operation.name = self.subject.operation,
-            db.collection.name = self.subject.table.as_ref().map(tracing::field::display),
-            db.namespace = self.engine.traits.account.as_deref(),
-            az.client_request_id = %self.client_request_id,
-        )
+        Self {
+            engine,
+            subject,
+            settings,
+            client_request_id,
+            begun,
+            attempts: 0,
+            is_write,
+            last: observe::LastAnswer::default(),
+        }
     }
 
     fn request(&self, operation: TableRequest) -> Request {
@@ -231,16 +237,30 @@ impl<'e> Running<'e> {
             return Err(late(AttemptResult::NotSent));
         }
         if !wait.is_zero() {
+            self.engine.metrics.delayed(wait, self.subject.table.as_ref());
             runtime.sleep(wait).await;
         }
-        let span = tracing::debug_span!("attempt", http.request.resend_count = self.attempts - 1);
-        let sent = self.engine.store.execute(request).instrument(span);
-        let result = within(runtime, self.time_left(false), sent).await;
-        let result = result.unwrap_or(Err(late(AttemptResult::Unknown)));
+        let result = self.send(request, self.attempts - 1, false).await;
         if let Err(failure) = &result {
             tracing::debug!(result = ?failure.result, attempt = self.attempts, "attempt failed");
             self.heed(failure, place);
         }
+        result
+    }
+
+    /// Sends a request once, under the deadline and in a span of its own.
+    async fn send(
+        &mut self,
+        request: Request,
+        resend_count: u32,
+        is_read_back: bool,
+    ) -> Result<Reply, Failure> {
+        let span = self.attempt_span(resend_count);
+        let sent = self.engine.store.execute(request).instrument(span.clone());
+        let sent = within(&*self.engine.runtime, self.time_left(is_read_back), sent).await;
+        let late = || Failure::new(AttemptResult::Unknown, Cause::Deadline);
+        let result = sent.unwrap_or_else(|| Err(late()));
+        self.observe_attempt(&span, &result);
         result
     }
 
@@ -249,6 +269,7 @@ impl<'e> Running<'e> {
         if failure.result == AttemptResult::Throttled {
             let now = self.engine.runtime.now();
             let delay = failure.retry_after().unwrap_or_else(|| self.delay());
+            self.engine.metrics.count(Count::Throttled, self.subject.table.as_ref());
             self.engine.pacing().throttles.on_throttled(place, now, delay);
         }
     }
@@ -273,12 +294,30 @@ impl<'e> Running<'e> {
         if !self.engine.pacing().budget.take(now) {
             return false;
         }
+        self.engine.metrics.count(Count::Retry, self.subject.table.as_ref());
         self.engine.runtime.sleep(delay).await;
         true
     }
 }
 
 impl Engine {
+    /// What went through, if figures are kept.
+    pub(crate) fn observed(&self) -> Option<std::sync::MutexGuard<'_, Observed>> {
+        let observed = self.observed.as_ref()?;
+        Some(observed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn observe_page(&self, request: &TableRequest, answer: &Decoded) {
+        let (TableRequest::QueryEntities(table, query), Decoded::Entities(rows, _)) =
+            (request, answer)
+        else {
+            return;
+        };
+        if let Some(mut observed) = self.observed() {
+            observed.on_page(&table.folded(), query.filter.as_ref(), rows.len());
+        }
+    }
+
     fn pacing(&self) -> std::sync::MutexGuard<'_, Pacing> {
         self.pacing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::{Reply as Replied, WriteReply};
 use tracing::Instrument as _;
 
-use super::{CallSettings, Engine, Running, Subject};
+use super::{CallSettings, Count, Engine, Running, Subject};
 use crate::error::{Error, Outcome};
 use crate::options::OnUnknown;
 use crate::store::{AttemptResult, Cause, Failure, Reply};
@@ -28,6 +28,13 @@ pub(crate) struct Operation {
     pub(crate) operation: EntityOperation,
     /// The property and the id by which this write is recognised.
     pub(crate) write_id: Option<(String, String)>,
+}
+
+impl Operation {
+    /// True if an id of the write could be stored, and none is.
+    fn lacks_id(&self) -> bool {
+        self.write_id.is_none() && !matches!(self.operation, EntityOperation::Delete(..))
+    }
 }
 
 /// What to write.
@@ -91,7 +98,24 @@ impl Engine {
             last: None,
             loss: None,
         };
-        writing.run(settings.on_unknown == OnUnknown::Report).instrument(span).await
+        let reports = settings.on_unknown == OnUnknown::Report;
+        let result = writing.run(reports).instrument(span.clone()).await;
+        let proof = result.as_ref().map(|finished| Some(finished.proof));
+        writing.running.observe_call(&span, proof, None);
+        if result.is_ok() {
+            self.observe_write(write);
+        }
+        result
+    }
+
+    fn observe_write(&self, write: &Write) {
+        let Write::Entities { table, partition_key, operations, .. } = write else { return };
+        if let Some(mut observed) = self.observed() {
+            let table = table.folded();
+            for one in operations {
+                observed.on_write(&table, partition_key.as_str(), &one.operation);
+            }
+        }
     }
 }
 
@@ -244,16 +268,12 @@ impl Writing<'_> {
             let get = TableRequest::GetEntity(table.clone(), key.clone());
             let mut request = self.running.request(get);
             request.select = Select::All;
-            let read = self.running.engine.store.execute(request);
-            let left = self.running.time_left(true);
-            let late = Failure::new(AttemptResult::Unknown, Cause::Deadline);
-            let failure = match crate::runtime::within(&*runtime, left, read).await {
-                Some(Ok(Reply(received))) => match received.reply {
+            let failure = match self.running.send(request, attempt - 1, true).await {
+                Ok(Reply(received)) => match received.reply {
                     Replied::Decoded(Decoded::Entity(entity)) => return Ok(Some(entity)),
                     _ => Failure::lost("the answer is to another request"),
                 },
-                Some(Err(failure)) => failure,
-                None => late,
+                Err(failure) => failure,
             };
             if refusal(&failure).1 == Refusal::Missing {
                 return Ok(None);
@@ -283,7 +303,10 @@ impl Writing<'_> {
             }
             End::Undecided(observed) => {
                 tracing::warn!(?observed, "the outcome of a write is unknown");
-                Err(self.running.undecided(self.loss.as_ref(), observed, self.sent_at))
+                let running = &self.running;
+                running.engine.metrics.count(Count::UnknownOutcome, running.subject.table.as_ref());
+                let can_have_id = self.write.operations().iter().any(Operation::lacks_id);
+                Err(running.undecided(self.loss.as_ref(), observed, self.sent_at, can_have_id))
             }
         }
     }

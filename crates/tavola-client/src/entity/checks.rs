@@ -62,6 +62,7 @@ pub const fn holds_write_id(edm: EdmType) -> bool {
 mod tests {
     use super::overlap;
 
+    /// G79.
     #[test]
     fn beginnings_overlap_if_one_begins_the_other() {
         for (left, right, expected) in [

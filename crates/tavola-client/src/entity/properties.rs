@@ -6,6 +6,29 @@ use crate::value::ValueRef;
 
 /// A group of properties that entities contain with `#[entity(flatten)]`. `#[derive(Properties)]`
 /// implements it.
+///
+/// ```
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::{Entity, Properties};
+///
+/// #[derive(Properties)]
+/// struct Address {
+///     street: String,
+///     city: String,
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{country}", row = "{name}")]
+/// struct Customer {
+///     country: String,
+///     name: String,
+///     #[entity(flatten, prefix = "home_")]
+///     home: Address,
+/// }
+///
+/// assert_eq!(Customer::HOME.column(Address::CITY).name(), "home_city");
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the fields of `{Self}` cannot be flattened into an entity",
     note = "write `#[derive(Properties)]` on it"

@@ -5,14 +5,32 @@ use std::ops::{Deref, DerefMut};
 
 use time::OffsetDateTime;
 
-use super::{Decoded, Entity, RowHead};
+use super::{Decoded, Decoder as _, DynEntity, Entity, RowHead};
 use crate::error::Error;
 use crate::etag::ETag;
 use crate::key::EntityKey;
 use crate::value::Value;
+use crate::written::Written;
 
 /// An entity with the version in which it was read. Writing it back checks that version, and keeps
 /// the properties that its type does not know.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Stored, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let written = table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let ann: Option<Stored<DynEntity>> = table.get(("Smith", "1")).await?;
+/// let ann = ann.expect("it was inserted");
+/// assert_eq!(Some(ann.etag()), written.etag.as_ref());
+/// assert_eq!(ann.row(), "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stored<E> {
     entity: E,
@@ -84,6 +102,18 @@ impl<E: Entity> Stored<E> {
         self.index_keys = (0..E::INDEXES.len()).map(key).collect();
     }
 
+    /// Takes over what a write said. A version need not tell its time: the old one is kept then.
+    pub(crate) fn set_written(&mut self, written: &Written) {
+        if let Some(etag) = &written.etag {
+            self.set_version(etag.clone(), written.timestamp.unwrap_or(self.timestamp));
+        }
+    }
+
+    /// The same entity in the row of another key than its own.
+    pub(crate) fn with_key(self, key: EntityKey) -> Self {
+        Self { key, ..self }
+    }
+
     /// Takes over the value that a write gave to a property that `E` does not know.
     pub(crate) fn set_rest(&mut self, name: &str, value: Value) {
         match self.rest.iter_mut().find(|(known, _)| known == name) {
@@ -95,6 +125,19 @@ impl<E: Entity> Stored<E> {
     /// The keys of its rows in the indexes, as they were when it was read or written.
     pub(crate) fn index_keys(&self) -> &[Option<EntityKey>] {
         &self.index_keys
+    }
+}
+
+impl Stored<DynEntity> {
+    /// The same version of the entity as another type reads it.
+    pub(crate) fn to_stored<E: Entity>(&self) -> Result<Stored<E>, Error> {
+        let (key, etag, timestamp) = (self.key(), self.etag(), self.timestamp());
+        let head = RowHead { partition: key.partition(), row: key.row(), etag, timestamp };
+        let mut decoder = E::decoder();
+        for (name, value) in self.iter() {
+            decoder.property(name, value.as_ref());
+        }
+        Stored::new(&head, decoder.finish(&head)?)
     }
 }
 
@@ -120,6 +163,24 @@ impl<E: fmt::Display> fmt::Display for Stored<E> {
 
 /// Some properties of an entity as they were read. It cannot be written back: what was not read
 /// would be lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// // Keys, ETag and Timestamp are there, whatever is selected.
+/// let mut rows = table.scan::<DynEntity>().select(vec!["Age".to_owned()]).stream();
+/// let row = rows.try_next().await?.expect("there is one");
+/// assert_eq!(row.key().row(), "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Projected<P> {
     row: Stored<P>,

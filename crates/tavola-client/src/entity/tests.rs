@@ -49,6 +49,7 @@ fn text(text: &str) -> EdmValue {
     EdmValue::String(text.to_owned())
 }
 
+/// G96.
 #[test]
 fn a_row_keeps_its_version_and_what_is_not_known() {
     let row = stored_row(&[
@@ -92,6 +93,7 @@ fn what_the_type_knows_is_not_taken_from_the_rest() {
     assert_eq!(row.property("last"), written.get("last"));
 }
 
+/// G14.
 #[test]
 fn limits_are_checked_before_anything_is_sent() {
     let rule = |entity: &DynEntity| match encode_properties(entity, &[]).unwrap_err().kind() {
@@ -140,6 +142,7 @@ fn select<S: Selection<Employee>>(
     Projected::new(&head, decoder.finish(&head)?)
 }
 
+/// G58.
 #[test]
 fn projections_and_tuples_read_what_they_ask_for() {
     let row = [("last", ValueRef::String("Jones")), ("age", ValueRef::Int32(7))];

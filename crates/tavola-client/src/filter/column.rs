@@ -11,6 +11,23 @@ type Marker<T> = PhantomData<fn() -> T>;
 
 /// A property of the entity type `E`, compared with values of type `T`. The derive makes one for
 /// each stored field: `Employee::LAST`. `K` says whether the service can compare it.
+///
+/// ```
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let filter = Employee::LAST.ge("J").and(Employee::LAST.lt("K"));
+/// assert_eq!(filter.to_string(), "last ge 'J' and last lt 'K'");
+/// # }
+/// ```
 pub struct Column<E, T, K = Comparable> {
     prefixes: [&'static str; FLATTENED_MAX],
     name: &'static str,

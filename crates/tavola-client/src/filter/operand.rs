@@ -76,6 +76,7 @@ mod tests {
     use super::after_prefix;
 
     proptest! {
+        /// G65.
         #[test]
         fn exactly_what_begins_so_lies_between(
             prefix in "[a\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}]{1,3}",

@@ -13,6 +13,7 @@ use crate::value::Value;
 const LAST: Column<DynEntity, String> = Column::new("Last");
 const VISITS: Column<DynEntity, i64> = Column::new("Visits");
 
+/// G66.
 #[test]
 fn constants_have_exactly_their_type() {
     let epoch = OffsetDateTime::UNIX_EPOCH;
@@ -34,6 +35,7 @@ fn constants_have_exactly_their_type() {
     }
 }
 
+/// G65, G66.
 #[test]
 fn columns_and_names_nest() {
     let filter = LAST.eq("Jones").and(VISITS.gt(0)).and(prop("Age").le(30).into_filter());
@@ -70,6 +72,7 @@ fn row(key: &str) -> AnyFilter {
     prop("RowKey").eq(key)
 }
 
+/// G44, G46, G47, G48, G188.
 #[test]
 fn both_planners() {
     use Access::{PartitionRange, PartitionScan, Point, RowRange, TableScan};

@@ -268,7 +268,7 @@ impl PartMeta {
                 let digits = value.to_string().len();
                 let text = format!(
                     "key part `{field}` = {value} has {digits} digits, the template `{template}` gives \
-                     {width}; widen it"
+                     {width}; widen it (docs/patterns/rekey)"
                 );
                 Fault { rule: Rule::KeyPart, sizes: Some((*width, digits)), text }
             }

@@ -9,6 +9,27 @@ use crate::error::Error;
 
 /// The keys of type `E` that begin alike, or lie between two values: what a cursor gives. A query
 /// over it reads nothing outside.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::{Entity, KeyRange};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let range: KeyRange<Employee> = Employee::key().dept("Sales").id_in(100..200).into();
+/// let filter = range.to_filter()?.to_string();
+/// assert!(filter.starts_with("PartitionKey eq 'Sales' and RowKey ge 'empid_000100'"), "{filter}");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 pub struct KeyRange<E> {
     spans: Result<Spans, Fault>,
     of: PhantomData<fn() -> E>,

@@ -65,6 +65,7 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
+    /// G73, G75.
     #[test]
     fn unsigned_numbers(a: u64, b: u64, c: u8, d: u8, e: u16, f: u16, g: u32, h: u32) {
         check_codec::<Plain, _>(&a, &b);
@@ -78,6 +79,7 @@ proptest! {
         check_codec::<Plain, _>(&g, &h);
     }
 
+    /// G75.
     #[test]
     fn signed_numbers(a: i64, b: i64, c: i8, d: i8) {
         check_codec::<Plain, _>(&a, &b);
@@ -86,6 +88,7 @@ proptest! {
         check_codec::<Desc, _>(&c, &d);
     }
 
+    /// G75.
     #[test]
     fn doubles(
         a in prop::num::f64::ANY.prop_filter("order", |number| !number.is_nan()),
@@ -94,6 +97,7 @@ proptest! {
         check_codec::<Plain, _>(&a, &b);
     }
 
+    /// G75, G76.
     #[test]
     fn times(a in 0..3_155_378_975_999_999_999_i64, b in 0..3_155_378_975_999_999_999_i64) {
         let at = |ticks: i64| {
@@ -113,6 +117,7 @@ proptest! {
         check_codec::<Plain, _>(&Uuid::from_u128(e), &Uuid::from_u128(f));
     }
 
+    /// G75, G80.
     #[test]
     fn plain_texts(a in texts(), b in texts()) {
         check_codec::<Plain, _>(&a, &b);
@@ -123,6 +128,7 @@ proptest! {
         }
     }
 
+    /// G74, G75.
     #[test]
     fn tuples_compare_as_tuples(a in texts(), b in texts(), c in texts(), d in texts(), x: u16, y: u16) {
         let two = |left: &str, right: &str| format!("{}!{}", escaped(left), escaped(right));
@@ -259,6 +265,7 @@ proptest! {
     }
 }
 
+/// G73, G80.
 #[test]
 fn each_type_has_its_text() {
     assert_eq!(text_of::<Plain, _>(&7_u8), "007");
@@ -293,6 +300,7 @@ fn each_type_has_its_text() {
     assert_eq!(text_of::<Lower, _>(&"Ann@X.org".to_owned()), "ann@x.org");
 }
 
+/// G76.
 #[test]
 fn the_vectors_of_the_guide() {
     let date = Date::from_calendar_date(2014, Month::August, 22).unwrap();
@@ -315,6 +323,7 @@ fn the_vectors_of_the_guide() {
     }
 }
 
+/// G80.
 #[test]
 fn what_shaped_the_escape() {
     // A separator above letters: ('JO', 1) must sort below ('JON', 1).
@@ -372,6 +381,7 @@ fn foreign_texts_are_refused() {
     assert_eq!(read_of::<Plain, f64>("7fffffffffffffff"), None);
 }
 
+/// G14, G73.
 #[test]
 fn faults_wait_until_the_key_is_used() {
     let wide = PartMeta { field: "id", template: "empid_{id:06}" };
@@ -379,7 +389,8 @@ fn faults_wait_until_the_key_is_used() {
     let error = key.into_key().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "key part `id` = 1000000 has 7 digits, the template `empid_{id:06}` gives 6; widen it"
+        "key part `id` = 1000000 has 7 digits, the template `empid_{id:06}` gives 6; \
+         widen it (docs/patterns/rekey)"
     );
     assert_eq!(
         *error.kind(),

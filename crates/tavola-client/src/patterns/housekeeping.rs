@@ -1,15 +1,35 @@
 //! What rows of several patterns have in common beside their entity: names of properties, and the
 //! counter of writes.
 
-use tavola_core::{EdmRef, EntityKey as CoreKey};
+use std::time::SystemTime;
 
+use tavola_core::{EdmRef, EntityKey as CoreKey};
+use time::OffsetDateTime;
+
+use crate::engine::Engine;
 use crate::entity::{DynEntity, Entity};
 use crate::error::Error;
-use crate::key::EntityKey;
+use crate::key::{EntityKey, TicksDesc};
+use crate::prepare::{WRITE_ID, write_id};
 use crate::value::Value;
 
 /// The RowKey of the entity that an index row is for.
 pub(super) const BASE: &str = "tv_base";
+
+/// Ticks of 100 ns from the year 1 to 10000, less one.
+const TICKS_MAX: u64 = 3_155_378_975_999_999_999;
+
+/// Ticks of 100 ns since the year 1.
+pub(super) fn ticks(at: OffsetDateTime) -> Result<u64, Error> {
+    let left: u64 = TicksDesc::encode(at, "at")?.parse().unwrap_or_default();
+    Ok(TICKS_MAX.saturating_sub(left))
+}
+
+/// The time of so many ticks.
+pub(super) fn from_ticks(ticks: u64) -> Result<OffsetDateTime, Error> {
+    let left = format!("{:019}", TICKS_MAX.saturating_sub(ticks));
+    Ok(TicksDesc::decode(&left, "at").map(|(at, _)| at)?)
+}
 
 pub(super) fn core(key: &EntityKey) -> CoreKey {
     key.as_core().clone()
@@ -18,8 +38,21 @@ pub(super) fn core(key: &EntityKey) -> CoreKey {
 /// How many writes there were, by the id of the last.
 pub(super) fn counter(id: EdmRef<'_>) -> u64 {
     let EdmRef::String(id) = id else { return 0 };
-    let counter = id.as_str().split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
+    counter_of(id.as_str())
+}
+
+fn counter_of(id: &str) -> u64 {
+    let counter = id.split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
     counter.and_then(Result::ok).unwrap_or(0)
+}
+
+/// The id of the write that follows the last one of this row.
+pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
+    let last = match row.value(WRITE_ID) {
+        Some(Value::String(id)) => counter_of(id),
+        _ => 0,
+    };
+    write_id(last + 1, random)
 }
 
 /// The entity with the properties that its type does not know.
@@ -29,4 +62,10 @@ pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<D
         whole.set(name.as_str(), value.clone());
     }
     Ok(whole)
+}
+
+/// The time of day by the client's clock, in UTC.
+pub(super) fn now(engine: &Engine) -> OffsetDateTime {
+    let since = engine.runtime.time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    OffsetDateTime::UNIX_EPOCH + since.unwrap_or_default()
 }

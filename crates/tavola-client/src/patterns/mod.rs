@@ -2,25 +2,49 @@
 //!
 //! | pattern | for |
 //! | --- | --- |
+//! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
 //! | [`LogTail`] | the newest entries first |
+//! | [`Move`] | entities that go to another partition, table, account or file |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
+//! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
+//! | [`Spread`] | one partition in several of the service, against keys that grow |
+//! | [`View`] | rows that are computed from others |
+//! | [`Wide`] | more properties than a row has |
 
 mod drift;
 mod housekeeping;
+mod index_list;
 mod indexed;
 mod log_tail;
+mod merged;
+#[cfg(feature = "json")]
+mod moves;
 #[cfg(feature = "json")]
 mod outbox;
+mod rolling;
 mod series;
+mod series;
+mod spread;
+mod stamped;
+mod view;
+mod wide;
 
 pub use drift::DriftReport;
+pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
+pub use merged::Merged;
+#[cfg(feature = "json")]
+pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
 #[cfg(feature = "json")]
 pub use outbox::{
     FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
     WorkReport, Worker, step,
 };
+pub use rolling::{DropReport, Rolling};
 pub use series::Series;
+pub use spread::Spread;
+pub use view::{Applied, Project, View};
+pub use wide::{Wide, WideStored};

@@ -20,6 +20,19 @@ use crate::runtime::{BoxFuture, Runtime};
 ///
 /// The types of the requests are hidden, so that this crate alone and the service in the process
 /// implement it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use std::sync::Arc;
+/// use tavola_client::{TableServiceClient, TableStore};
+///
+/// // The service in the process; over HTTP the client makes the store itself.
+/// let store: Arc<dyn TableStore> = tavola_local::in_memory();
+/// TableServiceClient::on(store, None).create_table("people").await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait TableStore: fmt::Debug + Send + Sync + 'static {
     /// Carries out one attempt. If the future is dropped, the attempt is abandoned.
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<Reply, Failure>>;
@@ -53,6 +66,13 @@ impl StoreTraits {
 }
 
 /// Which service answers. It sets limits, and what may be relied on.
+///
+/// ```
+/// use tavola_client::Flavour;
+///
+/// assert_eq!(Flavour::of_host("shop.table.cosmos.azure.com"), Flavour::Cosmos);
+/// assert!(!Flavour::Cosmos.has_key_order());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Flavour {
@@ -128,6 +148,12 @@ impl Request {
     #[must_use]
     pub fn operation(&self) -> &TableRequest {
         &self.operation
+    }
+
+    /// What is asked, for a test that changes it on the way.
+    #[doc(hidden)]
+    pub fn operation_mut(&mut self) -> &mut TableRequest {
+        &mut self.operation
     }
 }
 
@@ -269,6 +295,7 @@ fn classify(status: u16, code: &str) -> AttemptResult {
 mod tests {
     use super::{AttemptResult, Flavour, classify};
 
+    /// G91. Statement 251.
     #[test]
     fn results_of_attempts() {
         use AttemptResult::*;

@@ -284,7 +284,8 @@ struct ClockState {
 
 impl SimClock {
     fn new(seed: u64) -> Self {
-        let state = ClockState { now: Duration::ZERO, random: seed, timers: Vec::new() };
+        let (timers, wakers) = (Vec::new(), Vec::new());
+        let state = ClockState { now: Duration::ZERO, random: seed, timers, wakers };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 

@@ -15,6 +15,7 @@ fn filter<E>(range: impl Into<KeyRange<E>>) -> String {
     text.replace("PartitionKey", "PK").replace("RowKey", "RK")
 }
 
+/// G65, G73, G74.
 #[test]
 fn leading_parts_give_ranges_and_all_parts_a_key() {
     let sales = Employee::key().dept("Sales");
@@ -46,6 +47,7 @@ struct Claim {
     amount: f64,
 }
 
+/// G74, G76.
 #[test]
 fn the_claims_of_the_guide() {
     let date = Date::from_calendar_date(2014, Month::August, 22).unwrap();

@@ -197,6 +197,7 @@ struct Open {
     rest: Vec<(String, Value)>,
 }
 
+/// G96.
 #[test]
 fn properties_that_are_not_known_are_kept() {
     let mut row = DynEntity::new("z", "o_10000000000000000042");
@@ -247,6 +248,7 @@ mod json {
         extra: Option<Tag>,
     }
 
+    /// G6.
     #[test]
     fn nested_data_is_one_text() {
         let tags = vec![Tag { name: "a".to_owned(), weight: 7 }];

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tavola_client::{
     BoxFuture, ClientOptions, ConnectionOptions, Credential, DynEntity, ErrorKind, Flavour,
     Outcome, Retry, Secret, SourceError, TableServiceClient, TokenSource,
@@ -15,10 +16,10 @@ use super::common::person;
 const NOT_FOUND: &str = "{\"odata.error\":{\"code\":\"ResourceNotFound\",\"message\":{\"lang\":\"en-US\",\"value\":\"none\"}}}";
 
 /// What was received, by connection.
-type Heads = Arc<Mutex<Vec<(usize, String)>>>;
+pub(super) type Heads = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// A server that answers each request with the next answer, and closes the connection on `None`.
-async fn server(answers: Vec<Option<String>>) -> (String, Heads) {
+pub(super) async fn server(answers: Vec<Option<String>>) -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let heads = Heads::default();
@@ -51,7 +52,7 @@ async fn serve(
 }
 
 /// The head of a request; its body is read away.
-async fn read_request(socket: &mut TcpStream) -> Option<String> {
+pub(super) async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(socket.read_u8().await.ok()?);
@@ -66,16 +67,16 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
     Some(head)
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
+pub(super) fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
     let length = body.len();
     Some(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"))
 }
 
-fn not_found() -> Option<String> {
+pub(super) fn not_found() -> Option<String> {
     answer("404 Not Found", "x-ms-request-id: 7\r\ncontent-type: application/json\r\n", NOT_FOUND)
 }
 
-fn client(address: &str, options: ClientOptions) -> tavola_client::TableClient {
+pub(super) fn client(address: &str, options: ClientOptions) -> tavola_client::TableClient {
     let url = format!("{address}/account");
     let credential = Credential::key("account", "a2V5");
     TableServiceClient::new(&url, Some(credential), Some(options)).unwrap().table_client("people")
@@ -106,6 +107,7 @@ async fn requests_are_signed_and_connections_reused() {
     }
 }
 
+/// G162.
 #[tokio::test]
 async fn a_signature_stands_in_the_url() {
     let (address, heads) = server(vec![not_found()]).await;
@@ -167,6 +169,7 @@ async fn nobody_listens() {
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Connect, Outcome::NotSent));
 }
 
+/// G91.
 #[tokio::test]
 async fn throttled_requests_wait_as_long_as_the_service_says() {
     let body = "{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"lang\":\"en-US\",\"value\":\"busy\"}}}";
@@ -235,4 +238,36 @@ async fn http_is_for_this_machine_and_never_for_tokens() {
     assert_eq!(cosmos, Flavour::Cosmos);
     assert!(new("https://a.example", Some(Credential::key("a", "%")), None).is_err());
     assert!(new("https://a.example", Some(Credential::sas("sv=1")), None).is_err());
+}
+
+/// Statements 252, 253, 257, 259 and 260: what another service may answer. G64: no page is fetched
+/// before it is asked for.
+#[tokio::test]
+async fn answers_that_another_service_may_give() {
+    let json = "x-ms-request-id: 7\r\ncontent-type: application/json\r\nx-odd: yes\r\n";
+    let next = format!("{json}x-ms-continuation-NextPartitionKey: q\r\n");
+    let row = "{\"odata.etag\":\"W/\\\"odd\\\"\",\"PartitionKey\":\"q\",\"RowKey\":\"r\",\
+               \"Timestamp\":\"2026-11-16T00:05:27Z\",\"Age\":null,\"Name\":\"Ann\"}";
+    let page = format!("{{\"value\":[{row}]}}");
+    let (begin, end) = page.split_at(10);
+    let chunks = format!("{:x}\r\n{begin}\r\n{:x};x=y\r\n{end}\r\n0\r\n\r\n", 10, end.len());
+    let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n{json}\r\n{chunks}");
+    let written = answer("204 No Content", "x-ms-request-id: 8\r\netag: W/\"odder\"\r\n", "");
+    let empty = answer("200 OK", &next, "{\"value\":[]}");
+    let (address, heads) = server(vec![empty, Some(chunked), written]).await;
+    let client = client(&address, ClientOptions::default());
+    let mut pages = client.scan::<DynEntity>().pages();
+    assert_eq!(pages.next().await.unwrap().unwrap().items.len(), 0);
+    assert_eq!(heads.lock().unwrap().len(), 1, "one page was asked for");
+    let mut found = pages.next().await.unwrap().unwrap().items.remove(0);
+    assert!(pages.next().await.is_none());
+    assert_eq!((found.value("Age"), found.get::<String>("Name").unwrap().as_str()), (None, "Ann"));
+    assert_eq!(found.etag().as_str(), "W/\"odd\"");
+    found.set("Age", 5);
+    client.replace(&mut found).await.unwrap();
+    assert_eq!(found.etag().as_str(), "W/\"odder\"");
+    let heads = heads.lock().unwrap();
+    let second = heads[1].1.lines().next().unwrap();
+    assert!(second.contains("NextPartitionKey=q") && !second.contains("NextRowKey"), "{second}");
+    assert!(heads[2].1.contains("if-match: W/\"odd\"\r\n"), "{}", heads[2].1);
 }

@@ -65,6 +65,7 @@ fn employee() -> Employee {
     Employee { dept: "Sales".to_owned(), id: 1, first, last }
 }
 
+/// G94, G100.
 #[test]
 fn versions_are_stored_and_older_ones_upgraded() {
     let new = DynEntity::from_entity(&employee()).unwrap();
@@ -103,6 +104,7 @@ fn other_kinds_and_newer_versions_are_refused() {
     }
 }
 
+/// G95, G97.
 #[test]
 fn an_enum_reads_each_kind() {
     let staff = |row: &DynEntity| row.to::<Staff>().unwrap();
@@ -123,6 +125,7 @@ fn an_enum_reads_each_kind() {
     assert_eq!(DynEntity::from_entity(&staff(&note)).unwrap(), note);
 }
 
+/// G98.
 #[test]
 fn what_an_enum_does_not_know_is_written_back_whole() {
     for other in [

@@ -1,4 +1,4 @@
-//! Calls whose replies are lost, against the real service.
+//! G92: calls whose replies are lost, against the real service.
 
 use std::time::Duration;
 

@@ -53,6 +53,8 @@ async fn properties_of_the_service() {
     assert_eq!(service.stats().await.unwrap().status, "live");
 }
 
+/// G88, G90, G174, G175: a write checks its version unless told otherwise, and says status, ETag
+/// and time.
 #[tokio::test]
 async fn one_entity() {
     let (_, client) = table().await;
@@ -85,6 +87,7 @@ async fn one_entity() {
     assert!(client.delete_if_exists::<DynEntity>(("Smith", "1")).await.unwrap());
 }
 
+/// G89, G99.
 #[tokio::test]
 async fn modify_sends_what_changed() {
     let (_, client) = table().await;
@@ -106,7 +109,7 @@ async fn modify_sends_what_changed() {
     assert!(missing.is_not_found(), "{missing}");
 }
 
-/// Many writers, one counter: no increment is lost.
+/// G89, G99: many writers, one counter: no increment is lost.
 #[tokio::test]
 async fn modify_begins_anew_after_a_conflict() {
     let (_, client) = table().await;
@@ -124,6 +127,7 @@ async fn modify_begins_anew_after_a_conflict() {
     assert_eq!(age(&client, "1").await, Some(5));
 }
 
+/// G35.
 #[tokio::test]
 async fn a_transaction_is_all_or_nothing() {
     let (_, client) = table().await;
@@ -145,6 +149,7 @@ async fn a_transaction_is_all_or_nothing() {
     assert_eq!((age(&client, "1").await, age(&client, "2").await), (Some(1), None));
 }
 
+/// G14.
 #[tokio::test]
 async fn rules_of_a_transaction_are_checked_while_it_is_made() {
     let (_, client) = table().await;
@@ -177,6 +182,7 @@ async fn rules_of_a_transaction_are_checked_while_it_is_made() {
     assert_eq!(added, 9, "{error}");
 }
 
+/// G48, G60, G61, G62, G63.
 #[tokio::test]
 async fn queries_stream_page_by_page() {
     let (_, client) = table().await;
@@ -210,6 +216,7 @@ async fn queries_stream_page_by_page() {
     assert_eq!(rows, [Some("03"), None, Some("01")]);
 }
 
+/// G48.
 #[tokio::test]
 async fn scans_are_denied_by_the_client_unless_allowed() {
     let service = TableServiceClient::on(
@@ -234,6 +241,7 @@ async fn debug_shows_no_values() {
     assert!(!format!("{client:?}").contains("hush"));
 }
 
+/// G38, G169.
 #[tokio::test]
 async fn many_writes_in_few_requests() {
     let (_, client) = table().await;

@@ -1,4 +1,4 @@
-//! Every execution of a write with up to two losses and two foreign writes at any point.
+//! G92: every execution of a write with up to two losses and two foreign writes at any point.
 //!
 //! The machine of the library runs against a model of the service. What happens at each point is
 //! a choice, and an odometer goes through all of them: whether an attempt is answered, lost before

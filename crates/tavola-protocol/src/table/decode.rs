@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, Response, StatusCode};
-use tavola_core::{AccessPolicy, ETag, ServiceProperties, TableRequest};
+use tavola_core::{AccessPolicy, ETag, ServiceKind, ServiceProperties, TableRequest};
 
 use super::batch::decode_batch_response;
 use super::encode::NextPage;
@@ -85,9 +85,9 @@ pub fn decode_reply(
             Decoded::Tables(json(decode_table_set(body))?, next_page(headers))
         }
         TableRequest::GetTable(_) => Decoded::Table(json(read_table_name(body))?),
-        TableRequest::GetPolicies(_) => {
-            Decoded::Policies(read_policies(body).map_err(|_| DecodeError::Malformed)?)
-        }
+        TableRequest::GetPolicies(_) => Decoded::Policies(
+            read_policies(ServiceKind::Table, body).map_err(|_| DecodeError::Malformed)?,
+        ),
         TableRequest::GetEntity(..) => {
             let entity = json(decode_entity(body))?;
             // Without metadata the version stands in the headers only.

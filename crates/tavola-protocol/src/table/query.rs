@@ -8,12 +8,10 @@ use tavola_core::limits::{PAGE_ENTITIES_MAX, SELECT_NAMES_MAX};
 use tavola_core::request::{Continuation, EntityQuery, Select, TablesQuery};
 use tavola_core::{PartitionKey, RowKey, TableName};
 
-use super::{continuation, uri};
+use super::continuation;
 use crate::api_error::ApiError;
+use crate::query_string::{TIMEOUT_SECONDS_MAX, decode_form};
 use crate::table::error::TableError;
-
-/// The service waits at most so long, whatever a client asks.
-const TIMEOUT_SECONDS_MAX: u64 = 30;
 
 /// A parameter that has a meaning here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,15 +197,6 @@ impl<'a> Query<'a> {
 
 fn decode_token(token: &str) -> Result<String, TableError> {
     continuation::decode(token).ok_or(TableError::Common(ApiError::InvalidInput))
-}
-
-/// Percent-decodes a name or value; `+` is a space here, unlike in a path.
-pub(crate) fn decode_form(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('+') {
-        return uri::decode(text);
-    }
-    let spaced = text.replace('+', " ");
-    uri::decode(&spaced).map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
 #[cfg(test)]

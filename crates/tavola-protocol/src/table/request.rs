@@ -8,7 +8,7 @@ use tavola_core::limits::TRANSACTION_OPERATIONS_MAX;
 use tavola_core::request::Misaddressed;
 use tavola_core::{
     DomainError, ETag, EntityGroupTransaction, EntityKey, EntityOperation, NewEntity, PartitionKey,
-    Precondition, TableName, TableRequest,
+    Precondition, ServiceKind, TableName, TableRequest,
 };
 
 use super::batch::{BatchRequest, BatchedRequest, read_batch};
@@ -142,7 +142,7 @@ impl Operation<'_> {
         match (resource, comp, self.verb()?) {
             (Resource::EntitySet(table), "acl", Verb::Get) => Ok(TableRequest::GetPolicies(table)),
             (Resource::EntitySet(table), "acl", Verb::Put) => {
-                Ok(TableRequest::SetPolicies(table, read_policies(self.body)?))
+                Ok(TableRequest::SetPolicies(table, read_policies(ServiceKind::Table, self.body)?))
             }
             (Resource::Service, "properties", Verb::Get) => Ok(TableRequest::GetServiceProperties),
             (Resource::Service, "properties", Verb::Put) => {

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
-use percent_encoding::percent_decode_str;
 use tavola_core::key::KeyError;
 use tavola_core::{DomainError, EntityKey, PartitionKey, RowKey, TableName};
 
 use crate::api_error::ApiError;
+use crate::query_string::decode;
 use crate::table::error::TableError;
 
 /// What a path names.
@@ -107,20 +106,6 @@ fn split_table(path: &str) -> Result<Option<(Cow<'_, str>, &str)>, TableError> {
     let Some((name, below)) = path.split_once('/') else { return Ok(None) };
     let name = decode(name).ok_or(TableError::Common(ApiError::UrlUnparsable))?;
     Ok(Some((name, below)).filter(|(name, _)| !name.contains('(')))
-}
-
-/// Percent-decodes once, as UTF-8; `None` if an escape is broken or the bytes are not UTF-8.
-#[must_use]
-pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
-    if memchr(b'%', text.as_bytes()).is_none() {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut after_percent = text.split('%').skip(1);
-    let is_escape = |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
-    if !after_percent.all(is_escape) {
-        return None;
-    }
-    percent_decode_str(text).decode_utf8().ok()
 }
 
 fn entity_key(partition_key: Cow<'_, str>, row_key: Cow<'_, str>) -> Result<EntityKey, TableError> {

@@ -2,21 +2,24 @@
 //! straight.
 
 use quick_xml::Reader;
-use quick_xml::escape::{partial_escape, resolve_xml_entity};
+use quick_xml::escape::{escape, partial_escape, resolve_xml_entity};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::XmlError;
 
 /// The deepest document has four levels.
 const DEPTH_MAX: usize = 8;
-/// The longest document has about sixty elements.
+/// The longest document that a client sends has about sixty elements.
 const ELEMENTS_MAX: usize = 512;
+/// A page of containers with their metadata, which a server sends.
+const ELEMENTS_OF_PAGE_MAX: usize = 1 << 20;
 
 /// One element; attributes and namespaces mean nothing here.
 #[derive(Debug, Default)]
 pub(super) struct Element {
     name: String,
     text: String,
+    whole_text: String,
     children: Vec<Element>,
 }
 
@@ -29,7 +32,16 @@ pub(super) fn text_of(body: &[u8]) -> Result<&str, XmlError> {
 impl Element {
     /// The root of a document, which must have that name.
     pub(super) fn parse(text: &str, root: &str) -> Result<Self, XmlError> {
-        let mut tree = Tree { open: vec![Self::default()], elements: 0 };
+        Self::parse_within(text, root, ELEMENTS_MAX)
+    }
+
+    /// The same of a long list.
+    pub(super) fn parse_long(text: &str, root: &str) -> Result<Self, XmlError> {
+        Self::parse_within(text, root, ELEMENTS_OF_PAGE_MAX)
+    }
+
+    fn parse_within(text: &str, root: &str, elements_max: usize) -> Result<Self, XmlError> {
+        let mut tree = Tree { open: vec![Self::default()], elements: elements_max };
         let mut reader = Reader::from_str(text);
         while tree.take(reader.read_event().map_err(|_| XmlError)?)? {}
         let [document] = &mut tree.open[..] else { return Err(XmlError) };
@@ -43,6 +55,16 @@ impl Element {
     /// Its own text.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Its text with that of the elements in it, in the order of the document.
+    pub(super) fn whole_text(&self) -> String {
+        self.whole_text.clone()
+    }
+
+    /// All children, with their names and texts.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.children.iter().map(|child| (child.name.as_str(), child.text.as_str()))
     }
 
     /// All children of that name.
@@ -67,6 +89,7 @@ impl Element {
 /// The elements that are open, the document itself first.
 struct Tree {
     open: Vec<Element>,
+    /// How many more it may have.
     elements: usize,
 }
 
@@ -91,8 +114,8 @@ impl Tree {
     }
 
     fn begin(&mut self, tag: &BytesStart<'_>) -> Result<(), XmlError> {
-        self.elements += 1;
-        if self.elements > ELEMENTS_MAX || self.open.len() > DEPTH_MAX {
+        self.elements = self.elements.checked_sub(1).ok_or(XmlError)?;
+        if self.open.len() > DEPTH_MAX {
             return Err(XmlError);
         }
         self.open
@@ -102,7 +125,9 @@ impl Tree {
 
     fn end(&mut self) -> Result<(), XmlError> {
         let element = self.open.pop().ok_or(XmlError)?;
-        self.open.last_mut().ok_or(XmlError)?.children.push(element);
+        let parent = self.open.last_mut().ok_or(XmlError)?;
+        parent.whole_text.push_str(&element.whole_text);
+        parent.children.push(element);
         Ok(())
     }
 
@@ -110,7 +135,9 @@ impl Tree {
         if !text.chars().all(is_legal) {
             return Err(XmlError);
         }
-        self.open.last_mut().ok_or(XmlError)?.text.push_str(text);
+        let element = self.open.last_mut().ok_or(XmlError)?;
+        element.text.push_str(text);
+        element.whole_text.push_str(text);
         Ok(())
     }
 
@@ -139,6 +166,18 @@ impl Writer {
     /// An element with what `content` writes.
     pub(super) fn element(&mut self, name: &str, content: impl FnOnce(&mut Self)) {
         self.tag(&["<", name, ">"]);
+        content(self);
+        self.tag(&["</", name, ">"]);
+    }
+
+    /// An element with one attribute and what `content` writes.
+    pub(super) fn element_with(
+        &mut self,
+        (name, (attribute, value)): (&str, (&str, &str)),
+        content: impl FnOnce(&mut Self),
+    ) {
+        let value = escape(value);
+        self.tag(&["<", name, " ", attribute, "=\"", &value, "\">"]);
         content(self);
         self.tag(&["</", name, ">"]);
     }

@@ -5,14 +5,20 @@
 //! document type is refused.
 
 mod element;
+mod messages;
+mod queues;
 mod service_properties;
 
 use std::time::{Duration, SystemTime};
 
 use tavola_core::limits::POLICIES_MAX;
-use tavola_core::{AccessPolicy, DateTime};
+use tavola_core::{AccessPolicy, DateTime, ServiceKind};
 
 use element::{Element, Writer};
+pub use messages::{
+    read_message_text, read_messages, write_enqueued, write_messages, write_peeked,
+};
+pub use queues::{read_queues, write_queues};
 pub use service_properties::{read_service_properties, write_service_properties};
 
 /// A body that is not the XML it should be.
@@ -20,17 +26,18 @@ pub use service_properties::{read_service_properties, write_service_properties};
 #[error("not the XML document that the operation takes")]
 pub struct XmlError;
 
-/// Reads the access policies of a table. No document at all means no policies.
+/// Reads the access policies of a table, a queue or a container. No document at all means no policies.
 ///
 /// # Errors
 /// If the document is malformed or breaks a limit.
-pub fn read_policies(body: &[u8]) -> Result<Vec<AccessPolicy>, XmlError> {
+pub fn read_policies(service: ServiceKind, body: &[u8]) -> Result<Vec<AccessPolicy>, XmlError> {
     let text = element::text_of(body)?;
     if text.trim_ascii().is_empty() {
         return Ok(Vec::new());
     }
     let root = Element::parse(text, "SignedIdentifiers")?;
-    let policies = root.children("SignedIdentifier").map(policy).collect::<Result<Vec<_>, _>>()?;
+    let policies = root.children("SignedIdentifier").map(|one| policy(service, one));
+    let policies = policies.collect::<Result<Vec<_>, _>>()?;
     let repeated = |at: usize| policies[..at].iter().any(|earlier| earlier.id == policies[at].id);
     if policies.len() > POLICIES_MAX || (0..policies.len()).any(repeated) {
         return Err(XmlError);
@@ -38,7 +45,7 @@ pub fn read_policies(body: &[u8]) -> Result<Vec<AccessPolicy>, XmlError> {
     Ok(policies)
 }
 
-fn policy(element: &Element) -> Result<AccessPolicy, XmlError> {
+fn policy(service: ServiceKind, element: &Element) -> Result<AccessPolicy, XmlError> {
     let id = element.required("Id")?.text().to_owned();
     let terms = element.child("AccessPolicy")?;
     // A missing element and an empty one both leave the term to the signature.
@@ -51,10 +58,10 @@ fn policy(element: &Element) -> Result<AccessPolicy, XmlError> {
     };
     let permission = term("Permission")?.map(str::to_owned);
     let policy = AccessPolicy { start: time("Start")?, expiry: time("Expiry")?, permission, id };
-    if policy.id.is_empty() || !policy.is_legal() { Err(XmlError) } else { Ok(policy) }
+    if policy.id.is_empty() || !policy.is_legal(service) { Err(XmlError) } else { Ok(policy) }
 }
 
-/// Writes the access policies of a table. A policy without terms has no `AccessPolicy`, as the
+/// Writes access policies. A policy without terms has no `AccessPolicy`, as the
 /// service leaves it out.
 #[must_use]
 pub fn write_policies(policies: &[AccessPolicy]) -> Vec<u8> {
@@ -101,9 +108,13 @@ pub fn write_stats(last_sync: DateTime) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tavola_core::{AccessPolicy, DateTime};
+    use tavola_core::{AccessPolicy, DateTime, ServiceKind};
 
-    use super::{XmlError, read_policies, write_policies, write_stats};
+    use super::{XmlError, write_policies, write_stats};
+
+    fn read_policies(body: &[u8]) -> Result<Vec<AccessPolicy>, XmlError> {
+        super::read_policies(ServiceKind::Table, body)
+    }
 
     fn policy(
         id: &str,

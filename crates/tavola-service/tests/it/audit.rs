@@ -117,6 +117,7 @@ async fn what_does_not_fit_is_named() {
             "Policy1",
         ),
         (TableId::SERVICE_PROPERTIES, "table", vec![], "the service properties of shop"),
+        (TableId::SERVICE_PROPERTIES, "tables", vec![], "\"tables\" is no service"),
         (
             TableId::SEQUENCES,
             "id",

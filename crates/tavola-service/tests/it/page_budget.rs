@@ -31,6 +31,7 @@ impl StoreLayer for SlowStore {
     }
 }
 
+/// G51.
 #[tokio::test(start_paused = true)]
 async fn a_query_stops_after_five_seconds_and_goes_on_where_it_stopped() {
     let store = SlowStore { inner: MemoryStore::new(), scan_time: Duration::from_secs(2) };

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
-use tavola_torture::{CAMPAIGNS, Campaign, FAULT_NAMES, Plan, run, seed_has_fault, undo_faults};
+use tavola_torture::{
+    CAMPAIGNS, Campaign, FAULT_NAMES, Plan, current_fault_name, run, seed_has_fault, undo_faults,
+};
 
 const USAGE: &str = "\
 usage: torture [campaign...] --server FILE --scratch FOLDER [options]
@@ -108,7 +110,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 fn faults(text: &str) -> Result<Vec<String>, String> {
-    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
+    let names: Vec<String> = text.split(',').map(current_fault_name).map(str::to_owned).collect();
     match names.iter().find(|name| !FAULT_NAMES.contains(&name.as_str())) {
         Some(unknown) => {
             Err(format!("unknown fault {unknown}: choose from {}", FAULT_NAMES.join(", ")))

@@ -21,20 +21,19 @@ const CLOCK_JUMPS: u64 = 4;
 const KILLS: &str = "processes killed";
 const STOPS: &str = "processes stopped";
 
-/// One thing that goes wrong. The log of runs records these names: a *node* is a Cassandra node
-/// here, a *front end* a node that serves.
+/// One thing that goes wrong. A *node* is a Cassandra node here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     KillNode,
     KillAllNodes,
-    KillFrontEnd,
+    KillServer,
     StopNode,
-    StopFrontEnd,
+    StopServer,
     CutNode,
     CutMajority,
     CutOneWay,
     HastyClients,
-    HastyFrontEnds,
+    HastyServers,
     WrongClock,
     RollingRestart,
     AddAndRemove,
@@ -57,14 +56,25 @@ pub fn seed_has_fault(seed: u64, faults: &[String]) -> bool {
     faults.iter().any(|name| name == Fault::of_seed(seed).name())
 }
 
+/// Older entries of the log of runs call servers front ends.
+#[must_use]
+pub fn current_fault_name(name: &str) -> &str {
+    match name {
+        "kill-front-end" => "kill-server",
+        "stop-front-end" => "stop-server",
+        "hasty-front-ends" => "hasty-servers",
+        name => name,
+    }
+}
+
 impl Fault {
     pub(super) const ALL: [Self; 13] = [
         Self::KillNode,
-        Self::KillFrontEnd,
+        Self::KillServer,
         Self::StopNode,
-        Self::StopFrontEnd,
+        Self::StopServer,
         Self::HastyClients,
-        Self::HastyFrontEnds,
+        Self::HastyServers,
         Self::CutNode,
         Self::CutMajority,
         Self::CutOneWay,
@@ -85,14 +95,14 @@ impl Fault {
         match self {
             Self::KillNode => "kill-node",
             Self::KillAllNodes => "kill-all-nodes",
-            Self::KillFrontEnd => "kill-front-end",
+            Self::KillServer => "kill-server",
             Self::StopNode => "stop-node",
-            Self::StopFrontEnd => "stop-front-end",
+            Self::StopServer => "stop-server",
             Self::CutNode => "cut-node",
             Self::CutMajority => "cut-majority",
             Self::CutOneWay => "cut-one-way",
             Self::HastyClients => "hasty-clients",
-            Self::HastyFrontEnds => "hasty-front-ends",
+            Self::HastyServers => "hasty-servers",
             Self::WrongClock => "wrong-clock",
             Self::RollingRestart => "rolling-restart",
             Self::AddAndRemove => "add-and-remove",
@@ -104,14 +114,14 @@ impl Fault {
         match self {
             Self::KillNode => "seeds of kill-node",
             Self::KillAllNodes => "seeds of kill-all-nodes",
-            Self::KillFrontEnd => "seeds of kill-front-end",
+            Self::KillServer => "seeds of kill-server",
             Self::StopNode => "seeds of stop-node",
-            Self::StopFrontEnd => "seeds of stop-front-end",
+            Self::StopServer => "seeds of stop-server",
             Self::CutNode => "seeds of cut-node",
             Self::CutMajority => "seeds of cut-majority",
             Self::CutOneWay => "seeds of cut-one-way",
             Self::HastyClients => "seeds of hasty-clients",
-            Self::HastyFrontEnds => "seeds of hasty-front-ends",
+            Self::HastyServers => "seeds of hasty-servers",
             Self::WrongClock => "seeds of wrong-clock",
             Self::RollingRestart => "seeds of rolling-restart",
             Self::AddAndRemove => "seeds of add-and-remove",
@@ -122,10 +132,10 @@ impl Fault {
     pub(super) fn concerns_nodes(self) -> bool {
         !matches!(
             self,
-            Self::KillFrontEnd
-                | Self::StopFrontEnd
+            Self::KillServer
+                | Self::StopServer
                 | Self::HastyClients
-                | Self::HastyFrontEnds
+                | Self::HastyServers
                 | Self::WrongClock
         )
     }
@@ -145,7 +155,7 @@ impl Fault {
         let mut seen = Tally::default();
         match self {
             Self::HastyClients => sleep(Duration::from_secs(15)),
-            Self::HastyFrontEnds => seen.add(STOPS, hesitating_nodes(scene, rng)?),
+            Self::HastyServers => seen.add(STOPS, hesitating_nodes(scene, rng)?),
             Self::KillNode => {
                 scene.cassandra.ring()[cassandra_node].kill()?;
                 sleep(Duration::from_millis(rng.u64(..8_000)));
@@ -158,7 +168,7 @@ impl Fault {
                 scene.cassandra.ring().iter().try_for_each(|node| node.start())?;
                 seen.add(KILLS, scene.cassandra.ring().len() as u64);
             }
-            Self::KillFrontEnd => {
+            Self::KillServer => {
                 for _ in 0..2 {
                     scene.kill_node(node)?;
                     sleep(Duration::from_millis(rng.u64(..4_000)));
@@ -177,7 +187,7 @@ impl Fault {
                 stopped.go_on()?;
                 seen.add(STOPS, 1);
             }
-            Self::StopFrontEnd => {
+            Self::StopServer => {
                 let stopped = scene.nodes.stop(node)?;
                 sleep(LONGER_THAN_ANY_TIMEOUT);
                 stopped.go_on()?;
@@ -271,12 +281,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_of_the_log_of_runs_are_known() {
+        for old in ["kill-front-end", "stop-front-end", "hasty-front-ends", "cut-node"] {
+            assert!(FAULT_NAMES.contains(&current_fault_name(old)), "{old}");
+        }
+    }
+
+    #[test]
     fn seeds_bring_every_fault_in_turn() {
         let names: Vec<&str> = (1..=13).map(|seed| Fault::of_seed(seed).name()).collect();
         assert_eq!(names, FAULT_NAMES);
         assert_eq!(Fault::of_seed(14), Fault::of_seed(1));
         assert_eq!(Fault::of_seed(0), Fault::of_seed(13));
-        assert!(seed_has_fault(2, &["kill-node".into(), "kill-front-end".into()]));
-        assert!(!seed_has_fault(3, &["kill-node".into(), "kill-front-end".into()]));
+        assert!(seed_has_fault(2, &["kill-node".into(), "kill-server".into()]));
+        assert!(!seed_has_fault(3, &["kill-node".into(), "kill-server".into()]));
     }
 }

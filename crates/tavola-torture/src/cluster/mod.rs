@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Arena, Campaign, Tally, Violation};
 
-pub use fault::{FAULT_NAMES, seed_has_fault};
+pub use fault::{FAULT_NAMES, current_fault_name, seed_has_fault};
 pub(super) use mutants::MUTANTS;
 
 use cassandra_nodes::CassandraNodes;

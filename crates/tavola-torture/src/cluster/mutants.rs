@@ -22,17 +22,17 @@ const ALL: [Mutant<Fault>; 3] = [
     Mutant {
         name: "no-fence",
         figure: "seeds until no-fence was reported",
-        how: Fault::HastyFrontEnds,
+        how: Fault::HastyServers,
     },
     Mutant {
         name: "plain-write",
         figure: "seeds until plain-write was reported",
-        how: Fault::HastyFrontEnds,
+        how: Fault::HastyServers,
     },
     Mutant {
         name: "timeout-means-no",
         figure: "seeds until timeout-means-no was reported",
-        how: Fault::HastyFrontEnds,
+        how: Fault::HastyServers,
     },
 ];
 

@@ -80,7 +80,7 @@ fn timeouts(fault: Fault, rng: &mut fastrand::Rng) -> Timeouts {
     match fault {
         // Hardly time to find out what became of a statement, and none to send it again: what was
         // not done is told.
-        Fault::HastyFrontEnds => {
+        Fault::HastyServers => {
             let statement_ms = rng.u64(150..450);
             Timeouts { statement_ms, answer_ms: statement_ms * 5 / 4 }
         }

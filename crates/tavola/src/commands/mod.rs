@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod account;
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod cert;
 pub(crate) mod check;

@@ -266,7 +266,7 @@ fn throttled(server: &RunningServer, bound: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(&*start)).unwrap().parse().unwrap()
 }
 
-/// One entity a second, so a hundred at once are owed for longer than any test lasts.
+/// G22, G23: one entity a second, so a hundred at once are owed for longer than any test lasts.
 #[test]
 fn a_hot_partition_is_refused_and_others_are_served() {
     let folder = tempfile::tempdir().unwrap();

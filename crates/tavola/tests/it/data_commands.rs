@@ -366,6 +366,50 @@ fn explain_needs_no_server() {
     assert_eq!(explain(&["Age gt"]).code, Some(2));
 }
 
+#[test]
+fn advice_on_stored_keys() {
+    let house = House::new();
+    house.fill("good", 60);
+    assert_eq!(house.text(&["advise"]), "nothing to say about the keys of 1 table");
+    house.text(&["table", "create", "orders"]);
+    for row in ["9", "10"] {
+        house.put("orders", &json!({ "PartitionKey": "sales", "RowKey": row }));
+    }
+    let text = house.text(&["advise", "orders"]);
+    assert!(text.starts_with("unpadded-numbers\n  orders: RowKey '10' sorts below '9'"), "{text}");
+    assert!(text.contains("\n  cure  write numbers with leading zeros"), "{text}");
+    let all = parsed(&house.text(&["advise", "-o", "json"]));
+    assert_eq!(all.as_array().map(Vec::len), Some(1));
+    assert_eq!((&all[0]["table"], &all[0]["lint"]), (&json!("orders"), &json!("unpadded-numbers")));
+    assert_eq!(house.refused(&["advise", "nobody"]).0, 1);
+}
+
+/// In a real shell: commands, flags, and the tables of the server that the flags name.
+#[test]
+fn bash_completes_names_of_tables() {
+    let house = House::new();
+    for table in ["employees", "Empty", "orders"] {
+        house.text(&["table", "create", table]);
+    }
+    let complete = |words: &str| {
+        let script = format!(
+            "source <(tavola completions bash); COMP_WORDS=({words}); \
+             COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); COMP_TYPE=9; \
+             _clap_complete_tavola tavola \"${{COMP_WORDS[-1]}}\"; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        std::fs::write(house.folder.path().join("complete.sh"), script).unwrap();
+        let done = in_shell(house.folder.path(), "bash complete.sh", |command| command);
+        done.text().lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let endpoint = format!("--endpoint {}", house.server.endpoint());
+    assert_eq!(complete(&format!("tavola count {endpoint} em")), ["employees", "Empty"]);
+    assert_eq!(complete(&format!("tavola query {endpoint} o")), ["orders"]);
+    assert_eq!(complete("tavola coun"), ["count"]);
+    let nobody = format!("--endpoint http://127.0.0.1:{}/{ACCOUNT}", free_port());
+    assert!(complete(&format!("tavola count {nobody} em")).is_empty());
+}
+
 /// As behind `| head -1`.
 #[test]
 fn a_reader_who_leaves_is_no_failure() {
@@ -390,7 +434,7 @@ fn help_has_examples_that_work() {
     house.fill("logs", 10);
     let string =
         format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={}", house.server.endpoint());
-    let commands = ["query", "explain", "count", "delete-where", "table", "entity"];
+    let commands = ["query", "explain", "count", "delete-where", "table", "entity", "advise"];
     let lines = commands.iter().flat_map(|command| examples(&[command]));
     for line in lines.filter(|line| !line.contains("UseDevelopmentStorage")) {
         if line.contains("entity get") {

@@ -141,6 +141,7 @@ async fn the_audit_log_names_the_bearer() {
     assert!(!audit().contains(&writer));
 }
 
+/// Statement 59, which needs https.
 #[tokio::test]
 async fn roles_decide() {
     let world = World::new().await;

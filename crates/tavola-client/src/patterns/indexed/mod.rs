@@ -162,8 +162,8 @@ impl<E: Entity> Indexed<E> {
         let base = Base::replace(&image, stored.etag())?;
         let copies = write::changes(stored.index_keys(), &image.copies);
         let written = self.commit(&image.key, base, copies, settings).await?;
-        if let (Some(etag), Some(timestamp)) = (written.etag.clone(), written.timestamp) {
-            stored.set_version(etag, timestamp);
+        stored.set_written(&written);
+        if written.etag.is_some() {
             let (name, id) = &image.write_id;
             if E::WRITE_ID.is_none() {
                 stored.set_rest(name, id.as_str().into());

@@ -2,6 +2,7 @@
 
 mod hints;
 mod poison;
+mod report;
 mod rows;
 mod status;
 mod step;
@@ -14,9 +15,10 @@ use serde::Serialize;
 
 pub use hints::{Notifier, SweepReport};
 pub use poison::Poisoned;
+pub use report::WorkReport;
 pub use status::OutboxStatus;
 pub use step::{FnStep, Progress, Step, StepError, Work, step};
-pub use worker::{WorkReport, Worker};
+pub use worker::Worker;
 
 use crate::client::{TableClient, Transaction};
 use crate::error::{Error, Rule};
@@ -154,7 +156,7 @@ impl Outbox {
         let row = rows::NewWork::new(self, &partition, step, job)?;
         let (key, operation) = row.insert()?;
         transaction.add("insert", key, operation)?;
-        transaction.accompany(Box::new(Companion::new(self.clone(), partition)));
+        transaction.accompany(Arc::new(Companion::new(self.clone(), partition)));
         Ok(())
     }
 

@@ -13,8 +13,8 @@ use crate::entity::{DynEntity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
 use crate::etag::ETag;
 use crate::filter::{AnyFilter, prop};
-use crate::key::{EntityKey, TicksDesc};
-use crate::patterns::housekeeping::core;
+use crate::key::EntityKey;
+use crate::patterns::housekeeping::{core, from_ticks, ticks};
 use crate::prepare::{Prepared, WRITE_ID, write_id};
 use crate::query::Query;
 use crate::unknown::Claim;
@@ -24,8 +24,6 @@ use crate::written::{IfMatch, Mode};
 pub(super) const BEGIN: &str = "!ob!";
 /// What follows all of them.
 const END: &str = "!ob\"";
-/// Ticks of 100 ns from the year 1 to 10000, less one.
-const TICKS_MAX: u64 = 3_155_378_975_999_999_999;
 
 pub(super) const STEP: &str = "step";
 pub(super) const JOB: &str = "job";
@@ -61,8 +59,7 @@ impl NewWork {
             Error::invalid(Rule::PropertyText, text).with_source(error)
         })?;
         let (now, random) = (now(&outbox.table), outbox.table.engine().runtime.random());
-        let left: u64 = TicksDesc::encode(now, "now")?.parse().unwrap_or_default();
-        let row = format!("{BEGIN}{:019}!{random:016x}", TICKS_MAX.saturating_sub(left));
+        let row = format!("{BEGIN}{:019}!{random:016x}", ticks(now)?);
         Self::again(EntityKey::new(partition, row)?, step, &job, now, random)
     }
 
@@ -195,13 +192,14 @@ pub(super) fn shortened(text: &str) -> &str {
 
 /// The time in a key.
 pub(super) fn added(row: &str) -> Result<OffsetDateTime, Error> {
-    let ticks = row.strip_prefix(BEGIN).and_then(|row| row.get(..19)?.parse::<u64>().ok());
-    let Some(ticks) = ticks.filter(|ticks| *ticks <= TICKS_MAX) else {
-        let text = format!("'{row}' is no row of an outbox");
-        return Err(Error::new(ErrorKind::Pattern, Outcome::NotApplied, text));
-    };
-    let left = format!("{:019}", TICKS_MAX - ticks);
-    TicksDesc::decode(&left, "added").map(|(at, _)| at).map_err(Into::into)
+    let ticks = row.strip_prefix(BEGIN).and_then(|row| row.get(..19)?.parse().ok());
+    ticks.map_or_else(
+        || {
+            let text = format!("'{row}' is no row of an outbox");
+            Err(Error::new(ErrorKind::Pattern, Outcome::NotApplied, text))
+        },
+        from_ticks,
+    )
 }
 
 /// The rows of work of all partitions, or of one.

@@ -5,6 +5,8 @@ mod sign;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "otel")]
+mod trace;
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -107,6 +109,8 @@ impl HttpStore {
         let id = HeaderValue::from_str(&request.client_request_id)
             .map_err(|_| invalid("the client request id cannot stand in a header".to_owned()))?;
         headers.insert(HeaderName::from_static("x-ms-client-request-id"), id);
+        #[cfg(feature = "otel")]
+        trace::add_context(headers);
         Ok(encoded)
     }
 
@@ -194,4 +198,24 @@ fn is_loopback(host: &str) -> bool {
     let is_name =
         host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
     is_name || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// What stands in `Authorization` of requests at these times, for tests of credentials.
+#[cfg(all(test, feature = "entra"))]
+pub(crate) async fn signed_by(
+    credential: Credential,
+    times: &[std::time::SystemTime],
+) -> Vec<Result<String, Failure>> {
+    let endpoint = Endpoint::parse("https://shop.table.core.windows.net").expect("it is one");
+    let signer = Signer::new(Some(credential), &endpoint).expect("the credential is one");
+    let mut sent = Vec::new();
+    for now in times {
+        let mut request = http::Request::new(Bytes::new());
+        *request.uri_mut() = http::Uri::from_static("https://shop.table.core.windows.net/people");
+        let signed = signer.sign_at(&mut request, *now).await;
+        let header = request.headers().get(header::AUTHORIZATION);
+        let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        sent.push(signed.map(|()| text));
+    }
+    sent
 }

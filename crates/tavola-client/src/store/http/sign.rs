@@ -79,16 +79,23 @@ impl Signer {
         request: &mut Request<Bytes>,
         runtime: &dyn Runtime,
     ) -> Result<(), Failure> {
+        self.sign_at(request, runtime.time_of_day()).await
+    }
+
+    pub(super) async fn sign_at(
+        &self,
+        request: &mut Request<Bytes>,
+        now: SystemTime,
+    ) -> Result<(), Failure> {
         match &self.method {
             Method::None => Ok(()),
             Method::Key(account, key) => {
-                let now = runtime.time_of_day();
                 sign_request(request, Scheme::SharedKey, account, key, now);
                 Ok(())
             }
             Method::Sas(query) => add_query(request, query),
             Method::Source(source) => {
-                let secret = self.current(source, runtime.time_of_day()).await?;
+                let secret = self.current(source, now).await?;
                 match source {
                     Credential::Token(_) => add_token(request, &secret.text),
                     _ => add_query(request, secret.text.trim_start_matches('?')),

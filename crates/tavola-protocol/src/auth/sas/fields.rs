@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::table::query::decode_form;
+use crate::query_string::decode_form;
 use crate::version::Version;
 
 /// Every field of a signature that means something here. Names are compared without case, as the

@@ -276,6 +276,7 @@ fn request() -> impl Strategy<Value = TableRequest> {
 }
 
 proptest! {
+    /// Statements 254, 255.
     #[test]
     fn the_server_understands_what_the_client_asks(request in request(), base in 0..BASES.len()) {
         // Stats are the secondary's to tell.
@@ -285,6 +286,7 @@ proptest! {
         prop_assert_eq!(served(&encoded).0, request);
     }
 
+    /// Statement 256.
     #[test]
     fn the_server_grants_what_the_client_signs(request in request(), base in 0..BASES.len(), lite in any::<bool>()) {
         let format = usual();
@@ -433,6 +435,7 @@ fn the_client_reads_what_the_server_answers() {
     );
 }
 
+/// Statement 258.
 /// Statement 258.
 #[test]
 fn the_client_reads_refusals() {

@@ -1,30 +1,27 @@
 //! Queries: described, then streamed.
 
+mod pages;
+
 use std::fmt;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use futures_core::Stream;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
-use tavola_core::request::{EntityQuery, Select};
-use tavola_core::{EntityKey as CoreKey, Filter as CoreFilter, TableRequest};
-use tavola_protocol::table::decode::Decoded as Answer;
-use tavola_protocol::table::encode::NextPage;
+use tavola_core::request::Select;
+use tavola_core::{EntityKey as CoreKey, Filter as CoreFilter};
 use tavola_protocol::table::entity_json::DecodedEntity;
+
+pub use pages::{Items, Pages};
 
 use crate::client::TableClient;
 use crate::continuation::{Continuation, query_hash};
-use crate::engine::{CallSettings, Subject};
+use crate::engine::CallSettings;
 use crate::entity::{Decoder as _, DynEntity, Entity, Projected, Selection, Stored};
 use crate::error::Error;
 use crate::etag::ETag;
-use crate::explain::{Dialect, Explain};
+use crate::explain::{Access, Dialect, Explain};
 use crate::filter::Filter;
 use crate::key::{EntityKey, KeyRange};
+use crate::options::{Options, option_setters};
 use crate::prepare::{decode, with_head};
-use crate::retry::Retry;
 use crate::store::Flavour;
 
 /// The most entities of a page.
@@ -33,6 +30,23 @@ const PAGE_MAX: usize = 1000;
 type Decode<T> = Box<dyn Fn(DecodedEntity) -> Result<T, Error> + Send + Sync>;
 
 /// One page of a query.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # for row in ["1", "2", "3"] { table.insert(&DynEntity::new("Smith", row)).await?; }
+/// let page = table.scan::<DynEntity>().page_size(2).pages().try_next().await?;
+/// let page = page.expect("there is one");
+/// assert_eq!((page.items.len(), page.next.is_some()), (2, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Page<T> {
@@ -68,7 +82,9 @@ pub struct Query<'a, E, T = Stored<E>> {
     page_size: Option<usize>,
     take: Option<usize>,
     resume: Option<Continuation>,
-    denies_scans: bool,
+    prefetches: bool,
+    /// How it reaches its rows, known when it begins.
+    access: Option<Access>,
     settings: CallSettings,
     of: PhantomData<fn() -> E>,
 }
@@ -115,7 +131,8 @@ impl<'a, E: Entity> Query<'a, E> {
             page_size: None,
             take: None,
             resume: None,
-            denies_scans: client.engine().options.deny_scans,
+            prefetches: false,
+            access: None,
             settings: client.engine().settings(),
             of: PhantomData,
         }
@@ -145,8 +162,16 @@ impl<'a, E: Entity> Query<'a, E> {
         self.into_rows(None, Box::new(move |entity| resolve(decode::<E>(entity)?)))
     }
 
+    /// Makes of each row, as it was received, what `decode` makes of it.
+    pub(crate) fn read_by<T>(
+        self,
+        decode: impl Fn(DecodedEntity) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Query<'a, E, T> {
+        self.into_rows(None, Box::new(decode))
+    }
+
     fn into_rows<T>(self, select: Option<Vec<String>>, decode: Decode<T>) -> Query<'a, E, T> {
-        let Self { client, filter, page_size, take, resume, denies_scans, settings, .. } = self;
+        let Self { client, filter, page_size, take, resume, prefetches, settings, .. } = self;
         let of = PhantomData;
         Query {
             client,
@@ -156,7 +181,8 @@ impl<'a, E: Entity> Query<'a, E> {
             page_size,
             take,
             resume,
-            denies_scans,
+            prefetches,
+            access: None,
             settings,
             of,
         }
@@ -213,38 +239,25 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
         self
     }
 
-    /// Refuses to read a whole partition or more.
-    pub fn deny_scans(mut self) -> Self {
-        self.denies_scans = true;
+    /// Asks for the next page while this one is read: one page ahead, no more. Without it a page is
+    /// asked for when the one before it is used up.
+    pub fn prefetch(mut self) -> Self {
+        self.prefetches = true;
         self
     }
 
-    /// Allows to read a whole partition or more, whatever the client's options say.
-    pub fn allow_scan(mut self) -> Self {
-        self.denies_scans = false;
+    option_setters! { deadline retry client_request_id secondary deny_scans allow_scan }
+
+    /// What the query does otherwise than its handle and its client say.
+    pub fn options(mut self, over: Options) -> Self {
+        self.settings = self.settings.options(over);
         self
     }
 
-    /// Asks the secondary, if the connection string names one.
-    pub fn secondary(mut self) -> Self {
-        self.settings.secondary = true;
-        self
-    }
-
+    /// For a query inside a call. Whether it may scan is its own affair.
     pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
-        self.settings = settings;
-        self
-    }
-
-    /// The longest time for each page.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.settings.deadline = Some(deadline);
-        self
-    }
-
-    /// When attempts at a page are repeated.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.settings.retry = retry;
+        let denies_scans = self.settings.denies_scans;
+        self.settings = CallSettings { denies_scans, ..settings };
         self
     }
 
@@ -261,24 +274,12 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
 
     /// The pages. Nothing is read before the first one is asked for.
     pub fn pages(self) -> Pages<'a, T> {
-        let state = State::Start(Box::new(self));
-        let pages = stream::unfold(state, |state| async move {
-            match state.next().await {
-                Ok(Some((page, state))) => Some((Ok(page), state)),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), State::End)),
-            }
-        });
-        Pages(pages.boxed())
+        Pages::new(self)
     }
 
     /// The entities, page after page. Nothing is read before the first one is asked for.
     pub fn stream(self) -> Items<'a, T> {
-        let items = self.pages().0.flat_map(|page| match page {
-            Ok(page) => stream::iter(page.items.into_iter().map(Ok).collect::<Vec<_>>()),
-            Err(error) => stream::iter(vec![Err(error)]),
-        });
-        Items(items.boxed())
+        Items::new(self.pages())
     }
 
     fn select_names(&self) -> Select {
@@ -291,114 +292,25 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
         }
     }
 
-    fn check_scans(&self) -> Result<(), Error> {
-        if !self.denies_scans {
-            return Ok(());
-        }
+    /// How the query reaches its rows, if it may.
+    fn check_access(&self) -> Result<Access, Error> {
+        let explain = self.explain()?;
         let dialect = match self.client.engine().traits.flavour {
             Flavour::Tavola => Dialect::Tavola,
             Flavour::Azure | Flavour::Cosmos => Dialect::Azure,
         };
-        self.explain()?.deny_scans(dialect)
+        if self.settings.denies_scans {
+            explain.deny_scans(dialect)?;
+        }
+        Ok(match dialect {
+            Dialect::Tavola => explain.here,
+            Dialect::Azure => explain.azure,
+        })
     }
 
     fn hash(&self, filter: Option<&CoreFilter>) -> u64 {
         let filter = filter.map(ToString::to_string).unwrap_or_default();
         let select = self.select.as_ref().map(|names| names.join(",")).unwrap_or_default();
         query_hash(&[&self.client.name().to_ascii_lowercase(), &filter, &select])
-    }
-}
-
-/// A query while it is read.
-enum State<'a, E, T> {
-    Start(Box<Query<'a, E, T>>),
-    Page(Box<Query<'a, E, T>>, u64, NextPage),
-    End,
-}
-
-type Step<'a, E, T> = Result<Option<(Page<T>, State<'a, E, T>)>, Error>;
-
-impl<'a, E: Entity, T: Send + 'static> State<'a, E, T> {
-    async fn next(self) -> Step<'a, E, T> {
-        match self {
-            Self::End => Ok(None),
-            Self::Start(query) => {
-                query.check_scans()?;
-                let filter = query.filter.as_ref().map_err(Error::again)?;
-                let hash = query.hash(filter.as_ref());
-                let page = query.resume.as_ref().map(|token| token.page_of(hash)).transpose()?;
-                read_page(query, hash, page).await
-            }
-            Self::Page(query, hash, page) => read_page(query, hash, Some(page)).await,
-        }
-    }
-}
-
-async fn read_page<'a, E: Entity, T: Send + 'static>(
-    mut query: Box<Query<'a, E, T>>,
-    hash: u64,
-    page: Option<NextPage>,
-) -> Step<'a, E, T> {
-    if query.take == Some(0) {
-        return Ok(None);
-    }
-    let table = query.client.table()?;
-    let filter = query.filter.as_ref().map_err(Error::again)?.clone();
-    let left = query.take.map(|take| take.min(PAGE_MAX));
-    let top = match (query.page_size, left) {
-        (Some(size), Some(left)) => Some(size.min(left)),
-        (size, left) => size.or(left),
-    };
-    let subject = Subject::new("query", Some(&table));
-    let request =
-        TableRequest::QueryEntities(table.clone(), EntityQuery { filter, top, from: None });
-    let engine = query.client.engine();
-    let answer =
-        engine.read(&subject, request, query.select_names(), page, &query.settings).await?;
-    let Answer::Entities(rows, next) = answer else { return Ok(None) };
-    let rows = rows.into_iter().take(query.take.unwrap_or(usize::MAX));
-    let items = rows.map(&query.decode).collect::<Result<Vec<_>, _>>()?;
-    query.take = query.take.map(|take| take.saturating_sub(items.len()));
-    let token = next.clone().map(|page| Continuation::new(hash, page));
-    let state = match next {
-        Some(page) if query.take != Some(0) => State::Page(query, hash, page),
-        _ => State::End,
-    };
-    Ok(Some((Page { items, next: token }, state)))
-}
-
-/// The entities of a query.
-#[must_use = "a stream does nothing until it is polled"]
-pub struct Items<'a, T>(BoxStream<'a, Result<T, Error>>);
-
-/// The pages of a query.
-#[must_use = "a stream does nothing until it is polled"]
-pub struct Pages<'a, T>(BoxStream<'a, Result<Page<T>, Error>>);
-
-impl<T> Stream for Items<'_, T> {
-    type Item = Result<T, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl<T> Stream for Pages<'_, T> {
-    type Item = Result<Page<T>, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl<T> fmt::Debug for Items<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Items")
-    }
-}
-
-impl<T> fmt::Debug for Pages<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pages")
     }
 }
