@@ -88,6 +88,11 @@ impl Stage {
         })))
     }
 
+    /// The service that the program uses.
+    pub(crate) fn service(&self) -> &TableServiceClient {
+        &self.0.service
+    }
+
     /// The account with its key, unless the tables are in this process.
     pub(crate) fn account(&self) -> Option<&Account> {
         self.0.account.as_ref()

@@ -3,6 +3,8 @@
 mod contoso;
 mod expenses;
 mod find;
+mod im_chart;
+mod logins;
 mod reviews;
 mod transfer;
 
