@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 pub use property::{InPlace, PropertyType};
 
+pub(crate) use property::sealed::Sealed;
+
 pub(crate) use edm::{date_time_from, date_time_to, edm_to_ref, value_to_edm};
 
 /// The type of a property.

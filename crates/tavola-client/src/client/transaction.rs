@@ -95,10 +95,6 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    pub(crate) fn client(&self) -> &'a TableClient {
-        self.client
-    }
-
     pub(crate) fn partition(&self) -> &str {
         &self.partition
     }

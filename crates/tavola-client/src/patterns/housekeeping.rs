@@ -28,7 +28,7 @@ pub(super) fn ticks(at: OffsetDateTime) -> Result<u64, Error> {
 /// The time of so many ticks.
 pub(super) fn from_ticks(ticks: u64) -> Result<OffsetDateTime, Error> {
     let left = format!("{:019}", TICKS_MAX.saturating_sub(ticks));
-    Ok(TicksDesc::decode(&left, "at").map(|(at, _)| at)?)
+    TicksDesc::decode(&left, "at").map(|(at, _)| at)
 }
 
 pub(super) fn core(key: &EntityKey) -> CoreKey {

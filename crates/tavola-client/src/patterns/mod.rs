@@ -2,10 +2,14 @@
 //!
 //! | pattern | for |
 //! | --- | --- |
+//! | [`Copies`] | properties of one entity repeated in others |
 //! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
+//! | [`JoinCache`] | small tables that are joined in the program |
+//! | [`Link`] | the keys of another entity, by convention or stored |
 //! | [`LogTail`] | the newest entries first |
 //! | [`Move`] | entities that go to another partition, table, account or file |
+//! | [`OneToMany`] | children, and their number and sums in the parent |
 //! | [`Outbox`] | changes beyond one partition, done in the end |
 //! | [`Rolling`] | rows that die together, in a table for each day or month |
 //! | [`Series`] | many values of one thing in one row |
@@ -13,6 +17,7 @@
 //! | [`View`] | rows that are computed from others |
 //! | [`Wide`] | more properties than a row has |
 
+mod copies;
 mod drift;
 mod housekeeping;
 mod index_list;
@@ -23,14 +28,15 @@ mod merged;
 mod moves;
 #[cfg(feature = "json")]
 mod outbox;
+mod relations;
 mod rolling;
-mod series;
 mod series;
 mod spread;
 mod stamped;
 mod view;
 mod wide;
 
+pub use copies::{Copies, Sourced};
 pub use drift::DriftReport;
 pub use index_list::{IndexList, Listed, Place};
 pub use indexed::{IndexRange, IndexRow, Indexed};
@@ -43,6 +49,7 @@ pub use outbox::{
     FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
     WorkReport, Worker, step,
 };
+pub use relations::{JoinCache, Link, LinksTo, OneToMany};
 pub use rolling::{DropReport, Rolling};
 pub use series::Series;
 pub use spread::Spread;

@@ -284,8 +284,7 @@ struct ClockState {
 
 impl SimClock {
     fn new(seed: u64) -> Self {
-        let (timers, wakers) = (Vec::new(), Vec::new());
-        let state = ClockState { now: Duration::ZERO, random: seed, timers, wakers };
+        let state = ClockState { now: Duration::ZERO, random: seed, timers: Vec::new() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
