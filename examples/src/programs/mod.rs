@@ -25,8 +25,15 @@ pub(crate) struct Program {
     pub(crate) run: fn(Stage) -> LocalBoxFuture<'static, Checked>,
 }
 
-const PROGRAMS: &[Program] =
-    &[contoso::PROGRAM, find::PROGRAM, reviews::PROGRAM, expenses::PROGRAM, transfer::PROGRAM];
+const PROGRAMS: &[Program] = &[
+    contoso::PROGRAM,
+    find::PROGRAM,
+    reviews::PROGRAM,
+    expenses::PROGRAM,
+    transfer::PROGRAM,
+    logins::PROGRAM,
+    im_chart::PROGRAM,
+];
 
 /// The program of this name.
 pub(crate) fn named(name: &str) -> Result<&'static Program, Failure> {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::TryStreamExt as _;
-use tavola_client::patterns::{Outbox, Progress, StepError, Work, Worker, step};
+use tavola_client::patterns::{Copies, Outbox, Progress, StepError, Work, Worker, step};
 use tavola_client::{DynEntity, Entity, Error, ErrorKind, Stored, TableClient, prop};
 
 use super::Program;
@@ -279,26 +279,18 @@ async fn rows(
     Ok((department, employees))
 }
 
-/// A department gets another manager, and each employee of it the new name.
+/// A department gets another manager, and each employee of it the new name in one transaction.
 async fn promote(office: Office, mut random: Rng) -> Checked {
     let dept = DEPARTMENTS[random.usize(..2)];
-    let (mut department, employees) = rows(&office.staff, dept).await?;
-    let staying: Vec<_> = employees.iter().filter(|one| one.leaving.is_none()).collect();
-    let Some(next) = random.choice(&staying) else { return Ok(()) };
-    department.manager = next.name.clone();
-    let mut together = office.staff.transaction(dept);
-    together.replace(&department)?;
-    for mut one in employees.iter().cloned() {
-        one.manager = department.manager.clone();
-        together.replace(&one)?;
-    }
-    match together.commit().await {
-        Err(error) if has_lost_a_race(&error) => {}
-        committed => {
-            committed?;
-            office.tally.promoted.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    let next = format!("Employee {}", random.u32(1..=EMPLOYEES));
+    let names = Copies::<Department, Employee>::new(
+        &office.staff,
+        |one| Some(Department::key().dept(&one.dept).into()),
+        |department, one| one.manager = department.manager.clone(),
+    );
+    let key = Department::key().dept(dept);
+    names.modify_source(key, |department| department.manager = next.clone()).await?;
+    office.tally.promoted.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(50)).await;
     Ok(())
 }
