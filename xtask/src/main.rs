@@ -2,6 +2,7 @@
 //! and CI.
 
 mod args;
+mod azurite;
 mod bench;
 mod cache;
 mod carriers;
@@ -51,6 +52,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   tidy          dependency rules, text
   conformance   the wire suite and its ledger of statements
   sdk           the official SDKs against our server
+  azurite       our client library against Microsoft's emulator
   doc-snippets  the commands and snippets of the documents
   fuzz          readers of bytes against inputs that find their way
   torture       attacks on the server: kills, failing disks, damaged files, races
@@ -66,13 +68,14 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 14] = [
+const COMMANDS: [Subcommand; 15] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "check", help: check::HELP, run: check::command },
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::command },
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
+    Subcommand { name: "azurite", help: azurite::HELP, run: azurite::command },
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
     Subcommand { name: "torture", help: torture::HELP, run: torture::command },

@@ -14,8 +14,8 @@ use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::schedule::{self, Event, Lane, Order, Outcome, Report, Step};
 use crate::{
-    cache, conformance, deny, doc_snippets, fetch, fuzz, install, leaks, on_cassandra, progress,
-    ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
+    azurite, cache, conformance, deny, doc_snippets, fetch, fuzz, install, leaks, on_cassandra,
+    progress, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -34,9 +34,9 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 /// The plan. Cheap steps come first: a forgotten blank should not cost a build. Cargo locks the
 /// build output of a profile, so that two steps which compile debug builds cannot gain anything
 /// beside each other; one that compiles debug builds and one that compiles releases can.
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step::front("prepare", "compilers, components, RocksDB", prepare),
-    Step::front("fetch", "SDK packages, Cassandra", fetch::check).beside(
+    Step::front("fetch", "SDK packages, Azurite, Cassandra", fetch::check).beside(
         Lane::Network,
         "it waits for the network most of the time and takes no lock of cargo's build output",
     ),
@@ -67,6 +67,8 @@ const STEPS: [Step; 19] = [
     Step::front("conformance", "wire suite and its ledger", conformance::check)
         .after(&[("programs", "it runs what was built there")]),
     Step::front("sdk", "the official SDKs", sdk::check)
+        .after(&[("fetch", "it uses what was fetched")]),
+    Step::front("azurite", "the client library on Azurite", azurite::check)
         .after(&[("fetch", "it uses what was fetched")]),
     Step::front("snippets", "commands in the documents", doc_snippets::check)
         .beside(Lane::Side, "its commands run one by one and most of them wait for a reply")
@@ -428,8 +430,8 @@ mod tests {
             ("release", "fetch, clippy, docs, build"),
             ("unit", "fetch"),
             ("programs", "fetch, fuzz"),
-            ("ratchet", "fetch, fuzz, conformance, sdk"),
-            ("snippets", "fuzz, conformance, sdk, cassandra"),
+            ("ratchet", "fetch, fuzz, conformance, sdk, azurite"),
+            ("snippets", "fuzz, conformance, sdk, azurite, cassandra"),
             ("cassandra", "snippets"),
             ("torture", ""),
             ("leaks", ""),
