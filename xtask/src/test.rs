@@ -366,6 +366,7 @@ fn release() -> Result {
 fn programs() -> Result {
     conformance::build_suite()?;
     secured::build_issuer()?;
+    sdk::build_rust_client()?;
     torture::build_programs()
 }
 
