@@ -155,7 +155,7 @@ fn forbidden(
     is_ours: bool,
 ) -> Option<String> {
     // A crate's tests may switch on a feature of the crate itself; client and server meet in tests.
-    let meet = [("tavola-client", "tavola-local")];
+    let meet = [("tavola-client", "tavola-local"), ("tavola", "tavola-local")];
     let is_for_tests =
         is_dev && (TEST_SUPPORT.contains(&used) || used == name || meet.contains(&(name, used)));
     if is_ours && !allowed.contains(&used) && !is_for_tests {
