@@ -15,7 +15,6 @@ mod human_time;
 mod logging;
 mod new_file;
 mod open_store;
-mod pinned;
 mod progress_bar;
 mod rows;
 mod serve;
