@@ -35,7 +35,7 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 /// The plan. Cheap steps come first: a forgotten blank should not cost a build. Cargo locks the
 /// build output of a profile, so that two steps which compile debug builds cannot gain anything
 /// beside each other; one that compiles debug builds and one that compiles releases can.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     Step::front("prepare", "compilers, components, RocksDB", prepare),
     Step::front("fetch", "SDK packages, Azurite, Cassandra", fetch::check).beside(
         Lane::Network,

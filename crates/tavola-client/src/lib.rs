@@ -86,6 +86,10 @@ pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 pub use tavola_derive::{Entity, KeyPart, Projection, Properties};
 
 // What sends: accounts, credentials, attempts, retries, clients.
+#[cfg(feature = "http")]
+#[doc(hidden)]
+#[path = "http/mod.rs"]
+pub mod __http;
 mod account;
 mod advise;
 #[cfg(feature = "blocking")]

@@ -52,10 +52,17 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ),
     // The wire suite knows none of them: see `OPTIONAL_ONLY`.
     ("tavola-conformance", &["tavola-store", "tavola-core"]),
-    // Anything below the server.
+    // Anything below the server, and the client's transport.
     (
         "tavola-testkit",
-        &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+        &[
+            "tavola-client",
+            "tavola-embedded",
+            "tavola-service",
+            "tavola-protocol",
+            "tavola-store",
+            "tavola-core",
+        ],
     ),
     // It knows servers over the wire only.
     ("tavola-torture", &["tavola-testkit", "tavola-protocol", "tavola-core"]),

@@ -214,8 +214,8 @@ pub(crate) enum Cause {
     Service(ServiceError),
     /// Somebody else answered.
     NotOurs { content_type: String, beginning: String },
-    /// No connection.
-    Connect(String),
+    /// No connection. If it is lasting, somebody must change a setting.
+    Connect { reason: String, is_lasting: bool },
     /// A connection that failed.
     Transport(String),
     /// A request that cannot be written.
@@ -261,7 +261,12 @@ impl Failure {
     #[doc(hidden)]
     #[must_use]
     pub fn not_sent(reason: impl Into<String>) -> Self {
-        Self::new(AttemptResult::NotSent, Cause::Connect(reason.into()))
+        Self::not_connected(reason.into(), false)
+    }
+
+    /// The same; a lasting reason is not worth another attempt.
+    pub(crate) fn not_connected(reason: String, is_lasting: bool) -> Self {
+        Self::new(AttemptResult::NotSent, Cause::Connect { reason, is_lasting })
     }
 
     pub(crate) fn new(result: AttemptResult, cause: Cause) -> Self {
@@ -274,7 +279,10 @@ impl Failure {
 
     /// True if another attempt could end differently.
     pub(crate) fn may_repeat(&self) -> bool {
-        let is_hopeless = matches!(*self.cause, Cause::Invalid(_) | Cause::Credential(_));
+        let is_hopeless = matches!(
+            *self.cause,
+            Cause::Invalid(_) | Cause::Credential(_) | Cause::Connect { is_lasting: true, .. }
+        );
         self.result != AttemptResult::Refused && !is_hopeless
     }
 }
