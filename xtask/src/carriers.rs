@@ -43,7 +43,9 @@ fn of_file(file: &SourceFile) -> Vec<Carrier> {
 fn of_tests(path: &str, text: &str) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     let (mut header, mut comment) = (String::new(), String::new());
-    let (mut has_tests, mut is_test) = (path.contains("/examples/"), false);
+    // The cases of the client suite are a list with a harness of its own.
+    let is_case = path.contains("/client_suite/cases/");
+    let (mut has_tests, mut is_test) = (path.contains("/examples/") || is_case, is_case);
     for line in text.lines().map(str::trim) {
         if let Some(more) = line.strip_prefix("//!") {
             push_line(&mut header, more);
@@ -55,7 +57,7 @@ fn of_tests(path: &str, text: &str) -> Vec<Carrier> {
             has_tests |= is_test;
             let named = is_test.then(|| function_name(line)).flatten();
             carriers.extend(named.map(|name| Carrier::new(place(path, name), ids(&comment))));
-            (is_test, comment) = (false, String::new());
+            (is_test, comment) = (is_case, String::new());
         }
     }
     if has_tests {
@@ -153,6 +155,13 @@ mod tests {
         assert_eq!(named("crates/tavola-client/src/series.rs", text), []);
         let example = "crates/tavola-client/examples/contoso.rs";
         assert_eq!(named(example, text), [pair("client examples::contoso", "G6")]);
+    }
+
+    #[test]
+    fn cases_of_the_client_suite_carry() {
+        let text = "//! Writes.\n\nuse x;\n\n/// G93: limits.\npub(super) async fn limits(site: &Site) {}\n";
+        let path = "crates/tavola/tests/client_suite/cases/writes.rs";
+        assert_eq!(named(path, text), [pair("tavola client_suite::cases::writes::limits", "G93")]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use crate::toolchain::Language;
-use crate::{cassandra, sdk};
+use crate::{azurite, cassandra, sdk};
 
 /// Passes whatever happens: a step that needs what could not be had asks for it again, and knows
 /// whether it can do without.
@@ -10,6 +10,7 @@ pub(crate) fn check() -> Result {
     for language in Language::ALL {
         note(language.name(), sdk::install(language));
     }
+    note("Azurite", azurite::fetch());
     note("Cassandra", cassandra::fetch());
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! and CI.
 
 mod args;
+mod azurite;
 mod bench;
 mod cache;
 mod carriers;
@@ -55,6 +56,7 @@ cargo xtask <command>; `cargo xtask <command> --help` says more
   conformance   the wire suite and its ledger of statements
   public-api    what the client library promises, against the list of it
   sdk           the official SDKs against our server
+  azurite       our client library against Microsoft's emulator
   doc-snippets  the commands and snippets of the documents
   fuzz          readers of bytes against inputs that find their way
   torture       attacks on the server: kills, failing disks, damaged files, races
@@ -79,6 +81,7 @@ const COMMANDS: [Subcommand; 15] = [
     Subcommand { name: "conformance", help: conformance::HELP, run: conformance::command },
     Subcommand { name: "public-api", help: public_api::HELP, run: public_api::command },
     Subcommand { name: "sdk", help: sdk::HELP, run: sdk::command },
+    Subcommand { name: "azurite", help: azurite::HELP, run: azurite::command },
     Subcommand { name: "doc-snippets", help: doc_snippets::HELP, run: doc_snippets::command },
     Subcommand { name: "fuzz", help: fuzz::HELP, run: fuzz::command },
     Subcommand { name: "torture", help: torture::HELP, run: torture::command },

@@ -1,7 +1,7 @@
 //! `cargo xtask sdk`: the official SDKs against our release build.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -35,17 +35,20 @@ pub(crate) fn check() -> Result {
     run(&Language::ALL)
 }
 
+const RUST_CLIENT: &str = "every_type";
+
 /// So many suites run at the same time: each waits for its server for about half of its time.
 const SUITES_AT_A_TIME: usize = 2;
 
 fn run(languages: &[Language]) -> Result {
     let (binary, issuer) = (server::build()?, secured::build_issuer()?);
+    let programs = Programs { binary, issuer, rust_client: build_rust_client()? };
     let show = if languages.len() == 1 { Show::AsItComes } else { Show::AtTheEnd };
     let (left, results) = (Mutex::new(languages.iter()), Mutex::new(Vec::new()));
     let next = || left.lock().ok()?.next();
     let worker = || -> Result {
         while let Some(language) = next() {
-            let result = run_language(*language, show, &binary, &issuer)?;
+            let result = run_language(*language, show, &programs)?;
             results.lock().map_err(|_| "a suite panicked")?.push(result);
         }
         Ok(())
@@ -67,13 +70,23 @@ enum Show {
 
 type LanguageResult = (&'static str, Outcome, String);
 
+/// What the suites start.
+struct Programs {
+    binary: PathBuf,
+    issuer: PathBuf,
+    rust_client: PathBuf,
+}
+
+/// The program of the Rust client that writes what other libraries read.
+pub(crate) fn build_rust_client() -> Result<PathBuf> {
+    // With the features of the whole workspace, as the other programs of the tests.
+    shell::run(workspace::cargo()?.args(["build", "--workspace", "--example", RUST_CLIENT]))?;
+    Ok(workspace::target()?.join("debug/examples").join(RUST_CLIENT))
+}
+
 /// On a server of its own: no language can lean on, or trip over, what another left behind.
-fn run_language(
-    language: Language,
-    show: Show,
-    binary: &Path,
-    issuer: &Path,
-) -> Result<LanguageResult> {
+fn run_language(language: Language, show: Show, programs: &Programs) -> Result<LanguageResult> {
+    let Programs { binary, issuer, rust_client } = programs;
     let purpose = format!("sdk-{}", language.name());
     let server = Server::start(binary, &purpose)?;
     let secured = SecuredServer::start(binary, issuer, &purpose)?;
@@ -81,6 +94,7 @@ fn run_language(
     let outcome = run_suite(language, show, |suite| {
         server.endpoint.set_variables(suite);
         secured.set_variables(suite.env("TAVOLA_BINARY", binary));
+        suite.env("TAVOLA_RUST_CLIENT", rust_client);
     });
     Ok((language.name(), outcome, progress::seconds(start.elapsed())))
 }

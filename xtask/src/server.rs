@@ -244,7 +244,7 @@ fn listening_address(line: &str) -> Option<&str> {
 
 /// A port that was free a moment ago. The Table service chooses its own and says so; this one is
 /// never printed.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context(|| "no free port".into())?;
     Ok(listener.local_addr().context(|| "no free port".into())?.port())
 }

@@ -14,8 +14,9 @@ use crate::args::Args;
 use crate::failure::{Context, Failure, Result};
 use crate::schedule::{self, Event, Lane, Order, Outcome, Report, Step};
 use crate::{
-    cache, conformance, deny, doc_snippets, example, fetch, fuzz, install, leaks, on_cassandra,
-    progress, ratchet, rocksdb, sdk, secured, server, shell, tidy, torture, watchdog, workspace,
+    azurite, cache, conformance, deny, doc_snippets, example, fetch, fuzz, install, leaks,
+    on_cassandra, progress, public_api, ratchet, rocksdb, sdk, secured, server, shell, tidy,
+    torture, watchdog, workspace,
 };
 
 pub(crate) const HELP: &str = "\
@@ -34,9 +35,9 @@ const STEP_MAX: Duration = Duration::from_secs(40 * 60);
 /// The plan. Cheap steps come first: a forgotten blank should not cost a build. Cargo locks the
 /// build output of a profile, so that two steps which compile debug builds cannot gain anything
 /// beside each other; one that compiles debug builds and one that compiles releases can.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     Step::front("prepare", "compilers, components, RocksDB", prepare),
-    Step::front("fetch", "SDK packages, Cassandra", fetch::check).beside(
+    Step::front("fetch", "SDK packages, Azurite, Cassandra", fetch::check).beside(
         Lane::Network,
         "it waits for the network most of the time and takes no lock of cargo's build output",
     ),
@@ -54,6 +55,7 @@ const STEPS: [Step; 20] = [
         .after(&[("tidy", "RocksDB must be there, and what is cheap to check comes first")]),
     Step::front("clippy", "all lints, warnings denied", clippy),
     Step::front("docs", "rustdoc, warnings denied", rustdoc),
+    Step::front("public-api", "the client's public API, as listed", public_api::check),
     Step::front("build", "the tests of the workspace, not run", build_tests),
     Step::front("unit", "cargo test --workspace", unit)
         .after(&[("release", "tests have deadlines, and a link would take half of the machine")]),
@@ -71,6 +73,8 @@ const STEPS: [Step; 20] = [
     Step::front("conformance", "wire suite and its ledger", conformance::check)
         .after(&[("programs", "it runs what was built there")]),
     Step::front("sdk", "the official SDKs", sdk::check)
+        .after(&[("fetch", "it uses what was fetched")]),
+    Step::front("azurite", "the client library on Azurite", azurite::check)
         .after(&[("fetch", "it uses what was fetched")]),
     Step::front("snippets", "commands in the documents", doc_snippets::check)
         .beside(Lane::Side, "its commands run one by one and most of them wait for a reply")
@@ -371,6 +375,7 @@ fn programs() -> Result {
     conformance::build_suite()?;
     secured::build_issuer()?;
     example::build()?;
+    sdk::build_rust_client()?;
     torture::build_programs()
 }
 
@@ -432,11 +437,11 @@ mod tests {
     fn what_runs_beside_what() {
         let (order, steps) = (Order::new(&STEPS), STEPS.each_ref());
         for (name, expected) in [
-            ("release", "fetch, clippy, docs, build"),
+            ("release", "fetch, clippy, docs, public-api, build"),
             ("unit", "fetch"),
             ("programs", "fetch, fuzz"),
-            ("ratchet", "fetch, fuzz, conformance, sdk, examples"),
-            ("snippets", "fuzz, conformance, sdk, examples, cassandra"),
+            ("ratchet", "fetch, fuzz, conformance, sdk, azurite, examples"),
+            ("snippets", "fuzz, conformance, sdk, azurite, examples, cassandra"),
             ("cassandra", "snippets"),
             ("torture", ""),
             ("leaks", ""),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::future::IntoFuture;
 
+#[cfg(feature = "encrypt")]
+use crate::crypt::Policy;
 use crate::engine::CallSettings;
 use crate::error::Error;
 use crate::options::{Options, option_setters};
@@ -52,6 +54,12 @@ impl<'a, R> Call<'a, R> {
     /// For a call inside another one.
     pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.settings.encryption = policy;
         self
     }
 

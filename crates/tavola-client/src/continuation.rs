@@ -13,6 +13,26 @@ const PREFIX: &str = "tv1.";
 
 /// Where a query goes on: display it, keep it, parse it, and give it to the same query, also in
 /// another process. Another query refuses it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{Continuation, DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # for row in ["1", "2"] { table.insert(&DynEntity::new("Smith", row)).await?; }
+/// let page = table.scan::<DynEntity>().page_size(1).pages().try_next().await?;
+/// let kept = page.and_then(|page| page.next).map(|token| token.to_string());
+/// // Later, perhaps elsewhere:
+/// let token = kept.map(|text| text.parse::<Continuation>()).transpose()?;
+/// let next = table.scan::<DynEntity>().resume(token).stream().try_next().await?;
+/// assert_eq!(next.expect("there are two").row(), "2");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Continuation {
     query: u64,

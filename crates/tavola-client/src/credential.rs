@@ -10,6 +10,17 @@ use zeroize::Zeroizing;
 use crate::runtime::BoxFuture;
 
 /// What opens an account. Shows nothing of itself, and is cleared from memory when dropped.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{Credential, TableServiceClient};
+///
+/// let endpoint = "https://shop.table.core.windows.net";
+/// TableServiceClient::new(endpoint, Some(Credential::key("shop", "a2V5")), None)?;
+/// TableServiceClient::new(endpoint, Some(Credential::sas("sv=2019-02-02&sig=c2ln")), None)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Credential {
@@ -72,6 +83,20 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// The text itself.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// When it ends, if it does.
+    #[must_use]
+    pub fn expires(&self) -> Option<SystemTime> {
+        self.expires
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("expires", &self.expires).finish_non_exhaustive()
@@ -79,6 +104,19 @@ impl fmt::Debug for Secret {
 }
 
 /// Where tokens come from.
+///
+/// ```
+/// use tavola_client::{BoxFuture, Secret, SourceError, TokenSource};
+///
+/// #[derive(Debug)]
+/// struct FromFile(std::path::PathBuf);
+///
+/// impl TokenSource for FromFile {
+///     fn token(&self) -> BoxFuture<'_, Result<Secret, SourceError>> {
+///         Box::pin(async { Ok(Secret::new(std::fs::read_to_string(&self.0)?, None)) })
+///     }
+/// }
+/// ```
 pub trait TokenSource: Send + Sync {
     /// A token for the scope `https://storage.azure.com/.default`. It is kept until shortly before
     /// it expires.
@@ -86,6 +124,22 @@ pub trait TokenSource: Send + Sync {
 }
 
 /// Where shared access signatures come from.
+///
+/// ```
+/// use tavola_client::{BoxFuture, SasSource, Secret, SourceError};
+///
+/// /// Asks the service that hands out signatures.
+/// #[derive(Debug)]
+/// struct Issued;
+///
+/// impl SasSource for Issued {
+///     fn sas(&self) -> BoxFuture<'_, Result<Secret, SourceError>> {
+///         let hour = std::time::Duration::from_secs(3600);
+///         let end = std::time::SystemTime::now() + hour;
+///         Box::pin(async move { Ok(Secret::new("sv=2019-02-02&sig=c2ln", Some(end))) })
+///     }
+/// }
+/// ```
 pub trait SasSource: Send + Sync {
     /// A signature. It is kept until shortly before it expires.
     fn sas(&self) -> BoxFuture<'_, Result<Secret, SourceError>>;

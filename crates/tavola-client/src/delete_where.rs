@@ -7,8 +7,10 @@ use tavola_core::EntityKey as CoreKey;
 
 use crate::call::Call;
 use crate::client::{TableClient, Transaction};
+use crate::crypt::check_filter;
 use crate::engine::CallSettings;
 use crate::entity::Entity;
+use crate::entity::names::expand;
 use crate::error::Error;
 use crate::etag::ETag;
 use crate::filter::Filter;
@@ -104,6 +106,7 @@ impl<'a, E: Entity> DeleteWhere<'a, E> {
     async fn run_with(mut self, settings: CallSettings) -> Result<DeleteReport, Error> {
         let mut watch = self.watch.take().unwrap_or_else(|| Box::new(|_| ()));
         let filter = self.filter.as_core()?.clone();
+        check_filter(&filter, &expand(E::ENCRYPTED), &settings.encryption)?;
         let mut query = Query::keys(self.client, filter.clone()).with_settings(settings.clone());
         if let Some(at_most) = self.at_most {
             query = query.take(at_most);

@@ -34,6 +34,26 @@ pub use names::Name;
 
 /// A type whose values are entities of a table. `#[derive(Entity)]` is the only way to implement
 /// it; [`DynEntity`] is the entity without a type.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let jones = Employee { dept: "Sales".to_owned(), id: 212, last: "Jones".to_owned() };
+/// assert_eq!(jones.entity_key()?.to_string(), "('Sales', 'empid_000212')");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an entity",
     note = "write `#[derive(Entity)]` on it, or use `DynEntity`"
@@ -54,6 +74,10 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// The property that holds the id of the last write, if it has one.
     #[doc(hidden)]
     const WRITE_ID: Option<&'static str>;
+
+    /// The names of the properties that are stored encrypted, if its type fixes them.
+    #[doc(hidden)]
+    const ENCRYPTED: &'static [Name] = &[];
 
     /// The other keys by which it is found.
     #[doc(hidden)]
@@ -82,6 +106,12 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     fn encode(&self, sink: &mut dyn PropertySink) -> Result<(), Error>;
 
+    /// The names of the properties that are stored encrypted, present or not.
+    #[doc(hidden)]
+    fn encrypted(&self) -> Vec<String> {
+        names::expand(Self::ENCRYPTED)
+    }
+
     /// Begins to read a row.
     #[doc(hidden)]
     fn decoder() -> Self::Decoder;
@@ -97,6 +127,18 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     /// Copies the version into fields that mirror it.
     #[doc(hidden)]
     fn mirror(&mut self, etag: &ETag, timestamp: OffsetDateTime);
+}
+
+/// An entity with more properties than a row has: [`crate::patterns::Wide`] writes it as several
+/// rows. `#[entity(wide)]` on the struct, or `#[entity(part = 1)]` on a field, makes it one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a wide entity",
+    note = "write `#[entity(wide)]` on it"
+)]
+pub trait WideEntity: Entity {
+    /// The part of each entry of its names; `None` if their order decides.
+    #[doc(hidden)]
+    const PARTS: Option<&'static [u8]>;
 }
 
 /// What a type says about one of its indexes.
@@ -137,6 +179,12 @@ impl KeyBeginning {
 #[doc(hidden)]
 pub trait PropertySink {
     fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error>;
+
+    /// Takes a property that is stored encrypted. A sink that does not know how refuses it: nothing
+    /// is written plain by oversight.
+    fn encrypted(&mut self, name: &str, _value: ValueRef<'_>) -> Result<(), Error> {
+        Err(crate::crypt::not_supported(name))
+    }
 }
 
 impl<F: FnMut(&str, ValueRef<'_>) -> Result<(), Error>> PropertySink for F {

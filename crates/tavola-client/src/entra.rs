@@ -77,14 +77,14 @@ mod tests {
             scopes: &[&str],
             _: Option<TokenRequestOptions<'_>>,
         ) -> azure_core::Result<AccessToken> {
-            let mut asked = self.asked.lock().unwrap();
+            let mut asked = self.asked.lock().expect("no test panicked with it");
             asked.push(scopes.join(" "));
             let number = asked.len();
             if number > self.tokens_max {
                 let kind = azure_core::error::ErrorKind::Credential;
                 return Err(azure_core::Error::with_message(kind, "no more"));
             }
-            let expires = self.begun + Duration::from_secs(3600) * u32::try_from(number).unwrap();
+            let expires = self.begun + Duration::from_secs(3600 * number as u64);
             Ok(AccessToken::new(format!("token{number}"), expires.into()))
         }
     }

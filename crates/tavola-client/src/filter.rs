@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use tavola_core::Filter as CoreFilter;
 use tavola_core::filter::Comparison;
 
-pub use column::{Column, Comparable, Filterable, Flattened, Json};
+pub use column::{Column, Comparable, Encrypted, Filterable, Flattened, Json};
 pub use operand::Operand;
 
 use crate::error::{Error, Rule};
@@ -160,6 +160,10 @@ impl<E> Filter<E> {
     #[allow(dead_code, reason = "the half of the library that sends uses it")]
     pub(crate) fn as_core(&self) -> Result<&CoreFilter, Error> {
         self.any.as_core()
+    }
+
+    pub(crate) fn into_any(self) -> AnyFilter {
+        self.any
     }
 }
 

@@ -41,7 +41,7 @@ pub use cursor::Cursor;
 pub use part::PartMeta;
 
 pub(crate) use part::Fault;
-pub(crate) use range::Span;
+pub(crate) use range::{Span, Spans};
 
 /// A text as a legal part of a key, in the order of its bytes; `!`, `,` and `"` are not in it.
 pub(crate) fn escape_text(text: &str) -> String {

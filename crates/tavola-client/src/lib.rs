@@ -52,6 +52,7 @@
 //! # Ok::<(), tavola_client::Error>(())
 //! ```
 
+#![warn(missing_docs)]
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, unused_imports, reason = "credentials and options are for the network")
@@ -74,7 +75,7 @@ pub mod key;
 mod value;
 
 pub use entity::{DynEntity, Entity, Projected, Projection, Properties, Stored, only};
-pub use error::{Context, Error, ErrorKind, Observed, Outcome, Rule};
+pub use error::{Context, EncryptionFault, Error, ErrorKind, Observed, Outcome, Rule};
 pub use etag::ETag;
 pub use explain::{Access, Advice, Explain};
 pub use filter::{AnyFilter, Column, Filter, prop};
@@ -85,6 +86,10 @@ pub use value::{EdmType, InPlace, PropertyType, Value, ValueRef};
 pub use tavola_derive::{Entity, KeyPart, Projection, Properties};
 
 // What sends: accounts, credentials, attempts, retries, clients.
+#[cfg(feature = "http")]
+#[doc(hidden)]
+#[path = "http/mod.rs"]
+pub mod __http;
 mod account;
 mod advise;
 #[cfg(feature = "blocking")]
@@ -94,6 +99,7 @@ mod call;
 mod client;
 mod continuation;
 mod credential;
+mod crypt;
 mod delete_where;
 mod engine;
 #[cfg(feature = "entra")]
@@ -102,6 +108,8 @@ mod options;
 pub mod patterns;
 mod prepare;
 mod query;
+#[cfg(feature = "http")]
+mod renewal;
 mod retry;
 mod runtime;
 mod sas;
@@ -123,12 +131,19 @@ pub use client::{
 };
 pub use continuation::Continuation;
 pub use credential::{Credential, SasSource, Secret, SourceError, TokenSource};
+#[cfg(feature = "encrypt")]
+pub use crypt::{
+    Encryption, KeyWrap, LocalKeys, RewrapFailure, RewrapReport, RsaKeys, WrapAlgorithm, Wrapped,
+    fresh_key,
+};
 pub use delete_where::{DeleteReport, DeleteWhere};
 pub use options::{ClientOptions, ConnectionOptions, OnUnknown, Options};
 pub use query::{Items, Page, Pages, Query};
+#[cfg(feature = "http")]
+pub use renewal::CachedSas;
 pub use retry::Retry;
 pub use runtime::BoxFuture;
-pub use sas::{Permissions, TableSasBuilder};
+pub use sas::{Permissions, SasIssuer, SasScope, TableSasBuilder};
 pub use store::{AttemptResult, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
 pub use unknown::Proof;
 pub use written::{Created, IfMatch, Mode, Written};

@@ -2,10 +2,25 @@
 
 use std::time::Duration;
 
+use crate::crypt::Policy;
 use crate::retry::Retry;
 use crate::store::Flavour;
 
 /// What a call does when its reply was lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, OnUnknown, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let ann = DynEntity::new("Smith", "1");
+/// table.insert(&ann).on_unknown(OnUnknown::Report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnUnknown {
@@ -163,6 +178,7 @@ pub(crate) struct CallSettings {
     /// A closure of `modify` may be applied twice.
     pub(crate) is_idempotent: bool,
     pub(crate) denies_scans: bool,
+    pub(crate) encryption: Policy,
 }
 
 impl CallSettings {
@@ -176,6 +192,7 @@ impl CallSettings {
             claims: false,
             is_idempotent: false,
             denies_scans: false,
+            encryption: Policy::default(),
         };
         silent.options(options.clone())
     }
@@ -191,6 +208,7 @@ impl CallSettings {
             claims: over.claims || self.claims,
             is_idempotent: over.is_idempotent || self.is_idempotent,
             denies_scans: over.denies_scans.unwrap_or(self.denies_scans),
+            encryption: self.encryption,
         }
     }
 }
@@ -219,6 +237,7 @@ pub struct ClientOptions {
     #[cfg(feature = "otel")]
     pub(crate) metrics_per_table: bool,
     pub(crate) connection: ConnectionOptions,
+    pub(crate) encryption: Policy,
 }
 
 impl Default for ClientOptions {
@@ -234,6 +253,7 @@ impl Default for ClientOptions {
             #[cfg(feature = "otel")]
             metrics_per_table: false,
             connection: ConnectionOptions::default(),
+            encryption: Policy::default(),
         }
     }
 }
@@ -300,6 +320,17 @@ impl ClientOptions {
 }
 
 /// How connections are made and kept.
+///
+/// ```
+/// use std::time::Duration;
+/// use tavola_client::{ClientOptions, ConnectionOptions};
+///
+/// let connection = ConnectionOptions::default()
+///     .proxy("http://proxy.example:3128")
+///     .connect_timeout(Duration::from_secs(3));
+/// let options = ClientOptions::default().connection(connection);
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nothing connects without http"))]

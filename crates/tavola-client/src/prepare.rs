@@ -6,10 +6,13 @@ use tavola_core::{
 };
 use tavola_protocol::table::entity_json::DecodedEntity;
 
+use crate::crypt::{self, Policy};
 use crate::engine::{Engine, Operation};
+use crate::entity::names::expand;
 use crate::entity::{Decoder as _, Entity, RowHead, Stored, encode_properties};
 use crate::error::{Error, Rule};
 use crate::etag::ETag;
+use crate::key::EntityKey;
 use crate::unknown::Claim;
 use crate::value::{Value, ValueRef, date_time_from, edm_to_ref};
 use crate::written::{IfMatch, Mode};
@@ -119,9 +122,13 @@ pub(crate) fn delete(key: &CoreKey, if_match: &IfMatch) -> Result<Operation, Err
 pub(crate) fn guard(key: &CoreKey, tag: &ETag) -> Result<Operation, Error> {
     let (_, new) = NewEntity::new(key.clone(), Properties::default())
         .map_err(|_| Error::invalid(Rule::EntitySize, "the entity is larger than 1 MiB"))?;
-    let precondition = Precondition::Version(core_tag(tag)?);
-    let operation = EntityOperation::Merge(new, precondition);
+    let operation = EntityOperation::Merge(new, version(tag)?);
     Ok(Operation { claim: Claim::Version, operation, write_id: None })
+}
+
+/// The condition that an entity still has this version.
+pub(crate) fn version(tag: &ETag) -> Result<Precondition, Error> {
+    Ok(Precondition::Version(core_tag(tag)?))
 }
 
 fn core_tag(tag: &ETag) -> Result<tavola_core::ETag, Error> {
@@ -140,12 +147,25 @@ fn stamped(properties: &Properties, name: &str, id: &str) -> Result<Properties, 
     Properties::new(all).map_err(invalid)
 }
 
-/// Reads an entity of an answer.
-pub(crate) fn decode<E: Entity>(entity: DecodedEntity) -> Result<Stored<E>, Error> {
+/// Reads an entity of an answer. What its type encrypts must have been encrypted, unless the policy
+/// says otherwise.
+pub(crate) fn decode<E: Entity>(
+    entity: DecodedEntity,
+    policy: &Policy,
+) -> Result<Stored<E>, Error> {
     with_head(&entity, |head| {
+        let at_key = |error: Error| {
+            let key = EntityKey::new(head.partition, head.row).ok();
+            error.at(|context| context.key = key)
+        };
+        crypt::check(&expand(E::ENCRYPTED), &entity.properties, policy).map_err(at_key)?;
         let mut decoder = E::decoder();
         visit(&entity, |name, value| decoder.property(name, value));
-        Stored::new(head, decoder.finish(head)?)
+        let explain = |error| crypt::explain(error, &entity.properties);
+        let decoded = decoder.finish(head).map_err(explain)?;
+        let encrypted = decoded.value.encrypted();
+        crypt::check(&encrypted, &entity.properties, policy).map_err(at_key)?;
+        Stored::new(head, decoded)
     })
 }
 

@@ -1,11 +1,13 @@
 //! Shared access signatures, made without asking anybody.
 
+mod issuer;
+
 use std::fmt;
 use std::ops::BitOr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tavola_core::AccountName;
-use tavola_protocol::AccountKey;
+pub use issuer::SasIssuer;
 use tavola_protocol::auth::TableSas;
 use time::OffsetDateTime;
 
@@ -46,18 +48,85 @@ impl BitOr for Permissions {
     }
 }
 
+/// What a signature opens: a table, what is allowed there, and perhaps a range of keys.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, KeyRange, Permissions, SasScope};
+///
+/// let own = KeyRange::<DynEntity>::partition("000123");
+/// let scope = SasScope::table("claims", Permissions::READ | Permissions::ADD).only(own)?;
+/// # let _ = scope;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SasScope {
+    /// Without its times.
+    fields: TableSas,
+}
+
+impl SasScope {
+    /// A whole table.
+    #[must_use]
+    pub fn table(name: impl Into<String>, permissions: Permissions) -> Self {
+        let fields = TableSas {
+            version: VERSION.to_owned(),
+            table: name.into(),
+            permissions: permissions.letters(),
+            ..TableSas::default()
+        };
+        Self { fields }
+    }
+
+    /// Only the entities of this range of keys: a cursor (`Claim::key().user(123)`), or a
+    /// [`KeyRange`].
+    ///
+    /// # Errors
+    /// If a key part does not fit its template.
+    pub fn only<E>(mut self, keys: impl Into<KeyRange<E>>) -> Result<Self, Error> {
+        let keys = keys.into();
+        let spans = keys.spans()?;
+        let fields = &mut self.fields;
+        (fields.start_partition_key, fields.end_partition_key) = bounds(&spans.partition);
+        // Rows count only within one partition at either end.
+        if matches!(spans.partition, Span::One(_)) {
+            (fields.start_row_key, fields.end_row_key) = bounds(&spans.row);
+        }
+        Ok(self)
+    }
+
+    /// Under a stored access policy, by which it can be revoked.
+    #[must_use]
+    pub fn policy(mut self, id: impl Into<String>) -> Self {
+        self.fields.policy = id.into();
+        self
+    }
+
+    /// Only from this address, or from a range `a-b`.
+    #[must_use]
+    pub fn ip(mut self, ip: impl Into<String>) -> Self {
+        self.fields.ip = ip.into();
+        self
+    }
+}
+
+fn no_key() -> Error {
+    let text = "only a client with the account's key can sign";
+    Error::new(ErrorKind::Credential, Outcome::NotSent, text)
+}
+
 /// A shared access signature for one table while it is made.
 #[must_use = "nothing is signed before build"]
 pub struct TableSasBuilder<'a> {
     client: &'a TableClient,
-    fields: TableSas,
+    scope: Result<SasScope, Error>,
     valid: Duration,
-    error: Option<Error>,
 }
 
 impl fmt::Debug for TableSasBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableSasBuilder").field("fields", &self.fields).finish_non_exhaustive()
+        f.debug_struct("TableSasBuilder").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
@@ -77,68 +146,37 @@ impl TableClient {
     /// # }
     /// ```
     pub fn sas(&self, permissions: Permissions, valid: Duration) -> TableSasBuilder<'_> {
-        let is_https = self.engine().traits.endpoint.starts_with("https:");
-        let fields = TableSas {
-            version: VERSION.to_owned(),
-            table: self.name().to_owned(),
-            permissions: permissions.letters(),
-            protocol: if is_https { "https".to_owned() } else { String::new() },
-            ..TableSas::default()
-        };
-        TableSasBuilder { client: self, fields, valid, error: None }
+        let scope = Ok(SasScope::table(self.name(), permissions));
+        TableSasBuilder { client: self, scope, valid }
     }
 }
 
 impl TableSasBuilder<'_> {
     /// Only for the entities of this range of keys.
-    pub fn only<E>(mut self, keys: impl Into<KeyRange<E>>) -> Self {
-        let keys = keys.into();
-        match keys.spans() {
-            Ok(spans) => {
-                (self.fields.start_partition_key, self.fields.end_partition_key) =
-                    bounds(&spans.partition);
-                // Rows count only within one partition at either end.
-                if matches!(spans.partition, Span::One(_)) {
-                    (self.fields.start_row_key, self.fields.end_row_key) = bounds(&spans.row);
-                }
-            }
-            Err(error) => self.error = Some(error),
-        }
-        self
+    pub fn only<E>(self, keys: impl Into<KeyRange<E>>) -> Self {
+        Self { scope: self.scope.and_then(|scope| scope.only(keys)), ..self }
     }
 
     /// Under a stored access policy, by which it can be revoked.
-    pub fn policy(mut self, id: impl Into<String>) -> Self {
-        self.fields.policy = id.into();
-        self
+    pub fn policy(self, id: impl Into<String>) -> Self {
+        Self { scope: self.scope.map(|scope| scope.policy(id)), ..self }
     }
 
     /// Only from this address, or from a range `a-b`.
-    pub fn ip(mut self, ip: impl Into<String>) -> Self {
-        self.fields.ip = ip.into();
-        self
+    pub fn ip(self, ip: impl Into<String>) -> Self {
+        Self { scope: self.scope.map(|scope| scope.ip(ip)), ..self }
     }
 
     /// The signature: a query string without `?`.
     ///
     /// # Errors
     /// If the client has no account key, or a key part does not fit.
-    pub fn build(mut self) -> Result<String, Error> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
-        let no_key = || {
-            let text = "only a client with the account's key can sign";
-            Error::new(ErrorKind::Credential, Outcome::NotSent, text)
-        };
+    pub fn build(self) -> Result<String, Error> {
+        let scope = self.scope?;
         let account = self.client.service().account.as_ref().ok_or_else(no_key)?;
-        let (name, key) = account.key().ok_or_else(no_key)?;
-        let name = AccountName::parse(name).ok_or_else(no_key)?;
-        let key = AccountKey::parse(key).map_err(|_| no_key())?;
-        let now = self.client.engine().runtime.time_of_day();
-        self.fields.start = text(now - CLOCK_SKEW)?;
-        self.fields.expiry = text(now + self.valid)?;
-        Ok(self.fields.signed(&name, &key))
+        let issuer = SasIssuer::new(account, self.valid)?;
+        let issuer = issuer.with_runtime(Arc::clone(&self.client.engine().runtime));
+        Ok(issuer.issue(&scope)?.text().to_owned())
     }
 }
 

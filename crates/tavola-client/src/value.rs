@@ -12,9 +12,18 @@ use uuid::Uuid;
 
 pub use property::{InPlace, PropertyType};
 
+pub(crate) use property::sealed::Sealed;
+
 pub(crate) use edm::{date_time_from, date_time_to, edm_to_ref, value_to_edm};
 
 /// The type of a property.
+///
+/// ```
+/// use tavola_client::{EdmType, Value};
+///
+/// assert_eq!(Value::from(42_i64).edm_type(), EdmType::Int64);
+/// assert_eq!(Value::from(42).edm_type(), EdmType::Int32);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EdmType {

@@ -9,6 +9,21 @@ use crate::unknown::Proof;
 use crate::value::date_time_from;
 
 /// A write that was applied.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Mode, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let written = table.upsert(&DynEntity::new("Smith", "1"), Mode::Replace).await?;
+/// assert_eq!((written.status, written.attempts), (204, 1));
+/// assert!(written.etag.is_some() && written.timestamp.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
@@ -53,6 +68,24 @@ impl Written {
 }
 
 /// What `create_if_missing` came to.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{Created, DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let ann = DynEntity::new("Smith", "1");
+/// match table.create_if_missing(&ann).await? {
+///     Created::New(written) => println!("created, {:?}", written.etag),
+///     Created::Existing(stored) => println!("there since {}", stored.timestamp()),
+///     _ => {}
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Created<T> {
@@ -63,6 +96,26 @@ pub enum Created<T> {
 }
 
 /// Which properties of a stored entity a write leaves alone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Mode, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let mut ann = DynEntity::new("Smith", "1");
+/// ann.set("Age", 42);
+/// table.insert(&ann).await?;
+/// let mut more = DynEntity::new("Smith", "1");
+/// more.set("Name", "Ann");
+/// table.upsert(&more, Mode::Merge).await?;
+/// let both = table.get::<DynEntity>(("Smith", "1")).await?.expect("it is there");
+/// assert_eq!(both.iter().count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -73,6 +126,23 @@ pub enum Mode {
 }
 
 /// Which version a write is for.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, IfMatch, Mode, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let ann = DynEntity::new("Smith", "1");
+/// let first = table.insert(&ann).await?.etag.expect("an insert has one");
+/// table.update(&ann, Mode::Replace, IfMatch::Any).await?;
+/// let late = table.update(&ann, Mode::Replace, IfMatch::Version(first)).await;
+/// assert!(late.expect_err("it was changed").is_changed());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IfMatch {

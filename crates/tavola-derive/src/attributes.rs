@@ -1,6 +1,8 @@
 //! The attributes, as they are written.
 
+use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned as _;
 use syn::{Attribute, LitInt, LitStr, Path, Result};
 
 use crate::case::Case;
@@ -18,6 +20,7 @@ pub(crate) struct TypeAttributes {
     pub(crate) row: Option<LitStr>,
     pub(crate) case: Case,
     pub(crate) mixed: bool,
+    pub(crate) wide: bool,
     pub(crate) indexes: Vec<IndexAttribute>,
 }
 
@@ -36,14 +39,18 @@ pub(crate) struct FieldAttributes {
     pub(crate) write_id: bool,
     pub(crate) etag: bool,
     pub(crate) timestamp: bool,
+    /// The part of a wide entity that the field begins.
+    pub(crate) part: Option<LitInt>,
+    /// Where `encrypt` is said.
+    pub(crate) encrypt: Option<Span>,
     /// The template on the field; `{}` is the field.
     pub(crate) partition: Option<Option<LitStr>>,
     pub(crate) row: Option<Option<LitStr>>,
 }
 
-const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, rename_all, mixed (enums)";
-const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, write_id, \
-                                etag, timestamp";
+const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, rename_all, mixed (enums)";
+const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, encrypt, \
+                                write_id, etag, timestamp, part";
 
 /// Reads every `#[entity(..)]` among the attributes.
 pub(crate) fn each(
@@ -86,6 +93,7 @@ impl TypeAttributes {
             (self.row.is_some(), "row"),
             (!matches!(self.case, Case::Same), "rename_all"),
             (self.mixed, "mixed"),
+            (self.wide, "wide"),
             (!self.indexes.is_empty(), "index"),
         ];
         said.into_iter()
@@ -114,6 +122,9 @@ impl TypeAttributes {
             set(meta, &mut self.row, text(meta)?)
         } else if is("mixed") {
             self.mixed = true;
+            Ok(())
+        } else if is("wide") {
+            self.wide = true;
             Ok(())
         } else if is("kind_by") {
             let by = text(meta)?;
@@ -161,6 +172,16 @@ impl FieldAttributes {
             return set(meta, &mut self.rename, text(meta)?);
         } else if is("prefix") {
             return set(meta, &mut self.prefix, text(meta)?);
+        } else if is("part") {
+            return set(meta, &mut self.part, meta.value()?.parse()?);
+        } else if is("encrypt") {
+            if !cfg!(feature = "encrypt") {
+                return Err(meta.error(
+                    "`encrypt` needs the feature `encrypt` of tavola-client: write \
+                     `tavola-client = { version = \"..\", features = [\"encrypt\"] }` in Cargo.toml",
+                ));
+            }
+            return set(meta, &mut self.encrypt, meta.path.span());
         } else if is("as") {
             let form = text(meta)?;
             self.as_string = form.value() == "string";

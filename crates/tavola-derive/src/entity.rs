@@ -10,6 +10,7 @@ use crate::cursor::Cursor;
 use crate::field::{Field, Storage, check_name, check_types, fields_of};
 use crate::index::{Index, indexes};
 use crate::keys::Keys;
+use crate::wide::Wide;
 
 /// A struct and what its attributes say.
 struct Model<'a> {
@@ -19,6 +20,7 @@ struct Model<'a> {
     keys: &'a Keys,
     kind: Option<Kind>,
     indexes: Vec<Index>,
+    wide: Option<Wide>,
 }
 
 /// The stored kind.
@@ -40,7 +42,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     check_types(&fields)?;
     let kind = kind(input, attributes)?;
     let indexes = indexes(&attributes.indexes, keys, &fields)?;
-    let model = Model { input, attributes, fields: &fields, keys, kind, indexes };
+    let wide = Wide::new(attributes, &fields, kind.is_some())?;
+    let model = Model { input, attributes, fields: &fields, keys, kind, indexes, wide };
     let columns = fields.iter().filter_map(Field::column);
     let cursors = model.cursors();
     let (checks, implementation, decoder) =
@@ -183,17 +186,24 @@ impl Model<'_> {
                 );
             }
         });
+        let fit = match &self.wide {
+            Some(wide) => wide.checks(),
+            None => quote! {
+                ::core::assert!(
+                    #private::names::fit(__NAMES),
+                    "an entity has at most 252 properties; `#[entity(wide)]` and `Wide` split one \
+                     into several rows"
+                );
+            },
+        };
         quote_spanned! {span=>
             #keys
             #(#indexes)*
             const __NAMES: &[#private::Name] = #names;
             const _: () = {
+                #fit
                 ::core::assert!(
-                    #private::names::fit(__NAMES),
-                    "an entity has at most 252 properties; `Wide` splits one into several rows"
-                );
-                ::core::assert!(
-                    #private::names::distinct(__NAMES),
+                    #private::names::distinct::<{ #private::names::count(__NAMES) }>(__NAMES),
                     "two properties have one name: give the flattened field a `prefix`, or rename one"
                 );
             };
@@ -220,12 +230,16 @@ impl Model<'_> {
         let key = self.keys.whole(self.fields);
         let methods = self.methods();
         let indexes = self.indexes.iter().map(Index::constant);
+        let encrypted = self.fields.iter().filter_map(Field::encrypted_entry);
         let index_keys = self.indexes.iter().enumerate().map(|(at, index)| {
             let key = index.key(self.fields);
             quote!(#at => #key,)
         });
+        let wide = self.wide.as_ref().map(|wide| wide.implementation(ident));
         quote! {
             impl #private::Derived for #ident {}
+
+            #wide
 
             impl ::tavola_client::Entity for #ident {
                 const KIND: ::core::option::Option<#private::Kind> = #kind;
@@ -237,6 +251,7 @@ impl Model<'_> {
                     });
                 const WRITE_ID: ::core::option::Option<&'static str> = #write_id;
                 const INDEXES: &'static [#private::Index] = &[#(#indexes),*];
+                const ENCRYPTED: &'static [#private::Name] = &[#(#encrypted),*];
                 type Decoder = __Decoder;
 
                 fn index_key(

@@ -76,6 +76,7 @@ impl<'a> Field<'a> {
         } else if let Some(rename) = &attributes.rename {
             return Err(Error::new(rename.span(), "there is no property here to be named"));
         }
+        check_encrypt(ident, &attributes, storage)?;
         if let (Some(prefix), false) = (&attributes.prefix, attributes.flatten) {
             return Err(Error::new(prefix.span(), "`prefix` belongs to `flatten`"));
         }
@@ -162,10 +163,14 @@ impl<'a> Field<'a> {
     pub(crate) fn encode(&self) -> Option<TokenStream> {
         let Self { ident, ty, name, .. } = self;
         let private = quote!(::tavola_client::__private);
+        let take = match self.attributes.encrypt {
+            Some(_) => quote!(encrypted),
+            None => quote!(property),
+        };
         let push = |text: TokenStream| {
             quote! {
                 let __text = #text;
-                #private::PropertySink::property(
+                #private::PropertySink::#take(
                     __sink, #name, ::tavola_client::ValueRef::String(&__text),
                 )?;
             }
@@ -201,7 +206,7 @@ impl<'a> Field<'a> {
                 if let ::core::option::Option::Some(__value) =
                     <#ty as ::tavola_client::PropertyType>::to_property(&self.#ident)
                 {
-                    #private::PropertySink::property(__sink, #name, __value)?;
+                    #private::PropertySink::#take(__sink, #name, __value)?;
                 }
             },
         })
@@ -244,6 +249,21 @@ impl<'a> Field<'a> {
         self.is_stored().then(|| quote!(::tavola_client::__private::Name::One(#name)))
     }
 
+    /// The entry in the tree of names of what is encrypted.
+    pub(crate) fn encrypted_entry(&self) -> Option<TokenStream> {
+        let Self { ty, name, .. } = self;
+        if self.storage == Storage::Flatten {
+            let prefix = self.prefix();
+            return Some(quote_spanned! {ty.span()=>
+                ::tavola_client::__private::Name::Flattened {
+                    prefix: #prefix,
+                    names: <#ty as ::tavola_client::Properties>::ENCRYPTED,
+                }
+            });
+        }
+        self.attributes.encrypt.map(|_| quote!(::tavola_client::__private::Name::One(#name)))
+    }
+
     /// The column of the field.
     pub(crate) fn column(&self) -> Option<TokenStream> {
         let Self { ident, ty, vis, name, .. } = self;
@@ -266,6 +286,10 @@ impl<'a> Field<'a> {
             }
             (Storage::Text, None) => (quote!(::std::string::String), quote!(#filter::Comparable)),
             _ => (quote!(#ty), quote!(#filter::Comparable)),
+        };
+        let kind = match self.attributes.encrypt {
+            Some(_) => quote!(#filter::Encrypted),
+            None => kind,
         };
         let doc = format!("The property `{name}`.");
         self.is_stored().then(|| {
@@ -299,6 +323,31 @@ fn storage(ident: &Ident, attributes: &FieldAttributes) -> Result<Storage> {
             Err(Error::new(ident.span(), message))
         }
     }
+}
+
+/// Refuses `encrypt` where no value of its own is stored, or where it must be readable.
+fn check_encrypt(ident: &Ident, attributes: &FieldAttributes, storage: Storage) -> Result<()> {
+    let Some(span) = attributes.encrypt else { return Ok(()) };
+    let message = match storage {
+        Storage::Flatten => "the fields of the flattened type say themselves what is encrypted",
+        Storage::Rest => "what the type does not know stays as it was read, encrypted or not",
+        Storage::Nothing | Storage::ETag | Storage::Timestamp => "no value is stored here",
+        _ if attributes.write_id => "the id of a write must be readable to decide a lost reply",
+        _ if attributes.partition.is_some() || attributes.row.is_some() => {
+            return Err(encrypted_key(ident, span));
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(span, format!("`{ident}` cannot be encrypted: {message}")))
+}
+
+/// The service reads keys.
+pub(crate) fn encrypted_key(ident: &Ident, span: Span) -> Error {
+    let message = format!(
+        "`{ident}` is a part of a key, so that it cannot be encrypted: the service stores and sorts keys \
+         as they are; take another field for the key, for example a hash of this one"
+    );
+    Error::new(span, message)
 }
 
 /// The rules for names of properties that can be checked here.

@@ -8,7 +8,7 @@ use syn::{DeriveInput, Error, Ident, LitStr, Result};
 use crate::attributes::unknown;
 use crate::case::{pascal, plain};
 use crate::cursor::Cursor;
-use crate::field::Field;
+use crate::field::{Field, encrypted_key};
 use crate::keys::{Keys, check_format};
 use crate::template::Template;
 
@@ -17,7 +17,7 @@ const SAME_PARTITION_MAX: usize = 49;
 
 /// An index as it is written.
 pub(crate) struct IndexAttribute {
-    name: Ident,
+    pub(crate) name: Ident,
     partition: Option<LitStr>,
     row: Option<LitStr>,
     unique: bool,
@@ -148,6 +148,9 @@ impl Index {
         let keys = Keys { partition, row };
         for (_, part) in keys.parts() {
             let field = fields.iter().find(|field| *field.ident == part.field);
+            if let Some(span) = field.and_then(|field| field.attributes.encrypt) {
+                return Err(encrypted_key(&part.field, span));
+            }
             field.map_or(Ok(()), |field| check_format(field, part))?;
         }
         let same_partition = attribute.partition.is_none();

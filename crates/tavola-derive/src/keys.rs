@@ -7,7 +7,7 @@ use syn::{DeriveInput, Error, Ident, LitStr, Result};
 
 use crate::attributes::TypeAttributes;
 use crate::case::plain;
-use crate::field::{Field, Key, Storage, is_string, optional};
+use crate::field::{Field, Key, Storage, encrypted_key, is_string, optional};
 use crate::template::{Format, Part, Piece, Template};
 
 /// Both templates of an entity.
@@ -104,6 +104,9 @@ fn mark(template: &Template, part: &Part, fields: &mut [Field<'_>]) -> Result<()
         return error(format!(
             "`{name}` is a part of the key, so it can be renamed or stored, nothing else"
         ));
+    }
+    if let Some(span) = field.attributes.encrypt {
+        return Err(encrypted_key(name, span));
     }
     check_format(field, part)?;
     field.key = if part.format == Format::Lower { Key::Lower } else { Key::Part };

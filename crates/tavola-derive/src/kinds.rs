@@ -134,6 +134,10 @@ fn implementation(ident: &Ident, known: &[Known<'_>], other: &Ident) -> TokenStr
                 match self { #(Self::#variants(entity) => ::tavola_client::Entity::encode(entity, sink)),* }
             }
 
+            fn encrypted(&self) -> ::std::vec::Vec<::std::string::String> {
+                match self { #(Self::#variants(entity) => ::tavola_client::Entity::encrypted(entity)),* }
+            }
+
             fn decoder() -> __Decoder {
                 __Decoder::__Pending(::core::default::Default::default())
             }

@@ -12,6 +12,7 @@ mod kinds;
 mod projection;
 mod properties;
 mod template;
+mod wide;
 
 use proc_macro::TokenStream;
 use syn::{Data, DeriveInput, parse_macro_input};
@@ -27,10 +28,13 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | | `upgrade(V1, ..)` | older versions are read as these types, then `From` |
 /// | | `rename_all = ".."` | `PascalCase` or `camelCase` |
 /// | | `index(name, row = "..", partition = "..", unique, full, copy(a, b))` | another key by which it is found; `partition` only if it is another one |
+/// | | `wide` | more than 252 properties, in several rows: `patterns::Wide` |
 /// | field | `partition`, `row`, each also with a template in which `{}` is the field | |
 /// | | `rename = ".."`, `skip`, `default`, `store` (a key part also as property) | |
 /// | | `as = "string"`, `json`, `flatten` with `prefix = ".."`, `rest` | |
+/// | | `encrypt` | stored encrypted (feature `encrypt`); neither in keys nor in filters |
 /// | | `write_id`, `etag`, `timestamp` | |
+/// | | `part = 1` | the part of a wide entity that it and those behind it are in |
 /// | enum | `mixed` | rows of the variants may begin alike |
 /// | variant | `other` | the place for kinds that the enum does not know, written back whole |
 ///

@@ -34,7 +34,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let checks = columns.iter().zip(&fields).map(|(column, field)| {
         let ty = &field.ty;
         quote_spanned! {ty.span()=>
-            let _: ::tavola_client::Column<#of, #ty, ::tavola_client::filter::Comparable> = #column;
+            let _: ::tavola_client::Column<#of, #ty, _> = #column;
         }
     });
     let (ident, private) = (&input.ident, quote!(::tavola_client::__private));

@@ -19,7 +19,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         let alone = matches!(field.storage, Storage::Rest | Storage::ETag | Storage::Timestamp);
         let said = &field.attributes;
         let key = said.partition.is_some() || said.row.is_some() || said.store;
-        if alone || key || said.write_id {
+        if alone || key || said.write_id || said.part.is_some() {
             let message = "this belongs to an entity, not to a group of properties";
             return Err(Error::new(field.ident.span(), message));
         }
@@ -37,6 +37,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let (ident, vis) = (&input.ident, &input.vis);
     let names = fields.iter().filter_map(Field::name_entry);
+    let encrypted = fields.iter().filter_map(Field::encrypted_entry);
     let encode = fields.iter().filter_map(Field::encode);
     let (slots, begun): (Vec<_>, Vec<_>) = fields.iter().filter_map(Field::slot).unzip();
     let arms = fields.iter().filter_map(Field::arm);
@@ -46,12 +47,13 @@ fn implementation(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let values = fields.iter().map(Field::value);
     let private = quote!(::tavola_client::__private);
     quote! {
-        #[allow(clippy::all, unused_variables, unused_mut, reason = "derived")]
+        #[allow(clippy::all, unused_variables, unused_mut, unreachable_code, reason = "derived")]
         const _: () = {
             impl #private::Derived for #ident {}
 
             impl ::tavola_client::Properties for #ident {
                 const NAMES: &'static [#private::Name] = &[#(#names),*];
+                const ENCRYPTED: &'static [#private::Name] = &[#(#encrypted),*];
                 type Decoder = __Decoder;
 
                 fn encode(

@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -32,6 +32,8 @@ use tavola_server::telemetry::{EventReader, RequestEvent, Telemetry};
 use tavola_server::throttle::Work;
 use tavola_server::{Config, Node, listener};
 use tavola_store::{MemoryStore, StoreError};
+use tavola_testkit::client::Client;
+use tavola_testkit::raw::RawConnection;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -281,7 +283,7 @@ impl Server {
     }
 
     /// Sends the head of a signed request.
-    fn send(&self, method: &str, path: &str, length: u64) -> TcpStream {
+    fn send(&self, method: &str, path: &str, length: u64) -> RawConnection {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let length_line = if length == 0 { String::new() } else { length.to_string() };
         let signed = format!(
@@ -296,31 +298,15 @@ impl Server {
              Authorization: SharedKey {ACCOUNT}:{signature}\r\n\r\n",
             self.address
         );
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(TIME_MAX)).unwrap();
-        stream.set_write_timeout(Some(TIME_MAX)).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        stream
+        let mut connection = RawConnection::open(&self.address.to_string()).unwrap();
+        connection.write_all(head.as_bytes()).unwrap();
+        connection
     }
 
-    /// The head of the answer, and the stream behind it.
-    fn answer(&self, mut stream: TcpStream) -> (String, TcpStream) {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        (String::from_utf8(head).unwrap(), stream)
-    }
-
-    /// The whole answer.
-    fn ask(&self, method: &str, path: &str) -> (String, String) {
-        let (head, mut stream) = self.answer(self.send(method, path, 0));
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.unwrap().parse().unwrap()];
-        stream.read_exact(&mut body).unwrap();
-        (head, String::from_utf8(body).unwrap())
+    /// Status and body of the whole answer.
+    fn get(&self, path: &str) -> (StatusCode, String) {
+        let response = self.send("GET", path, 0).send(b"").unwrap();
+        (response.status(), String::from_utf8(response.body().to_vec()).unwrap())
     }
 }
 
@@ -350,25 +336,22 @@ fn a_second_service_goes_through_the_same_pipeline() {
 }
 
 fn errors_are_the_services_own(server: &Server) {
-    let (head, body) = server.ask("GET", "sink/1");
-    assert!(head.starts_with("HTTP/1.1 418 "), "{head}");
+    let (status, body) = server.get("sink/1");
+    assert_eq!(status, StatusCode::IM_A_TEAPOT);
     assert!(body.contains("<Error><Code>NoSuchTap</Code><Message>There is no tap"), "{body}");
-    let (head, body) = server.ask("GET", "tap/much");
-    assert!(
-        head.starts_with("HTTP/1.1 400 ") && body.contains("<Code>InvalidUri</Code>"),
-        "{body}"
-    );
+    let (status, body) = server.get("tap/much");
+    assert!(status == 400 && body.contains("<Code>InvalidUri</Code>"), "{status} {body}");
     // A defect of the service costs the client one answer.
-    let (head, body) = server.ask("GET", "burst");
-    assert!(head.starts_with("HTTP/1.1 500 ") && body.contains("InternalError"), "{body}");
+    let (status, body) = server.get("burst");
+    assert!(status == 500 && body.contains("InternalError"), "{status} {body}");
     assert_eq!(server.node.telemetry.panics(), 1);
     // Without a signature nothing is told.
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    let head = format!("GET /{ACCOUNT}/tap/1 HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
-    stream.write_all(head.as_bytes()).unwrap();
-    let (head, _) = server.answer(stream);
-    assert!(head.starts_with("HTTP/1.1 401 ") && head.contains("www-authenticate"), "{head}");
-    assert!(head.contains("server: Tavola-Queue/"), "{head}");
+    let mut client = Client::connect(&server.address.to_string()).unwrap();
+    let refused = client.get(&format!("/{ACCOUNT}/tap/1")).unwrap();
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    assert!(refused.headers().contains_key("www-authenticate"), "{refused:?}");
+    let name = refused.headers()["server"].to_str().unwrap();
+    assert!(name.starts_with("Tavola-Queue/"), "{name}");
     let event = server.events.wait_for(|event| event.subject.error_code == Some("NoSuchTap"));
     assert_eq!((event.service, event.status), (ServiceKind::Queue, StatusCode::IM_A_TEAPOT));
     assert_eq!(event.account.unwrap().as_str(), ACCOUNT);
@@ -377,7 +360,7 @@ fn errors_are_the_services_own(server: &Server) {
 fn a_gigabyte_streams_in_both_directions(server: &Server) {
     let piece = vec![7; CHUNK];
     // Once in small, so that what is set up once does not count.
-    let (_, body) = server.ask("GET", "tap/100000");
+    let (_, body) = server.get("tap/100000");
     assert_eq!(body.len(), 100_000);
     let before = resident();
     let grown = growth_during(before, |look| {
@@ -386,12 +369,12 @@ fn a_gigabyte_streams_in_both_directions(server: &Server) {
             stream.write_all(&piece).unwrap();
             look();
         }
-        let (head, mut stream) = server.answer(stream);
-        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert_eq!(stream.read_head().unwrap().status(), StatusCode::OK);
         let mut told = [0; 10];
         stream.read_exact(&mut told).unwrap();
         assert_eq!(std::str::from_utf8(&told).unwrap(), GIGABYTE.to_string());
-        let (_, mut stream) = server.answer(server.send("GET", &format!("tap/{GIGABYTE}"), 0));
+        let mut stream = server.send("GET", &format!("tap/{GIGABYTE}"), 0);
+        stream.read_head().unwrap();
         let mut bytes = vec![1; CHUNK];
         for _ in 0..GIGABYTE / CHUNK as u64 {
             stream.read_exact(&mut bytes).unwrap();
@@ -407,8 +390,8 @@ fn a_gigabyte_streams_in_both_directions(server: &Server) {
 
 /// The client must not take half of an answer for all of it.
 fn a_stream_that_fails_is_cut(server: &Server) {
-    let (head, mut stream) = server.answer(server.send("GET", "leak/1000000", 0));
-    assert!(head.contains("content-length: 1000000"), "{head}");
+    let mut stream = server.send("GET", "leak/1000000", 0);
+    assert_eq!(stream.read_head().unwrap().headers()["content-length"], "1000000");
     let mut got = Vec::new();
     let _reset_or_end = stream.read_to_end(&mut got);
     assert!(got.len() <= 500_000, "the connection ends where the stream failed");
@@ -426,13 +409,12 @@ fn an_upload_that_is_cut_is_not_carried_out(server: &Server) {
     stream.write_all(&[1; 1000]).unwrap();
     drop(stream);
     // The server serves on.
-    assert_eq!(server.ask("GET", "tap/3").1.len(), 3);
+    assert_eq!(server.get("tap/3").1.len(), 3);
     assert_eq!(carried_out(), before, "there is nobody to answer to");
 }
 
 fn bodies_beyond_the_operations_limit_are_refused(server: &Server) {
     let mut stream = server.send("PUT", "drain", DRAIN_MAX + 1);
     stream.write_all(&[1; 1000]).unwrap();
-    let (head, _) = server.answer(stream);
-    assert!(head.starts_with("HTTP/1.1 413 "), "{head}");
+    assert_eq!(stream.read_head().unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
 }

@@ -2,13 +2,11 @@
 
 #![allow(clippy::missing_panics_doc, reason = "for tests, which fail by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response};
 use tavola_core::request::{EntityQuery, Select};
 use tavola_core::{
     AccountName, EdmRef, EdmValue, EntityKey, EntityOperation, NewEntity, PartitionKey, Properties,
@@ -20,14 +18,12 @@ use tavola_protocol::table::encode::{NextPage, Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
 use tavola_protocol::table::{Prefer, ResponseFormat};
 
-use crate::record;
+use crate::blocking::BlockingConnection;
+pub use crate::blocking::NoAnswer;
 use crate::server_process::{ACCOUNT, KEY};
 
 const BOUNDARIES: [&str; 2] =
     ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"];
-
-/// For a part of an answer. A server that takes longer does not answer at all.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many seconds the clocks of all clients are ahead of this machine's.
 static CLOCK_SHIFT_SECONDS: AtomicI64 = AtomicI64::new(0);
@@ -53,16 +49,11 @@ pub fn shifted(seconds: i64) -> SystemTime {
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Client {
-    stream: BufReader<TcpStream>,
+    connection: BlockingConnection,
     base: String,
-    authority: String,
     account: AccountName,
     key: AccountKey,
 }
-
-/// No answer came: whether the request was carried out is unknown.
-#[derive(Debug)]
-pub struct NoAnswer;
 
 impl Client {
     pub fn connect(authority: &str) -> Result<Self, NoAnswer> {
@@ -71,25 +62,21 @@ impl Client {
 
     /// The same with this timeout for each part of an answer.
     pub fn connect_with_timeout(authority: &str, timeout: Duration) -> Result<Self, NoAnswer> {
-        let client = Self::connect(authority)?;
+        let mut client = Self::connect(authority)?;
         client.set_timeout(timeout);
         Ok(client)
     }
 
     /// From now on waits so long for each part of an answer.
-    pub fn set_timeout(&self, timeout: Duration) {
-        self.stream.get_ref().set_read_timeout(Some(timeout)).expect("a time-out can be set");
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.connection.set_timeout(timeout);
     }
 
     /// The same for another account.
     pub fn connect_as(authority: &str, account: &str, key: &str) -> Result<Self, NoAnswer> {
-        let stream = TcpStream::connect(authority).map_err(|_| NoAnswer)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out can be set");
-        stream.set_nodelay(true).expect("the option can be set");
         Ok(Self {
-            stream: BufReader::new(stream),
+            connection: BlockingConnection::open(authority)?,
             base: format!("http://{authority}/{account}"),
-            authority: authority.to_owned(),
             account: AccountName::parse(account).expect("a legal name"),
             key: AccountKey::parse(key).expect("a legal key"),
         })
@@ -139,56 +126,12 @@ impl Client {
 
     /// Sends one request and reads its answer.
     pub fn exchange(&mut self, request: &Request<Bytes>) -> Result<Response<Bytes>, NoAnswer> {
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let mut bytes =
-            format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method(), self.authority)
-                .into_bytes();
-        for (name, value) in request.headers() {
-            bytes.extend_from_slice(format!("{name}: ").as_bytes());
-            bytes.extend_from_slice(value.as_bytes());
-            bytes.extend_from_slice(b"\r\n");
-        }
-        bytes.extend_from_slice(
-            format!("Content-Length: {}\r\n\r\n", request.body().len()).as_bytes(),
-        );
-        bytes.extend_from_slice(request.body());
-        self.send(&bytes)
+        self.connection.exchange(request)
     }
 
-    /// Sends bytes as they are and reads one answer.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<Response<Bytes>, NoAnswer> {
-        self.stream.get_mut().write_all(bytes).map_err(|_| NoAnswer)?;
-        let response = self.read_response().ok_or(NoAnswer)?;
-        let answer =
-            format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
-        record::exchange(bytes, response.status().as_u16(), answer.as_bytes());
-        Ok(response)
-    }
-
-    fn read_response(&mut self) -> Option<Response<Bytes>> {
-        let status = self.read_line()?.split(' ').nth(1)?.parse::<u16>().ok()?;
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = StatusCode::from_u16(status).ok()?;
-        let mut length = 0;
-        loop {
-            let line = self.read_line()?;
-            let Some((name, value)) = line.split_once(": ") else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.parse().ok()?;
-            }
-            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-            response.headers_mut().insert(name, HeaderValue::from_str(value).ok()?);
-        }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).ok()?;
-        *response.body_mut() = Bytes::from(body);
-        Some(response)
-    }
-
-    fn read_line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.stream.read_line(&mut line).ok()?;
-        (read > 0 && line.ends_with("\r\n")).then(|| line.trim_end().to_owned())
+    /// A `GET` without a signature.
+    pub fn get(&mut self, path: &str) -> Result<Response<Bytes>, NoAnswer> {
+        self.exchange(&Request::get(path).body(Bytes::new()).expect("a legal path"))
     }
 
     /// Creates a table that may exist.

@@ -2,11 +2,15 @@
 //! process and its client, tokens and their issuer.
 
 #[cfg(feature = "client")]
+pub mod blocking;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod endless_store;
 pub mod faulty_store;
 #[cfg(feature = "oidc")]
 pub mod oidc_issuer;
+#[cfg(feature = "client")]
+pub mod raw;
 pub mod record;
 #[cfg(feature = "client")]
 pub mod server_process;

@@ -11,6 +11,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
+#[cfg(feature = "client")]
+use bytes::Bytes;
+
 /// What is shorter, or made of fewer different bytes, is a test of bad input, and would be found
 /// everywhere.
 const SECRET_CHARS_MIN: usize = 20;
@@ -50,6 +53,30 @@ pub fn exchange(request: &[u8], status: u16, answer: &[u8]) {
     if status >= 400 || head.starts_with("GET /metrics") {
         static ANSWERS: OnceLock<Option<Mutex<File>>> = OnceLock::new();
         append(&ANSWERS, "answers", &format!("{status} {}\n", String::from_utf8_lossy(answer)));
+    }
+}
+
+/// Notes an exchange of a client.
+#[cfg(feature = "client")]
+pub(crate) fn http_exchange(request: &http::Request<Bytes>, response: &http::Response<Bytes>) {
+    if folder().is_none() {
+        return;
+    }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let mut head = format!("{} {target} HTTP/1.1\r\n", request.method());
+    for (name, value) in request.headers() {
+        head.push_str(&format!("{name}: {}\r\n", String::from_utf8_lossy(value.as_bytes())));
+    }
+    raw_exchange(head.as_bytes(), response);
+}
+
+/// The same of a request as it was sent.
+#[cfg(feature = "client")]
+pub(crate) fn raw_exchange(request: &[u8], response: &http::Response<Bytes>) {
+    if folder().is_some() {
+        let answer =
+            format!("{:?} {}", response.headers(), String::from_utf8_lossy(response.body()));
+        exchange(request, response.status().as_u16(), answer.as_bytes());
     }
 }
 

@@ -16,7 +16,6 @@ mod human_time;
 mod logging;
 mod new_file;
 mod open_store;
-mod pinned;
 mod progress_bar;
 mod rows;
 mod serve;

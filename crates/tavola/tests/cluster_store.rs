@@ -152,9 +152,7 @@ fn a_copy_into_a_cluster_that_is_killed_goes_on() {
 
 /// A figure of a server's metrics; none if it is missing.
 fn figure(server: &RunningServer, name: &str) -> u64 {
-    let request =
-        format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.admin);
-    let answer = Client::connect(&server.admin).unwrap().send(request.as_bytes()).unwrap();
+    let answer = Client::connect(&server.admin).unwrap().get("/metrics").unwrap();
     let text = String::from_utf8_lossy(answer.body()).into_owned();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in:\n{text}"))

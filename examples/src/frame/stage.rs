@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use tavola_client::{Account, TableClient, TableServiceClient};
 use tokio::time::Instant;
@@ -33,7 +34,6 @@ struct Inner {
     server: Option<Arc<Server>>,
     /// Part of the names of the tables, so that runs do not meet.
     run: String,
-    tables: Mutex<Vec<String>>,
     checks: Checks,
     bar: ProgressBar,
     ends: Mutex<Instant>,
@@ -78,7 +78,6 @@ impl Stage {
             account,
             server,
             run: format!("{:06x}", fastrand::u32(..) & 0xff_ffff),
-            tables: Mutex::default(),
             checks: Checks::new(invariants),
             bar,
             ends,
@@ -87,6 +86,11 @@ impl Stage {
             begun_anew: AtomicU64::new(0),
             done: AtomicU64::new(0),
         })))
+    }
+
+    /// The service that the program uses.
+    pub(crate) fn service(&self) -> &TableServiceClient {
+        &self.0.service
     }
 
     /// The account with its key, unless the tables are in this process.
@@ -112,9 +116,11 @@ impl Stage {
 
     /// The name of a table of this run, which is deleted with `--clean`.
     pub(crate) fn table_name(&self, name: &str) -> String {
-        let name = format!("{}{}{}", self.0.program.replace('-', ""), self.0.run, name);
-        self.0.tables.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
-        name
+        format!("{}{name}", self.prefix())
+    }
+
+    fn prefix(&self) -> String {
+        format!("{}{}", self.0.program.replace('-', ""), self.0.run)
     }
 
     /// Counts an invariant that was looked at; `found` says what was there instead.
@@ -223,10 +229,9 @@ impl Stage {
         if !self.0.options.clean {
             return Ok(());
         }
-        let names =
-            std::mem::take(&mut *self.0.tables.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut deleted = 0;
-        for name in &names {
+        let (prefix, mut deleted) = (self.prefix(), 0);
+        let names: Vec<_> = self.0.service.tables().try_collect().await?;
+        for name in names.iter().filter(|name| name.starts_with(&prefix)) {
             deleted += usize::from(self.0.service.delete_table_if_exists(name).await?);
         }
         println!("deleted {deleted} tables");

@@ -7,9 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::TryStreamExt as _;
+use tavola_client::patterns::JoinCache;
 use tavola_client::{DynEntity, Entity, Stored, TableClient, prop};
 
 use super::Program;
@@ -178,39 +180,34 @@ async fn write_back_unknown(stage: &Stage, staff: &TableClient) -> Checked {
 
 /// Everything by its kind; employees joined with their departments, each of which is read once.
 async fn list(stage: &Stage, staff: &TableClient) -> Checked {
-    let mut kinds = HashMap::<&str, u64>::new();
-    let mut departments = HashMap::<String, Stored<Department>>::new();
-    let mut names = HashMap::<(String, String), u64>::new();
+    let departments = JoinCache::<Department>::new(staff, Duration::from_secs(60), 100);
+    let (mut employees, mut others) = (HashMap::<String, u64>::new(), 0);
     let mut all = staff.scan::<Staff>().stream();
     while let Some(row) = all.try_next().await? {
-        let kind = match &*row {
+        match &*row {
             Staff::Employee(employee) => {
-                if !departments.contains_key(&employee.dept) {
-                    let key = Department::key().dept(&employee.dept);
-                    let found = staff.get(key).await?.ok_or("a department is gone")?;
-                    departments.insert(employee.dept.clone(), found);
-                }
-                let manager = departments[&employee.dept].manager.clone();
-                *names.entry((manager, employee.last.clone())).or_default() += 1;
-                "employee"
+                let department = departments.get(Department::key().dept(&employee.dept)).await?;
+                let manager = department.ok_or("a department is gone")?.manager.clone();
+                *employees.entry(manager).or_default() += 1;
             }
-            Staff::Department(_) => "department",
-            Staff::Other(_) => "other",
-        };
-        *kinds.entry(kind).or_default() += 1;
+            Staff::Department(_) => {}
+            Staff::Other(_) => others += 1,
+        }
     }
+    let joined: u64 = employees.values().sum();
+    let read = departments.requests();
     let mut lines = Vec::new();
     for (dept, manager) in DEPARTMENTS {
-        let of = names.iter().filter(|((own, _), _)| own == manager).map(|(_, count)| count);
-        let headcount = staff.get(Department::key().dept(dept)).await?.map(|found| found.headcount);
-        let headcount = headcount.map(number).unwrap_or_default();
-        lines.push(vec![dept.into(), manager.into(), headcount, number(of.sum::<u64>())]);
+        let department = departments.get(Department::key().dept(dept)).await?;
+        let headcount = department.map(|found| number(found.headcount)).unwrap_or_default();
+        let rows = employees.get(manager).copied().unwrap_or_default();
+        lines.push(vec![dept.into(), manager.into(), headcount, number(rows)]);
     }
     stage.say(table(&["department", "manager", "headcount", "rows"], &lines));
-    let kinds = ["employee", "department", "other"].map(|kind| (kind.to_owned(), kinds[kind]));
+    let kinds = [("employee", joined), ("department", DEPARTMENTS.len() as u64), ("other", others)];
+    let kinds = kinds.map(|(kind, count)| (kind.to_owned(), count));
     stage.say(format!("\n{}\n", bars(&kinds)));
-    let joined = number(names.values().sum::<u64>());
-    let read = departments.len();
+    let joined = number(joined);
     stage.say(format!("{joined} employees were joined with their departments by {read} reads"));
     Ok(())
 }

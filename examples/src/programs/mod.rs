@@ -3,9 +3,12 @@
 mod contoso;
 mod expenses;
 mod find;
+mod im_chart;
+mod logins;
 mod reviews;
+mod transfer;
 
-use tavola_client::BoxFuture;
+use futures_util::future::LocalBoxFuture;
 
 use crate::frame::{Checked, Failure, Stage};
 
@@ -19,11 +22,18 @@ pub(crate) struct Program {
     pub(crate) invariants: &'static [&'static str],
     /// Because a server checks signatures, or is killed.
     pub(crate) needs_server: bool,
-    pub(crate) run: fn(Stage) -> BoxFuture<'static, Checked>,
+    pub(crate) run: fn(Stage) -> LocalBoxFuture<'static, Checked>,
 }
 
-const PROGRAMS: &[Program] =
-    &[contoso::PROGRAM, find::PROGRAM, reviews::PROGRAM, expenses::PROGRAM];
+const PROGRAMS: &[Program] = &[
+    contoso::PROGRAM,
+    find::PROGRAM,
+    reviews::PROGRAM,
+    expenses::PROGRAM,
+    transfer::PROGRAM,
+    logins::PROGRAM,
+    im_chart::PROGRAM,
+];
 
 /// The program of this name.
 pub(crate) fn named(name: &str) -> Result<&'static Program, Failure> {

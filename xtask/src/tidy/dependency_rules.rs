@@ -52,10 +52,17 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ),
     // The wire suite knows none of them: see `OPTIONAL_ONLY`.
     ("tavola-conformance", &["tavola-store", "tavola-core"]),
-    // Anything below the server.
+    // Anything below the server, and the client's transport.
     (
         "tavola-testkit",
-        &["tavola-embedded", "tavola-service", "tavola-protocol", "tavola-store", "tavola-core"],
+        &[
+            "tavola-client",
+            "tavola-embedded",
+            "tavola-service",
+            "tavola-protocol",
+            "tavola-store",
+            "tavola-core",
+        ],
     ),
     // It knows servers over the wire only.
     ("tavola-torture", &["tavola-testkit", "tavola-protocol", "tavola-core"]),
@@ -155,7 +162,7 @@ fn forbidden(
     is_ours: bool,
 ) -> Option<String> {
     // A crate's tests may switch on a feature of the crate itself; client and server meet in tests.
-    let meet = [("tavola-client", "tavola-local")];
+    let meet = [("tavola-client", "tavola-local"), ("tavola", "tavola-local")];
     let is_for_tests =
         is_dev && (TEST_SUPPORT.contains(&used) || used == name || meet.contains(&(name, used)));
     if is_ours && !allowed.contains(&used) && !is_for_tests {

@@ -60,6 +60,24 @@ impl fmt::Debug for Bulk<'_> {
 }
 
 /// What became of many writes.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let people = ["1", "2"].map(|row| DynEntity::new("Smith", row));
+/// let others = [DynEntity::new("Jones", "1")];
+/// let report = table.bulk().insert_all(people.into_iter().chain(others)).await?;
+/// assert_eq!(report.written, 1);
+/// assert_eq!(report.failed[0].inputs, [0, 1], "they were sent together");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct BulkReport {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tavola_core::entity::PropertyName;
-use tavola_core::{EdmValue, Properties};
+use tavola_core::{EdmRef, EdmValue, Properties};
 
 use super::table::TableClient;
 use crate::call::Call;
+use crate::crypt::ENVELOPE;
 use crate::engine::{CallSettings, Count};
 use crate::entity::{Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
@@ -20,6 +21,22 @@ pub(crate) const ATTEMPTS_MAX: u32 = 10;
 const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 
 /// An entity that was read and changed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let modified = table.modify::<DynEntity>(("Smith", "1"), |ann| drop(ann.set("Age", 43))).await?;
+/// assert_eq!(modified.entity.get::<i32>("Age")?, 43);
+/// assert!(modified.written.is_some(), "it was another value before");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Modified<E> {
@@ -33,7 +50,7 @@ impl TableClient {
     /// Reads an entity, lets `change` change it, and writes what changed, if nobody else wrote it
     /// meanwhile; else it begins anew, ten times at most.
     ///
-    /// Only changed properties are sent; the whole entity is if one disappears.
+    /// Only changed properties are sent; the whole entity is if one disappears or some are encrypted.
     pub fn modify<'a, E: Entity>(
         &'a self,
         key: impl Into<PointKey<E>>,
@@ -109,14 +126,18 @@ impl TableClient {
         let found = self.engine().get(&table, key.as_core(), settings).await?;
         let Some(found) = found else { return Err(self.missing(key)) };
         let before = found.properties.clone();
-        let mut entity: Stored<E> = decode(found)?;
+        let mut entity: Stored<E> = decode(found, &settings.encryption)?;
         change(&mut entity)?;
         if entity.entity_key()? != *key {
             let text = "the change gave the entity another key; insert it and delete the old one";
             return Err(Error::invalid(Rule::Request, text));
         }
         let after = encode_properties(&*entity, entity.rest())?;
-        let Some((mode, properties)) = difference(&before, after)? else {
+        let (pk, rk) = (key.partition(), key.row());
+        let encrypts = !settings.encryption.chosen(pk, rk, &before).is_empty()
+            || !settings.encryption.chosen(pk, rk, &after).is_empty()
+            || !entity.encrypted().is_empty();
+        let Some((mode, properties)) = difference(&before, after, encrypts)? else {
             return Ok(Modified { entity, written: None });
         };
         let if_match = IfMatch::Version(entity.etag().clone());
@@ -139,9 +160,18 @@ impl TableClient {
     }
 }
 
-/// What to write: the changed properties, or all of them if one is gone; nothing if none changed.
-fn difference(before: &Properties, after: Properties) -> Result<Option<(Mode, Properties)>, Error> {
-    if before.iter().any(|(name, _)| after.get(name).is_none()) {
+/// What to write: the changed properties, or all of them if one is gone or some are encrypted, which
+/// cannot be merged; nothing if none changed.
+fn difference(
+    before: &Properties,
+    after: Properties,
+    encrypts: bool,
+) -> Result<Option<(Mode, Properties)>, Error> {
+    // In the program `tv_enc` is a text that only says what is encrypted.
+    let is_marker =
+        |name: &str, value: EdmRef<'_>| name == ENVELOPE && matches!(value, EdmRef::String(_));
+    let is_gone = |name: &str| after.get(name).is_none();
+    if before.iter().any(|(name, value)| is_gone(name) && !is_marker(name, value)) {
         return Ok(Some((Mode::Replace, after)));
     }
     let is_changed = |name: &str, value: &EdmValue| {
@@ -149,6 +179,9 @@ fn difference(before: &Properties, after: Properties) -> Result<Option<(Mode, Pr
     };
     let mut changed = Vec::new();
     for (name, value) in after.iter() {
+        if is_marker(name, value) {
+            continue;
+        }
         let value = value.to_owned();
         if is_changed(name, &value) {
             let invalid = |_| Error::invalid(Rule::PropertyName, "a property has an illegal name");
@@ -157,6 +190,9 @@ fn difference(before: &Properties, after: Properties) -> Result<Option<(Mode, Pr
     }
     if changed.is_empty() {
         return Ok(None);
+    }
+    if encrypts {
+        return Ok(Some((Mode::Replace, after)));
     }
     let invalid = |_| Error::invalid(Rule::PropertyCount, "the entity has too many properties");
     Ok(Some((Mode::Merge, Properties::new(changed).map_err(invalid)?)))

@@ -12,6 +12,26 @@ use crate::engine::{Subject, Write};
 use crate::unknown::Claim;
 
 /// The properties of the service. In a change, a group that is `None` stays as it is.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{CorsRule, ServiceProperties, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// // What is not named stays as it is.
+/// let mut rule = CorsRule::default();
+/// rule.allowed_origins.push("https://shop.example".to_owned());
+/// rule.allowed_methods.push("GET".to_owned());
+/// let mut change = ServiceProperties::default();
+/// change.cors = Some(vec![rule]);
+/// service.set_properties(&change).await?;
+/// assert_eq!(service.properties().await?.cors, change.cors);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ServiceProperties {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use tavola_core::request::{Select, TablesQuery};
-use tavola_core::{TableName, TableRequest};
+use tavola_core::{Filter as CoreFilter, TableName, TableRequest};
 use tavola_protocol::table::decode::Decoded;
 
 use super::settings::ServiceStats;
@@ -20,6 +20,20 @@ use crate::store::{StoreTraits, TableStore};
 use crate::unknown::Claim;
 
 /// The Table service of one account. Clones share connections, budgets and pauses.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::TableServiceClient;
+///
+/// let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// service.create_table("people").await?;
+/// let names: Vec<_> = service.tables().try_collect().await?;
+/// assert_eq!(names, ["people"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableServiceClient {
     pub(crate) engine: Arc<Engine>,
@@ -152,14 +166,23 @@ impl TableServiceClient {
     /// The names of the account's tables, in their order.
     #[must_use]
     pub fn tables(&self) -> BoxStream<'_, Result<String, Error>> {
-        let pages = stream::try_unfold(Some(None), move |page| async move {
-            let Some(page) = page else { return Ok(None) };
+        self.tables_with(None)
+    }
+
+    /// The names that satisfy a filter on `TableName`.
+    pub(crate) fn tables_with(
+        &self,
+        filter: Option<CoreFilter>,
+    ) -> BoxStream<'_, Result<String, Error>> {
+        let query = TablesQuery { filter, ..TablesQuery::default() };
+        let pages = stream::try_unfold(Some((None, query)), move |page| async move {
+            let Some((page, query)) = page else { return Ok(None) };
             let subject = Subject::new("list tables", None);
-            let request = TableRequest::QueryTables(TablesQuery::default());
+            let request = TableRequest::QueryTables(query.clone());
             let settings = self.engine.settings();
             let decoded = self.engine.read(&subject, request, Select::All, page, &settings).await?;
             let Decoded::Tables(names, next) = decoded else { return Ok(None) };
-            Ok::<_, Error>(Some((names, next.map(Some))))
+            Ok::<_, Error>(Some((names, next.map(|next| (Some(next), query)))))
         });
         let flat = |page: Result<Vec<String>, Error>| match page {
             Ok(names) => stream::iter(names.into_iter().map(Ok).collect::<Vec<_>>()),

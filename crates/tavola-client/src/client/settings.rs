@@ -5,6 +5,22 @@ use time::OffsetDateTime;
 use crate::value::{date_time_from, date_time_to};
 
 /// A stored access policy of a table: what shared access signatures that name it may do, and when.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{AccessPolicy, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let mut readers = AccessPolicy::new("readers");
+/// readers.permissions = Some("r".to_owned());
+/// table.set_policies(&[readers]).await?;
+/// assert_eq!(table.policies().await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AccessPolicy {
@@ -27,6 +43,19 @@ impl AccessPolicy {
 }
 
 /// How the secondary of an account is doing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::TableServiceClient;
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// assert_eq!(service.stats().await?.status, "live");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ServiceStats {

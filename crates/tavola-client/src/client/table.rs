@@ -24,6 +24,25 @@ use crate::written::{Created, IfMatch, Mode, Written};
 const CREATE_ATTEMPTS_MAX: u32 = 5;
 
 /// One table. Clones are cheap.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let mut ann = DynEntity::new("Smith", "1");
+/// ann.set("Age", 42);
+/// table.insert(&ann).await?;
+/// let mut stored = table.get::<DynEntity>(("Smith", "1")).await?.expect("it was inserted");
+/// stored.set("Age", 43);
+/// table.replace(&mut stored).await?;
+/// table.delete(&stored).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableClient {
     pub(crate) service: TableServiceClient,
@@ -124,7 +143,7 @@ impl TableClient {
         Call::new(self.engine().settings(), move |settings| async move {
             let (table, key) = (self.table()?, key?);
             let found = self.engine().get(&table, key.as_core(), &settings).await?;
-            found.map(decode).transpose()
+            found.map(|found| decode(found, &settings.encryption)).transpose()
         })
     }
 
@@ -140,7 +159,7 @@ impl TableClient {
             let (table, settings) = (&table, &settings);
             let reads = keys.into_iter().map(|key| async move {
                 let found = self.engine().get(table, key?.as_core(), settings).await?;
-                found.map(decode).transpose()
+                found.map(|found| decode(found, &settings.encryption)).transpose()
             });
             let mut reads = futures_util::stream::iter(reads).buffered(parallel.max(1));
             let mut all = Vec::new();
@@ -248,7 +267,7 @@ impl TableClient {
                     return Ok(Created::New(Written::one(finished)));
                 }
                 if let Some(found) = self.engine().get(&table, &key, &settings).await? {
-                    return Ok(Created::Existing(decode(found)?));
+                    return Ok(Created::Existing(decode(found, &settings.encryption)?));
                 }
                 if attempt == CREATE_ATTEMPTS_MAX {
                     let kind = crate::error::ErrorKind::Modify { attempts: attempt };

@@ -95,10 +95,6 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    pub(crate) fn client(&self) -> &'a TableClient {
-        self.client
-    }
-
     pub(crate) fn partition(&self) -> &str {
         &self.partition
     }
@@ -252,7 +248,9 @@ impl<'a> Transaction<'a> {
             let text = format!("a transaction has at most {limit} operations");
             return Err(Error::beyond(Rule::Transaction, limit, limit + 1, text));
         }
-        let bytes = self.bytes + operation_bytes(key, operation);
+        let policy = &self.client.engine().options.encryption;
+        let extra = policy.extra_bytes(&self.partition, operation);
+        let bytes = self.bytes + operation_bytes(key, operation) + extra;
         let limit = self.client.engine().traits.flavour.transaction_bytes_max();
         if bytes > limit {
             let text = format!("the transaction has {bytes} bytes; it may have {limit}");

@@ -113,7 +113,7 @@ fn describe(failure: &Failure, subject: &Subject, endpoint: &str) -> (ErrorKind,
             );
             (ErrorKind::NotOurs { beginning: beginning.clone() }, text)
         }
-        Cause::Connect(reason) => {
+        Cause::Connect { reason, .. } => {
             (ErrorKind::Connect, format!("no connection to {endpoint}: {reason}"))
         }
         Cause::Transport(reason) => (ErrorKind::Transport, format!("no reply ({reason})")),

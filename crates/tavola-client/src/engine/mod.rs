@@ -17,7 +17,9 @@ use tavola_protocol::table::receive::Reply as Replied;
 use tracing::Instrument as _;
 
 use crate::advise::Observed;
-use crate::error::{Error, Outcome};
+#[cfg(feature = "encrypt")]
+use crate::crypt::Policy;
+use crate::error::{Error, ErrorKind, Outcome};
 use crate::explain::Access;
 use crate::options::{ClientOptions, Options};
 use crate::retry::{RetryBudget, Throttles};
@@ -77,6 +79,16 @@ impl Subject {
         Self { partition, key: Some(key.clone()), ..Self::new(operation, Some(table)) }
     }
 
+    /// An error that happened before anything was sent, or after everything was read.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        error.at(|context| {
+            context.operation = Some(self.operation);
+            context.table = self.table.as_ref().map(ToString::to_string);
+            let key = self.key.clone().map(crate::key::EntityKey::from_core);
+            context.key = key.or(context.key.take());
+        })
+    }
+
     /// What the service has a budget for.
     fn place(&self) -> Option<(String, String)> {
         Some((self.table.as_ref()?.folded(), self.partition.clone()?))
@@ -97,13 +109,21 @@ impl Engine {
     }
 
     pub(crate) fn settings(&self) -> CallSettings {
-        CallSettings::new(&self.options.calls)
+        let encryption = self.options.encryption.clone();
+        CallSettings { encryption, ..CallSettings::new(&self.options.calls) }
     }
 
     /// The same service, with the same connections, budgets and pauses, for calls that behave as
     /// `over` says.
     pub(crate) fn with_options(&self, over: Options) -> Self {
         let options = self.options.clone().options(over);
+        Self { options, ..self.clone() }
+    }
+
+    /// The same for calls that encrypt so.
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn with_policy(&self, encryption: Policy) -> Self {
+        let options = ClientOptions { encryption, ..self.options.clone() };
         Self { options, ..self.clone() }
     }
 
@@ -155,12 +175,35 @@ impl Engine {
         let subject = Subject { access, ..Subject::entity("get", table, key) };
         let request = TableRequest::GetEntity(table.clone(), key.clone());
         match self.read(&subject, request, Select::All, None, settings).await {
-            Ok(Decoded::Entity(entity)) => Ok(Some(entity)),
+            Ok(Decoded::Entity(entity)) => {
+                self.open(&subject, entity, &Select::All, settings).await.map(Some)
+            }
             Ok(_) => Ok(None),
             Err(error) if error.code() == Some("ResourceNotFound") => Ok(None),
             Err(error) => Err(error),
         }
     }
+
+    /// Decrypts what was read, if there are keys. Asking a vault must end by the deadline too.
+    pub(crate) async fn open(
+        &self,
+        subject: &Subject,
+        entity: DecodedEntity,
+        select: &Select,
+        settings: &CallSettings,
+    ) -> Result<DecodedEntity, Error> {
+        if !settings.encryption.has_keys() {
+            return Ok(entity);
+        }
+        let open = settings.encryption.open(entity, select);
+        let opened = within(&*self.runtime, settings.deadline, open).await;
+        opened.unwrap_or_else(|| Err(keys_are_late())).map_err(|error| subject.located(error))
+    }
+}
+
+pub(crate) fn keys_are_late() -> Error {
+    let text = "the call's time was over before its keys could be had";
+    Error::new(ErrorKind::Deadline, Outcome::NotSent, text)
 }
 
 fn read_outcome(failure: &Failure) -> Outcome {

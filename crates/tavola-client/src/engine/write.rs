@@ -12,9 +12,10 @@ use tavola_protocol::table::entity_json::DecodedEntity;
 use tavola_protocol::table::receive::{Reply as Replied, WriteReply};
 use tracing::Instrument as _;
 
-use super::{CallSettings, Count, Engine, Running, Subject};
+use super::{CallSettings, Count, Engine, Running, Subject, keys_are_late};
 use crate::error::{Error, Outcome};
 use crate::options::OnUnknown;
+use crate::runtime::within;
 use crate::store::{AttemptResult, Cause, Failure, Reply};
 use crate::unknown::{Action, Claim, End, Event, Guard, Machine, Proof, Refusal, Row};
 
@@ -87,6 +88,12 @@ impl Engine {
     ) -> Result<Finished, Error> {
         let running = Running::new(self, subject, settings, true);
         let span = running.span();
+        let sealing = self.seal(write, settings).instrument(span.clone());
+        let sealed = match within(&*self.runtime, running.time_left(false), sealing).await {
+            Some(sealed) => sealed.map_err(|error| subject.located(error))?,
+            None => return Err(subject.located(keys_are_late())),
+        };
+        let write = sealed.as_ref().unwrap_or(write);
         let count = write.operations().len();
         let mut writing = Writing {
             running,
@@ -116,6 +123,28 @@ impl Engine {
                 observed.on_write(&table, partition_key.as_str(), &one.operation);
             }
         }
+    }
+
+    /// The write with what is to be encrypted encrypted, once for all its attempts; `None` if that is
+    /// nothing.
+    async fn seal(&self, write: &Write, settings: &CallSettings) -> Result<Option<Write>, Error> {
+        let Write::Entities { table, partition_key, operations, is_transaction } = write else {
+            return Ok(None);
+        };
+        let policy = &settings.encryption;
+        if !operations.iter().any(|one| policy.concerns(partition_key.as_str(), one)) {
+            return Ok(None);
+        }
+        let mut sealed = Vec::with_capacity(operations.len());
+        for operation in operations {
+            sealed.push(policy.seal(partition_key, operation.clone()).await?);
+        }
+        Ok(Some(Write::Entities {
+            table: table.clone(),
+            partition_key: partition_key.clone(),
+            operations: sealed,
+            is_transaction: *is_transaction,
+        }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Entities to what the core stores, and back.
 
+use std::collections::BTreeSet;
+
 use tavola_core::entity::PropertyName;
 use tavola_core::limits::{
     BINARY_BYTES_MAX, ENTITY_BYTES_MAX, PROPERTIES_MAX, PROPERTY_NAME_UTF16_UNITS_MAX,
@@ -7,7 +9,8 @@ use tavola_core::limits::{
 };
 use tavola_core::{DomainError, EdmValue, EntityView, Properties};
 
-use super::{Decoder, Entity, RowHead, Stored};
+use super::{Decoder, Entity, PropertySink, RowHead, Stored};
+use crate::crypt::{self, ENVELOPE};
 use crate::error::{Error, Rule};
 use crate::etag::ETag;
 use crate::value::{Value, ValueRef, date_time_from, edm_to_ref, value_to_edm};
@@ -19,19 +22,55 @@ pub(crate) fn encode_properties<E: Entity>(
     entity: &E,
     rest: &[(String, Value)],
 ) -> Result<Properties, Error> {
-    let mut properties = Vec::new();
-    let mut push = |name: &str, value: ValueRef<'_>| {
-        properties.push(checked(name, value)?);
-        Ok(())
-    };
-    entity.encode(&mut push)?;
+    let mut encoded = Encoded::default();
+    entity.encode(&mut encoded)?;
     for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
-        push(name, value.as_ref())?;
+        encoded.property(name, value.as_ref())?;
     }
+    encoded.encrypts |= !entity.encrypted().is_empty();
+    let properties = encoded.finish()?;
     let found = properties.len();
     let properties = Properties::new(properties).map_err(|error| refused(error, found))?;
     check_size(entity, &properties)?;
     Ok(properties)
+}
+
+/// The properties of an entity, and which of them are to be encrypted.
+#[derive(Default)]
+struct Encoded {
+    properties: Vec<(PropertyName, EdmValue)>,
+    encrypted: BTreeSet<String>,
+    /// The entity has properties that are encrypted, present or not.
+    encrypts: bool,
+}
+
+impl PropertySink for Encoded {
+    fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        match value {
+            ValueRef::String(text) if name == ENVELOPE => {
+                self.encrypted.extend(crypt::names(text).map(str::to_owned));
+            }
+            _ => self.properties.push(checked(name, value)?),
+        }
+        Ok(())
+    }
+
+    fn encrypted(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        self.encrypted.insert(name.to_owned());
+        self.property(name, value)
+    }
+}
+
+impl Encoded {
+    fn finish(mut self) -> Result<Vec<(PropertyName, EdmValue)>, Error> {
+        let has = |name: &String| self.properties.iter().any(|(own, _)| own.as_str() == name);
+        self.encrypted.retain(has);
+        if self.encrypts || !self.encrypted.is_empty() {
+            let names = crypt::joined(&self.encrypted);
+            self.properties.push(checked(ENVELOPE, ValueRef::String(&names))?);
+        }
+        Ok(self.properties)
+    }
 }
 
 fn checked(name: &str, value: ValueRef<'_>) -> Result<(PropertyName, EdmValue), Error> {

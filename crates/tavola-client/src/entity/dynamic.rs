@@ -1,9 +1,13 @@
 //! Entities whose properties are known only at run time.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use time::OffsetDateTime;
 
 use super::kind::{KIND_PROPERTY, split_kind};
 use super::{Decoded, Decoder, Entity, KeyBeginning, Kind, Name, PropertySink, RowHead, sealed};
+use crate::crypt::{self, ENVELOPE};
 use crate::error::Error;
 use crate::etag::ETag;
 use crate::key::EntityKey;
@@ -23,7 +27,7 @@ use crate::value::{InPlace, PropertyType, Value, ValueRef};
 /// assert_eq!(department.kind(), Some("department"));
 /// # Ok::<(), tavola_client::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DynEntity {
     partition: String,
     row: String,
@@ -136,11 +140,103 @@ impl DynEntity {
     pub fn from_entity<E: Entity>(entity: &E) -> Result<Self, Error> {
         let key = entity.entity_key()?;
         let mut dynamic = Self::new(key.partition(), key.row());
-        entity.encode(&mut |name: &str, value: ValueRef<'_>| {
-            dynamic.set(name, value.to_value());
-            Ok(())
-        })?;
+        entity.encode(&mut dynamic)?;
         Ok(dynamic)
+    }
+
+    /// Sets a property that is stored encrypted, and returns what it was. It stays encrypted
+    /// whatever it is set to later. An entity that was read with its keys says the same of what was
+    /// encrypted.
+    ///
+    /// # Errors
+    /// If the entity was read without its keys: it is encrypted already.
+    #[cfg(feature = "encrypt")]
+    pub fn set_encrypted(
+        &mut self,
+        name: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<Option<Value>, Error> {
+        let name = name.into();
+        self.mark_encrypted(&name)?;
+        Ok(self.set(name, value))
+    }
+
+    /// True if the property is stored encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self, name: &str) -> bool {
+        self.encrypted_names().any(|own| own == name)
+    }
+
+    fn encrypted_names(&self) -> impl Iterator<Item = &str> {
+        let text = match self.value(ENVELOPE) {
+            Some(Value::String(text)) => text.as_str(),
+            _ => "",
+        };
+        crypt::names(text)
+    }
+
+    /// Notes in `tv_enc` that a property is to be encrypted.
+    pub(crate) fn mark_encrypted(&mut self, name: &str) -> Result<(), Error> {
+        if let Some(Value::Binary(_)) = self.value(ENVELOPE) {
+            return Err(crypt::encrypted_already());
+        }
+        let mut names: BTreeSet<String> = self.encrypted_names().map(str::to_owned).collect();
+        if names.insert(name.to_owned()) {
+            self.set(ENVELOPE, crypt::joined(&names));
+        }
+        Ok(())
+    }
+}
+
+/// Values that are stored encrypted are not shown.
+impl fmt::Debug for DynEntity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynEntity")
+            .field("partition", &self.partition)
+            .field("row", &self.row)
+            .field("properties", &Shown(&self.properties))
+            .finish()
+    }
+}
+
+impl PropertySink for DynEntity {
+    fn property(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        match value {
+            // Of several groups of properties each says its own.
+            ValueRef::String(text) if name == ENVELOPE => {
+                crypt::names(text).try_for_each(|name| self.mark_encrypted(name))
+            }
+            _ => {
+                self.set(name, value.to_value());
+                Ok(())
+            }
+        }
+    }
+
+    fn encrypted(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        self.mark_encrypted(name)?;
+        self.property(name, value)
+    }
+}
+
+/// Properties for people: without the values of those that are encrypted.
+pub(super) struct Shown<'a>(pub(super) &'a [(String, Value)]);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = self.0.iter().find_map(|(name, value)| match value {
+            Value::String(text) if name == ENVELOPE => Some(text.as_str()),
+            _ => None,
+        });
+        let encrypted: Vec<&str> = crypt::names(said.unwrap_or_default()).collect();
+        let mut list = f.debug_list();
+        for (name, value) in self.0 {
+            match encrypted.contains(&name.as_str()) {
+                true => list.entry(&(name, "***")),
+                false => list.entry(&(name, value)),
+            };
+        }
+        list.finish()
     }
 }
 

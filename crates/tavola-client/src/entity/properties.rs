@@ -6,6 +6,29 @@ use crate::value::ValueRef;
 
 /// A group of properties that entities contain with `#[entity(flatten)]`. `#[derive(Properties)]`
 /// implements it.
+///
+/// ```
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::{Entity, Properties};
+///
+/// #[derive(Properties)]
+/// struct Address {
+///     street: String,
+///     city: String,
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{country}", row = "{name}")]
+/// struct Customer {
+///     country: String,
+///     name: String,
+///     #[entity(flatten, prefix = "home_")]
+///     home: Address,
+/// }
+///
+/// assert_eq!(Customer::HOME.column(Address::CITY).name(), "home_city");
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the fields of `{Self}` cannot be flattened into an entity",
     note = "write `#[derive(Properties)]` on it"
@@ -13,6 +36,10 @@ use crate::value::ValueRef;
 pub trait Properties: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     const NAMES: &'static [Name];
+
+    /// The names of those that are stored encrypted.
+    #[doc(hidden)]
+    const ENCRYPTED: &'static [Name] = &[];
 
     #[doc(hidden)]
     type Decoder: PropertiesDecoder<Out = Self>;
@@ -63,5 +90,9 @@ impl PropertySink for Prefixed<'_> {
             return self.sink.property(name, value);
         }
         self.sink.property(&[self.prefix, name].concat(), value)
+    }
+
+    fn encrypted(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), Error> {
+        self.sink.encrypted(&[self.prefix, name].concat(), value)
     }
 }

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use time::OffsetDateTime;
 
+use super::dynamic::Shown;
 use super::{Decoded, Decoder as _, DynEntity, Entity, RowHead};
 use crate::error::Error;
 use crate::etag::ETag;
@@ -14,7 +15,24 @@ use crate::written::Written;
 
 /// An entity with the version in which it was read. Writing it back checks that version, and keeps
 /// the properties that its type does not know.
-#[derive(Debug, Clone)]
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Stored, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let written = table.insert(&DynEntity::new("Smith", "1")).await?;
+/// let ann: Option<Stored<DynEntity>> = table.get(("Smith", "1")).await?;
+/// let ann = ann.expect("it was inserted");
+/// assert_eq!(Some(ann.etag()), written.etag.as_ref());
+/// assert_eq!(ann.row(), "1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
 pub struct Stored<E> {
     entity: E,
     key: EntityKey,
@@ -22,6 +40,19 @@ pub struct Stored<E> {
     timestamp: OffsetDateTime,
     rest: Vec<(String, Value)>,
     index_keys: Vec<Option<EntityKey>>,
+}
+
+/// Values that are stored encrypted are not shown among the rest.
+impl<E: fmt::Debug> fmt::Debug for Stored<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored")
+            .field("entity", &self.entity)
+            .field("key", &self.key)
+            .field("etag", &self.etag)
+            .field("timestamp", &self.timestamp)
+            .field("rest", &Shown(&self.rest))
+            .finish_non_exhaustive()
+    }
 }
 
 impl<E> Stored<E> {
@@ -92,6 +123,11 @@ impl<E: Entity> Stored<E> {
         }
     }
 
+    /// The same entity in the row of another key than its own.
+    pub(crate) fn with_key(self, key: EntityKey) -> Self {
+        Self { key, ..self }
+    }
+
     /// Takes over the value that a write gave to a property that `E` does not know.
     pub(crate) fn set_rest(&mut self, name: &str, value: Value) {
         match self.rest.iter_mut().find(|(known, _)| known == name) {
@@ -141,6 +177,24 @@ impl<E: fmt::Display> fmt::Display for Stored<E> {
 
 /// Some properties of an entity as they were read. It cannot be written back: what was not read
 /// would be lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # table.insert(&DynEntity::new("Smith", "1")).await?;
+/// // Keys, ETag and Timestamp are there, whatever is selected.
+/// let mut rows = table.scan::<DynEntity>().select(vec!["Age".to_owned()]).stream();
+/// let row = rows.try_next().await?.expect("there is one");
+/// assert_eq!(row.key().row(), "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Projected<P> {
     row: Stored<P>,

@@ -11,6 +11,23 @@ type Marker<T> = PhantomData<fn() -> T>;
 
 /// A property of the entity type `E`, compared with values of type `T`. The derive makes one for
 /// each stored field: `Employee::LAST`. `K` says whether the service can compare it.
+///
+/// ```
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let filter = Employee::LAST.ge("J").and(Employee::LAST.lt("K"));
+/// assert_eq!(filter.to_string(), "last ge 'J' and last lt 'K'");
+/// # }
+/// ```
 pub struct Column<E, T, K = Comparable> {
     prefixes: [&'static str; FLATTENED_MAX],
     name: &'static str,
@@ -100,10 +117,15 @@ pub struct Comparable;
 #[derive(Debug)]
 pub struct Json;
 
+/// A property that is stored encrypted.
+#[derive(Debug)]
+pub struct Encrypted;
+
 /// What can stand in a filter.
 #[diagnostic::on_unimplemented(
     message = "a property that is `{Self}` cannot stand in a filter",
-    note = "the service sees only its text, not the value; store what you search for as a property of its own"
+    note = "the service sees only the text of JSON and the ciphertext of what is encrypted, not the value; \
+            store what you search for as a property of its own"
 )]
 pub trait Filterable {}
 

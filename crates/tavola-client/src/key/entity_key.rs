@@ -105,6 +105,21 @@ impl fmt::Debug for EntityKey {
 
 /// The key of one entity of type `E`: from a cursor, an [`EntityKey`], or two texts. A part that
 /// does not fit is reported where the key is used.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, PointKey, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// // A cursor with all its parts is one, and so is a pair of texts.
+/// let key: PointKey<DynEntity> = ("Smith", "1").into();
+/// assert!(table.get(key).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub struct PointKey<E> {
     key: Result<EntityKey, Fault>,
     of: PhantomData<fn() -> E>,

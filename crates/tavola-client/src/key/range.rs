@@ -3,12 +3,33 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::entity_key::PointKey;
+use super::entity_key::{PointKey, check};
 use super::part::Fault;
 use crate::error::Error;
 
 /// The keys of type `E` that begin alike, or lie between two values: what a cursor gives. A query
 /// over it reads nothing outside.
+///
+/// ```
+/// # fn main() -> Result<(), tavola_client::Error> {
+/// # #[cfg(feature = "derive")] {
+/// use tavola_client::{Entity, KeyRange};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     last: String,
+/// }
+///
+/// let range: KeyRange<Employee> = Employee::key().dept("Sales").id_in(100..200).into();
+/// let filter = range.to_filter()?.to_string();
+/// assert!(filter.starts_with("PartitionKey eq 'Sales' and RowKey ge 'empid_000100'"), "{filter}");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 pub struct KeyRange<E> {
     spans: Result<Spans, Fault>,
     of: PhantomData<fn() -> E>,
@@ -64,6 +85,28 @@ pub struct IndexOf<E>(PhantomData<fn() -> E>);
 impl<E> KeyRange<E> {
     pub(crate) fn new(spans: Result<Spans, Fault>) -> Self {
         Self { spans, of: PhantomData }
+    }
+
+    /// All keys of one partition.
+    ///
+    /// ```
+    /// use tavola_client::{DynEntity, KeyRange};
+    ///
+    /// let sales = KeyRange::<DynEntity>::partition("Sales");
+    /// assert_eq!(sales.to_filter()?.to_string(), "PartitionKey eq 'Sales'");
+    /// # Ok::<(), tavola_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn partition(partition: impl Into<String>) -> Self {
+        let partition = partition.into();
+        let checked = check("PartitionKey", &partition);
+        Self::new(checked.map(|()| Spans { partition: Span::One(partition), row: Span::ALL }))
+    }
+
+    /// All keys of a table.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::new(Ok(Spans { partition: Span::ALL, row: Span::ALL }))
     }
 
     pub(crate) fn spans(&self) -> Result<&Spans, Error> {

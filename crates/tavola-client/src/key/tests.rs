@@ -389,7 +389,8 @@ fn faults_wait_until_the_key_is_used() {
     let error = key.into_key().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "key part `id` = 1000000 has 7 digits, the template `empid_{id:06}` gives 6; widen it"
+        "key part `id` = 1000000 has 7 digits, the template `empid_{id:06}` gives 6; \
+         widen it (docs/patterns/rekey)"
     );
     assert_eq!(
         *error.kind(),

@@ -1,10 +1,13 @@
 //! What rows of several patterns have in common beside their entity: names of properties, and the
 //! counter of writes.
 
+use std::time::SystemTime;
+
 use tavola_core::{EdmRef, EntityKey as CoreKey};
 use time::OffsetDateTime;
 
-use crate::entity::{DynEntity, Entity};
+use crate::engine::Engine;
+use crate::entity::{DynEntity, Entity, PropertySink as _};
 use crate::error::Error;
 use crate::key::{EntityKey, TicksDesc};
 use crate::prepare::{WRITE_ID, write_id};
@@ -27,7 +30,7 @@ pub(super) fn ticks(at: OffsetDateTime) -> Result<u64, Error> {
 /// The time of so many ticks.
 pub(super) fn from_ticks(ticks: u64) -> Result<OffsetDateTime, Error> {
     let left = format!("{:019}", TICKS_MAX.saturating_sub(ticks));
-    Ok(TicksDesc::decode(&left, "at").map(|(at, _)| at)?)
+    TicksDesc::decode(&left, "at").map(|(at, _)| at)
 }
 
 pub(super) fn core(key: &EntityKey) -> CoreKey {
@@ -37,10 +40,11 @@ pub(super) fn core(key: &EntityKey) -> CoreKey {
 /// How many writes there were, by the id of the last.
 pub(super) fn counter(id: EdmRef<'_>) -> u64 {
     let EdmRef::String(id) = id else { return 0 };
-    counter_of(id.as_str())
+    count_of(id.as_str())
 }
 
-pub(super) fn counter_of(id: &str) -> u64 {
+/// How many writes there were, by the text of an id.
+pub(super) fn count_of(id: &str) -> u64 {
     let counter = id.split_once('-').map(|(counter, _)| u64::from_str_radix(counter, 16));
     counter.and_then(Result::ok).unwrap_or(0)
 }
@@ -48,7 +52,7 @@ pub(super) fn counter_of(id: &str) -> u64 {
 /// The id of the write that follows the last one of this row.
 pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
     let last = match row.value(WRITE_ID) {
-        Some(Value::String(id)) => counter_of(id),
+        Some(Value::String(id)) => count_of(id),
         _ => 0,
     };
     write_id(last + 1, random)
@@ -58,7 +62,14 @@ pub(super) fn next_id(row: &DynEntity, random: u64) -> String {
 pub(super) fn whole<E: Entity>(entity: &E, rest: &[(String, Value)]) -> Result<DynEntity, Error> {
     let mut whole = DynEntity::from_entity(entity)?;
     for (name, value) in rest.iter().filter(|(name, _)| !entity.owns(name)) {
-        whole.set(name.as_str(), value.clone());
+        // What was read encrypted says so in `tv_enc`, beside what the type says.
+        whole.property(name, value.as_ref())?;
     }
     Ok(whole)
+}
+
+/// The time of day by the client's clock, in UTC.
+pub(super) fn now(engine: &Engine) -> OffsetDateTime {
+    let since = engine.runtime.time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    OffsetDateTime::UNIX_EPOCH + since.unwrap_or_default()
 }

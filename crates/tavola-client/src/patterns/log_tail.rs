@@ -10,13 +10,14 @@ use time::OffsetDateTime;
 
 use crate::call::Call;
 use crate::client::TableClient;
+use crate::crypt::{self, Policy};
 use crate::engine::CallSettings;
-use crate::entity::{DynEntity, Properties, PropertiesDecoder as _, Stored};
+use crate::entity::names::{count, expand};
+use crate::entity::{DynEntity, Properties, PropertiesDecoder as _, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
 use crate::filter::{AnyFilter, prop};
 use crate::key::{EntityKey, TicksDesc};
 use crate::query::Query;
-use crate::value::ValueRef;
 
 /// Entries of one writer in one tick of 100 ns; the next goes to the next tick.
 const SEQUENCE_MAX: u32 = 99_999;
@@ -308,10 +309,7 @@ impl<P: Properties> LogStream<P> {
     ) -> Result<bool, Error> {
         let key = place.key();
         let mut entity = DynEntity::new(key.partition(), key.row());
-        value.encode(&mut |name: &str, value: ValueRef<'_>| {
-            entity.set(name, value.to_value());
-            Ok(())
-        })?;
+        value.encode(&mut entity)?;
         match self.table().insert(&entity).with_settings(settings.clone()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_conflict() && error.outcome() == Outcome::NotApplied => {
@@ -339,11 +337,16 @@ impl<P: Properties> LogStream<P> {
     }
 
     fn rows(&self, from: String, to: String) -> Query<'_, DynEntity, LogEntry<P>> {
-        self.table().filter::<DynEntity>(self.range(from, to)).resolve(|row| entry(&row))
+        let policy = self.table().engine().options.encryption.clone();
+        let rows = self.table().filter::<DynEntity>(self.range(from, to));
+        rows.resolve(move |row| entry(&row, &policy))
     }
 }
 
-fn entry<P: Properties>(row: &Stored<DynEntity>) -> Result<LogEntry<P>, Error> {
+fn entry<P: Properties>(row: &Stored<DynEntity>, policy: &Policy) -> Result<LogEntry<P>, Error> {
+    if count(P::ENCRYPTED) > 0 {
+        crypt::check(&expand(P::ENCRYPTED), &encode_properties(&**row, &[])?, policy)?;
+    }
     let (at, _) = TicksDesc::decode(row.key().row(), "at")?;
     let mut decoder = P::decoder();
     for (name, value) in row.iter() {

@@ -46,6 +46,12 @@ impl Stamped {
         self.key.partition()
     }
 
+    /// The id of the write.
+    #[cfg(feature = "json")]
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     pub(super) fn add_to(&self, all: &mut Transaction<'_>) -> Result<(), Error> {
         all.add(self.name, core(&self.key), self.operation.clone()).map(drop)
     }

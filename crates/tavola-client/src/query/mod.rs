@@ -13,7 +13,9 @@ pub use pages::{Items, Pages};
 
 use crate::client::TableClient;
 use crate::continuation::{Continuation, query_hash};
+use crate::crypt::{self, ENVELOPE, Policy};
 use crate::engine::CallSettings;
+use crate::entity::names::{count, expand};
 use crate::entity::{Decoder as _, DynEntity, Entity, Projected, Selection, Stored};
 use crate::error::Error;
 use crate::etag::ETag;
@@ -27,9 +29,26 @@ use crate::store::Flavour;
 /// The most entities of a page.
 const PAGE_MAX: usize = 1000;
 
-type Decode<T> = Box<dyn Fn(DecodedEntity) -> Result<T, Error> + Send + Sync>;
+type Decode<T> = Box<dyn Fn(DecodedEntity, &Policy) -> Result<T, Error> + Send + Sync>;
 
 /// One page of a query.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use futures_util::TryStreamExt as _;
+/// use tavola_client::{DynEntity, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// # for row in ["1", "2", "3"] { table.insert(&DynEntity::new("Smith", row)).await?; }
+/// let page = table.scan::<DynEntity>().page_size(2).pages().try_next().await?;
+/// let page = page.expect("there is one");
+/// assert_eq!((page.items.len(), page.next.is_some()), (2, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Page<T> {
@@ -127,9 +146,12 @@ impl<'a, E: Entity> Query<'a, E> {
         S: Selection<E> + Sync + 'static,
     {
         let names = selection.names();
-        let decode = move |entity: DecodedEntity| {
+        let mut encrypted = expand(E::ENCRYPTED);
+        encrypted.retain(|name| names.contains(name));
+        let decode = move |entity: DecodedEntity, policy: &Policy| {
             let mut decoder = selection.decoder();
             with_head(&entity, |head| {
+                crypt::check(&encrypted, &entity.properties, policy)?;
                 crate::prepare::visit(&entity, |name, value| decoder.property(name, value));
                 Projected::new(head, decoder.finish(head)?)
             })
@@ -142,7 +164,15 @@ impl<'a, E: Entity> Query<'a, E> {
         self,
         resolve: impl Fn(Stored<E>) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Query<'a, E, T> {
-        self.into_rows(None, Box::new(move |entity| resolve(decode::<E>(entity)?)))
+        self.into_rows(None, Box::new(move |entity, policy| resolve(decode::<E>(entity, policy)?)))
+    }
+
+    /// Makes of each row, as it was received, what `decode` makes of it.
+    pub(crate) fn read_by<T>(
+        self,
+        decode: impl Fn(DecodedEntity, &Policy) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Query<'a, E, T> {
+        self.into_rows(None, Box::new(decode))
     }
 
     fn into_rows<T>(self, select: Option<Vec<String>>, decode: Decode<T>) -> Query<'a, E, T> {
@@ -167,7 +197,7 @@ impl<'a, E: Entity> Query<'a, E> {
 impl<'a> Query<'a, DynEntity, (CoreKey, ETag)> {
     /// Keys and versions only.
     pub(crate) fn keys(client: &'a TableClient, filter: CoreFilter) -> Self {
-        let decode = |entity: DecodedEntity| {
+        let decode = |entity: DecodedEntity, _: &Policy| {
             with_head(&entity, |head| {
                 let key = EntityKey::new(head.partition, head.row)?;
                 Ok((key.as_core().clone(), head.etag.clone()))
@@ -229,6 +259,12 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
         self
     }
 
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.settings.encryption = policy;
+        self
+    }
+
     /// For a query inside a call. Whether it may scan is its own affair.
     pub(crate) fn with_settings(mut self, settings: CallSettings) -> Self {
         let denies_scans = self.settings.denies_scans;
@@ -262,7 +298,13 @@ impl<'a, E: Entity, T: Send + 'static> Query<'a, E, T> {
             None => Select::All,
             Some(names) => {
                 let system = ["PartitionKey", "RowKey", "Timestamp"].map(str::to_owned);
-                Select::Names(system.into_iter().chain(names.iter().cloned()).collect())
+                let may_be_encrypted =
+                    self.settings.encryption.has_keys() || count(E::ENCRYPTED) > 0;
+                let is_needed = may_be_encrypted && !names.is_empty();
+                let envelope = is_needed.then(|| ENVELOPE.to_owned());
+                let envelope = envelope.filter(|envelope| !names.contains(envelope));
+                let names = system.into_iter().chain(names.iter().cloned()).chain(envelope);
+                Select::Names(names.collect())
             }
         }
     }

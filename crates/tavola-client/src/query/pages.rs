@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tavola_core::TableRequest;
 use tavola_core::request::EntityQuery;
 use tavola_protocol::table::decode::Decoded as Answer;
@@ -12,10 +13,15 @@ use tavola_protocol::table::encode::NextPage;
 
 use super::{PAGE_MAX, Page, Query};
 use crate::continuation::Continuation;
+use crate::crypt;
 use crate::engine::Subject;
 use crate::entity::Entity;
+use crate::entity::names::expand;
 use crate::error::Error;
 use crate::runtime::BoxFuture;
+
+/// Entities that are decrypted at a time: their keys may be in a vault.
+const OPENED_AT_A_TIME: usize = 16;
 
 /// The pages of a query.
 ///
@@ -152,6 +158,9 @@ fn first<'a, E: Entity, T: Send + 'static>(mut query: Box<Query<'a, E, T>>) -> F
     Box::pin(async move {
         query.access = Some(query.check_access()?);
         let filter = query.filter.as_ref().map_err(Error::again)?;
+        if let Some(filter) = filter {
+            crypt::check_filter(filter, &expand(E::ENCRYPTED), &query.settings.encryption)?;
+        }
         let hash = query.hash(filter.as_ref());
         let page = query.resume.as_ref().map(|token| token.page_of(hash)).transpose()?;
         fetch(query, hash, page).await
@@ -179,11 +188,18 @@ fn fetch<'a, E: Entity, T: Send + 'static>(
         let request = EntityQuery { filter, top, from: None };
         let request = TableRequest::QueryEntities(table.clone(), request);
         let engine = query.client.engine();
-        let answer =
-            engine.read(&subject, request, query.select_names(), page, &query.settings).await?;
+        let select = query.select_names();
+        let answer = engine.read(&subject, request, select.clone(), page, &query.settings).await?;
         let Answer::Entities(rows, next) = answer else { return Ok(None) };
         let rows = rows.into_iter().take(query.take.unwrap_or(usize::MAX));
-        let items = rows.map(&query.decode).collect::<Result<Vec<_>, _>>()?;
+        let policy = &query.settings.encryption;
+        let items: Vec<T> = if policy.has_keys() {
+            let opened = rows.map(|row| engine.open(&subject, row, &select, &query.settings));
+            let opened = stream::iter(opened).buffered(OPENED_AT_A_TIME);
+            opened.map(|row| (query.decode)(row?, policy)).try_collect().await?
+        } else {
+            rows.map(|row| (query.decode)(row, policy)).collect::<Result<_, _>>()?
+        };
         query.take = query.take.map(|take| take.saturating_sub(items.len()));
         let token = next.clone().map(|page| Continuation::new(hash, page));
         let next = next.filter(|_| query.take != Some(0));

@@ -20,6 +20,19 @@ use crate::runtime::{BoxFuture, Runtime};
 ///
 /// The types of the requests are hidden, so that this crate alone and the service in the process
 /// implement it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use std::sync::Arc;
+/// use tavola_client::{TableServiceClient, TableStore};
+///
+/// // The service in the process; over HTTP the client makes the store itself.
+/// let store: Arc<dyn TableStore> = tavola_local::in_memory();
+/// TableServiceClient::on(store, None).create_table("people").await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait TableStore: fmt::Debug + Send + Sync + 'static {
     /// Carries out one attempt. If the future is dropped, the attempt is abandoned.
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<Reply, Failure>>;
@@ -53,6 +66,13 @@ impl StoreTraits {
 }
 
 /// Which service answers. It sets limits, and what may be relied on.
+///
+/// ```
+/// use tavola_client::Flavour;
+///
+/// assert_eq!(Flavour::of_host("shop.table.cosmos.azure.com"), Flavour::Cosmos);
+/// assert!(!Flavour::Cosmos.has_key_order());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Flavour {
@@ -194,8 +214,8 @@ pub(crate) enum Cause {
     Service(ServiceError),
     /// Somebody else answered.
     NotOurs { content_type: String, beginning: String },
-    /// No connection.
-    Connect(String),
+    /// No connection. If it is lasting, somebody must change a setting.
+    Connect { reason: String, is_lasting: bool },
     /// A connection that failed.
     Transport(String),
     /// A request that cannot be written.
@@ -241,7 +261,12 @@ impl Failure {
     #[doc(hidden)]
     #[must_use]
     pub fn not_sent(reason: impl Into<String>) -> Self {
-        Self::new(AttemptResult::NotSent, Cause::Connect(reason.into()))
+        Self::not_connected(reason.into(), false)
+    }
+
+    /// The same; a lasting reason is not worth another attempt.
+    pub(crate) fn not_connected(reason: String, is_lasting: bool) -> Self {
+        Self::new(AttemptResult::NotSent, Cause::Connect { reason, is_lasting })
     }
 
     pub(crate) fn new(result: AttemptResult, cause: Cause) -> Self {
@@ -254,7 +279,10 @@ impl Failure {
 
     /// True if another attempt could end differently.
     pub(crate) fn may_repeat(&self) -> bool {
-        let is_hopeless = matches!(*self.cause, Cause::Invalid(_) | Cause::Credential(_));
+        let is_hopeless = matches!(
+            *self.cause,
+            Cause::Invalid(_) | Cause::Credential(_) | Cause::Connect { is_lasting: true, .. }
+        );
         self.result != AttemptResult::Refused && !is_hopeless
     }
 }

@@ -6,6 +6,19 @@ use crate::runtime::{BoxFuture, Runtime};
 use crate::store::{Failure, Reply, Request, StoreTraits, TableStore};
 
 /// A store that remembers the names of the requests that went through it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::testing::counting;
+/// use tavola_client::TableServiceClient;
+///
+/// let counted = counting(tavola_local::in_memory());
+/// TableServiceClient::on(counted.clone(), None).create_table("people").await?;
+/// assert_eq!(counted.take(), ["CreateTable"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Counted {
     inner: Arc<dyn TableStore>,

@@ -10,6 +10,20 @@ mod machine;
 pub use machine::{Action, End, Event, Guard, Machine, Refusal};
 
 /// How a call knows that its write was applied.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::{DynEntity, Proof, TableServiceClient};
+///
+/// # let service = TableServiceClient::on(tavola_local::in_memory(), None);
+/// # let table = service.table_client("people");
+/// # table.create().await?;
+/// let written = table.insert(&DynEntity::new("Smith", "1")).await?;
+/// assert_eq!(written.proof, Proof::Reply);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Proof {

@@ -41,7 +41,8 @@ pub trait PropertyType: Sized + sealed::Sealed {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
+    /// Nobody else can say what the type of a property is.
     pub trait Sealed {}
 }
 

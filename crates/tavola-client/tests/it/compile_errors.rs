@@ -5,5 +5,11 @@
 /// are alike (`enum_rows_alike`).
 #[test]
 fn mistakes_are_told_at_the_field() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/ui/*.rs");
+    // G167: encrypted properties are in no key and in no filter.
+    #[cfg(feature = "encrypt")]
+    cases.compile_fail("tests/ui/encrypt/*.rs");
+    #[cfg(not(feature = "encrypt"))]
+    cases.compile_fail("tests/ui/no_encrypt/*.rs");
 }

@@ -15,6 +15,9 @@ use super::common::person;
 
 const NOT_FOUND: &str = "{\"odata.error\":{\"code\":\"ResourceNotFound\",\"message\":{\"lang\":\"en-US\",\"value\":\"none\"}}}";
 
+/// No attempt comes later than this after the one before.
+const QUIET: Duration = Duration::from_secs(2);
+
 /// What was received, by connection.
 pub(super) type Heads = Arc<Mutex<Vec<(usize, String)>>>;
 
@@ -167,6 +170,49 @@ async fn nobody_listens() {
     let client = client(&address, ClientOptions::default().retry(Retry::none()));
     let error = client.insert(&person("1", 5)).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Connect, Outcome::NotSent));
+    let at = address.trim_start_matches("http://");
+    let expected = format!("no connection to {address}/account: nothing listens at {at}");
+    assert!(error.to_string().contains(&expected), "{error}");
+}
+
+/// Each step of connecting that fails has words of its own.
+#[tokio::test]
+async fn a_failed_step_is_named() {
+    let quick = ConnectionOptions::default().connect_timeout(Duration::from_millis(200));
+    let options =
+        || ClientOptions::default().allow_http().retry(Retry::none()).connection(quick.clone());
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = silent.local_addr().unwrap();
+    for (address, expected) in [
+        ("http://no-such-host.invalid".to_owned(), "there is no host named no-such-host.invalid"),
+        (format!("https://{silent}"), "does not respond in time"),
+    ] {
+        let error = client(&address, options()).get::<DynEntity>(("p", "r")).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Connect);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// Nobody repairs the address between two attempts.
+#[tokio::test]
+async fn what_lasts_is_not_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://{}", listener.local_addr().unwrap());
+    let connections = tokio::spawn(async move {
+        let mut count = 0;
+        while let Ok(accepted) = tokio::time::timeout(QUIET, listener.accept()).await {
+            accepted.unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+            count += 1;
+        }
+        count
+    });
+    let error =
+        client(&address, ClientOptions::default()).get::<DynEntity>(("p", "r")).await.unwrap_err();
+    assert!(
+        error.to_string().contains("does not speak TLS, but the URL begins with https"),
+        "{error}"
+    );
+    assert_eq!(connections.await.unwrap(), 1);
 }
 
 /// G91.

@@ -5,9 +5,15 @@
 
 mod advise;
 mod blocking;
+mod bulk;
 mod common;
 mod compile_errors;
+mod copies;
 mod cursors;
+#[cfg(feature = "encrypt")]
+mod encryption;
+#[cfg(feature = "encrypt")]
+mod encryption_keys;
 mod entities;
 mod harness;
 mod http;
@@ -15,17 +21,27 @@ mod index_list;
 mod indexed;
 mod indexed_eventually;
 mod indexes;
+mod join_cache;
 mod kinds;
 mod ladder;
 mod log_tail;
 mod losses;
+mod messages;
 mod moves;
 mod observability;
 mod outbox;
 mod projections;
 mod queries;
+mod rekey;
+mod relations;
+mod rolling;
 mod samples;
+#[cfg(feature = "http")]
+mod sas;
 mod series;
+mod spread;
 mod tables;
 mod unknown;
+mod view;
+mod wide;
 mod writes;

@@ -33,7 +33,10 @@ struct Seen {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<(BTreeMap<u64, Seen>, Vec<String>)>>);
+struct Log(Arc<Mutex<Entries>>);
+
+/// Spans by their ids, and events.
+type Entries = (BTreeMap<u64, Seen>, Vec<String>);
 
 struct Fields<'a>(&'a mut BTreeMap<String, String>);
 
@@ -56,7 +59,7 @@ thread_local! {
 }
 
 impl ByThread {
-    fn change(change: impl FnOnce(&mut (BTreeMap<u64, Seen>, Vec<String>))) {
+    fn change(change: impl FnOnce(&mut Entries)) {
         let log = CURRENT.with_borrow(Clone::clone);
         if let Some(log) = log {
             change(&mut log.0.lock().unwrap());
@@ -253,7 +256,7 @@ async fn nothing_secret_is_seen() {
         [Credential::key("account", "aHVzaA=="), Credential::sas("sv=1&sig=hushsignature")]
     {
         let html = answer("200 OK", "content-type: text/html\r\n", "<html>");
-        let answers = vec![None, busy(), html, not_found(), page(), None, not_found(), page()];
+        let answers = [None, busy(), html, not_found(), page(), None, not_found(), page()];
         let (address, _) = server([&answers[..]; 4].concat()).await;
         let options = ClientOptions::default().retry(Retry::none());
         let url = format!("{address}/account");

@@ -251,7 +251,7 @@ async fn pages_are_fetched_ahead_only_if_asked() {
         rows.next().await.unwrap().unwrap();
         requests += counted.take().len();
         assert_eq!(requests, eleventh);
-        // Who drops the stream stops the requests.
+        // A stream that is dropped sends nothing more.
         drop(rows);
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(counted.take().is_empty());

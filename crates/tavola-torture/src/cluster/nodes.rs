@@ -258,8 +258,7 @@ fn not_running(index: usize) -> Violation {
 }
 
 fn get(authority: &str, path: &str) -> Result<Response<Bytes>, NoAnswer> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
-    Client::connect(authority)?.send(request.as_bytes())
+    Client::connect(authority)?.get(path)
 }
 
 /// How servers reach each other: over mutual TLS, with keys of their own.

@@ -129,10 +129,8 @@ enum Ready {
 fn ready(server: &ServerProcess) -> Result<Ready, Violation> {
     let begun = Instant::now();
     loop {
-        let mut client = connect(&server.admin)?;
-        let request = format!("GET /ready HTTP/1.1\r\nHost: {}\r\n\r\n", server.admin);
-        let response = client
-            .send(request.as_bytes())
+        let response = connect(&server.admin)?
+            .get("/ready")
             .map_err(|_| Violation::new("/ready does not answer"))?;
         let text = String::from_utf8_lossy(response.body()).trim_end().to_owned();
         match response.status().as_u16() {

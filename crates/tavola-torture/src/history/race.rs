@@ -85,7 +85,7 @@ impl Race {
     }
 
     /// Draws the timeout of a client's next answer as for the others.
-    pub(crate) fn draw_timeout(&self, client: &Client, rng: &mut fastrand::Rng) {
+    pub(crate) fn draw_timeout(&self, client: &mut Client, rng: &mut fastrand::Rng) {
         client.set_timeout(self.shape.draw_timeout(rng));
     }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use http::Response;
+use bytes::Bytes;
+use http::{Request, Response};
 
 use super::latency::Latencies;
 use super::wire::Wire;
@@ -101,10 +102,10 @@ impl PoliteClient {
             .map_err(|_| Violation::new("the polite client cannot connect"))?;
         let mut polite = Self { client, wire: wire.clone(), experience: Experience::default() };
         polite.client.create_table(TABLE);
-        let known = polite.wire.insert(TABLE, "known", "known", KNOWN_VALUE);
+        let known = polite.wire.signed_insert(TABLE, "known", "known", KNOWN_VALUE);
         let inserted = polite
             .client
-            .send(&known)
+            .exchange(&known)
             .map_err(|_| Violation::new("no answer to the first insert"))?;
         // The table may be there from the neighbour before.
         match inserted.status().as_u16() {
@@ -119,19 +120,19 @@ impl PoliteClient {
         conductor: &Conductor,
         partition: &str,
     ) -> Result<Experience, Violation> {
-        let get = self.wire.get(TABLE, "known", "known");
+        let get = self.wire.signed_get(TABLE, "known", "known");
         while !conductor.stop.load(Ordering::SeqCst) {
             let phase = conductor.phase();
             let taken = self.get(&get, KNOWN_VALUE, phase)?;
             self.experience.gets[phase].add(taken);
             let number = self.experience.acknowledged;
-            let insert = self.wire.insert(TABLE, partition, &format!("{number:08}"), number);
+            let insert = self.wire.signed_insert(TABLE, partition, &format!("{number:08}"), number);
             let (answer, taken) = self.ask(&insert, phase)?;
             expect(&answer, 204, "an insert")?;
             self.experience.inserts[phase].add(taken);
             self.experience.acknowledged += 1;
             if number.is_multiple_of(READ_BACK_EVERY) {
-                let get = self.wire.get(TABLE, partition, &format!("{number:08}"));
+                let get = self.wire.signed_get(TABLE, partition, &format!("{number:08}"));
                 self.get(&get, number, phase)?;
             }
             thread::sleep(PAUSE);
@@ -140,7 +141,12 @@ impl PoliteClient {
         Ok(self.experience)
     }
 
-    fn get(&mut self, request: &[u8], value: u64, phase: usize) -> Result<Duration, Violation> {
+    fn get(
+        &mut self,
+        request: &Request<Bytes>,
+        value: u64,
+        phase: usize,
+    ) -> Result<Duration, Violation> {
         let (answer, taken) = self.ask(request, phase)?;
         expect(&answer, 200, "a point GET")?;
         let body = String::from_utf8_lossy(answer.body());
@@ -154,13 +160,13 @@ impl PoliteClient {
     /// the last attempt.
     fn ask(
         &mut self,
-        request: &[u8],
+        request: &Request<Bytes>,
         phase: usize,
-    ) -> Result<(Response<bytes::Bytes>, Duration), Violation> {
+    ) -> Result<(Response<Bytes>, Duration), Violation> {
         let begun = Instant::now();
         loop {
             let sent = Instant::now();
-            let answer = self.client.send(request);
+            let answer = self.client.exchange(request);
             let answer = answer
                 .map_err(|_| Violation::new(format!("no answer after {:?}", sent.elapsed())))?;
             if answer.status().as_u16() != 503 {
@@ -196,7 +202,7 @@ impl PoliteClient {
     }
 }
 
-fn expect(answer: &Response<bytes::Bytes>, status: u16, what: &str) -> Result<(), Violation> {
+fn expect(answer: &Response<Bytes>, status: u16, what: &str) -> Result<(), Violation> {
     if answer.status().as_u16() == status {
         return Ok(());
     }
@@ -205,7 +211,7 @@ fn expect(answer: &Response<bytes::Bytes>, status: u16, what: &str) -> Result<()
 }
 
 /// A refusal must be the service's, and say when to come again.
-fn retry_after(answer: &Response<bytes::Bytes>) -> Result<Duration, Violation> {
+fn retry_after(answer: &Response<Bytes>) -> Result<Duration, Violation> {
     let body = String::from_utf8_lossy(answer.body());
     let seconds =
         answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -102,10 +102,12 @@ impl Probe {
     fn get(&mut self) -> Result<Duration, Violation> {
         let number = self.rng.u64(0..self.entities);
         let partition = format!("p{:06}", number / PARTITION_ENTITIES);
-        let request = self.wire.get(TABLE, &partition, &format!("r{number:09}"));
+        let request = self.wire.signed_get(TABLE, &partition, &format!("r{number:09}"));
         let sent = Instant::now();
-        let answer =
-            self.client.send(&request).map_err(|_| Violation::new("no answer to a point GET"))?;
+        let answer = self
+            .client
+            .exchange(&request)
+            .map_err(|_| Violation::new("no answer to a point GET"))?;
         let taken = sent.elapsed();
         let body = String::from_utf8_lossy(answer.body());
         if answer.status() != 200 || !body.contains(&format!("\"Number\":{number},")) {

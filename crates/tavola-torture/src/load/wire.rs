@@ -1,22 +1,23 @@
-//! Requests as bytes that are signed once and sent by many, and a connection that reads just enough
-//! of the answers.
+//! Requests as bytes that are signed once and sent by many, and a connection that reads their
+//! answers.
 
 use std::io;
 use std::time::SystemTime;
 
-use http::{HeaderName, HeaderValue, Request};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tavola_core::AccountName;
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use tavola_testkit::raw::take_answer;
 use tavola_testkit::server_process::{ACCOUNT, KEY};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const VERSION: [(&str, &str); 2] =
     [("x-ms-version", "2019-02-02"), ("accept", "application/json;odata=nometadata")];
-/// An answer's head.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+const INSERT: [(&str, &str); 2] = [JSON, ("prefer", "return-no-content")];
 const READ_BYTES: usize = 64 * 1024;
 
 /// Writes requests for one server. A signature holds for a quarter of an hour.
@@ -41,16 +42,22 @@ impl Wire {
     /// Creates a table.
     pub(super) fn create_table(&self, table: &str) -> Vec<u8> {
         let body = format!("{{\"TableName\":\"{table}\"}}");
-        self.request("POST", "Tables", &[JSON, ("prefer", "return-no-content")], body.as_bytes())
+        self.request("POST", "Tables", &INSERT, body.as_bytes())
     }
 
-    /// The head of a signed request, without its framing and its last line. `target` follows the
-    /// account's name.
-    pub(super) fn head(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    /// A signed request. `target` follows the account's name.
+    pub(super) fn signed(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Request<Bytes> {
         let (authority, account) = (&self.authority, self.account);
         let uri = format!("http://{authority}/{account}/{target}");
+        let body = Bytes::copy_from_slice(body);
         let mut request =
-            Request::builder().method(method).uri(uri).body(()).expect("a legal request");
+            Request::builder().method(method).uri(uri).body(body).expect("a legal request");
         for (name, value) in VERSION.iter().chain(headers) {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a legal name");
             request
@@ -60,9 +67,15 @@ impl Wire {
         let name = AccountName::parse(account).expect("a legal name");
         let key = AccountKey::parse(self.key).expect("a legal key");
         sign_request(&mut request, Scheme::SharedKey, &name, &key, SystemTime::now());
+        request
+    }
+
+    /// The head of a signed request as bytes, without its framing and its last line.
+    pub(super) fn head(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+        let (authority, account) = (&self.authority, self.account);
         let mut head =
             format!("{method} /{account}/{target} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
-        for (name, value) in request.headers() {
+        for (name, value) in self.signed(method, target, headers, b"").headers() {
             head.extend_from_slice(name.as_str().as_bytes());
             head.extend_from_slice(b": ");
             head.extend_from_slice(value.as_bytes());
@@ -71,7 +84,7 @@ impl Wire {
         head
     }
 
-    /// A whole request.
+    /// A whole request as bytes.
     pub(super) fn request(
         &self,
         method: &str,
@@ -87,12 +100,12 @@ impl Wire {
 
     /// A point GET.
     pub(super) fn get(&self, table: &str, partition: &str, row: &str) -> Vec<u8> {
-        self.request(
-            "GET",
-            &format!("{table}(PartitionKey='{partition}',RowKey='{row}')"),
-            &[],
-            b"",
-        )
+        self.request("GET", &point(table, partition, row), &[], b"")
+    }
+
+    /// The same for a client that writes it itself.
+    pub(super) fn signed_get(&self, table: &str, partition: &str, row: &str) -> Request<Bytes> {
+        self.signed("GET", &point(table, partition, row), &[], b"")
     }
 
     /// A page of a table.
@@ -102,24 +115,48 @@ impl Wire {
 
     /// An insert that asks for nothing back.
     pub(super) fn insert(&self, table: &str, partition: &str, row: &str, value: u64) -> Vec<u8> {
-        let body =
-            format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Value\":{value}}}");
-        self.request("POST", table, &[JSON, ("prefer", "return-no-content")], body.as_bytes())
+        self.request("POST", table, &INSERT, entity(partition, row, value).as_bytes())
     }
+
+    /// The same for a client that writes it itself.
+    pub(super) fn signed_insert(
+        &self,
+        table: &str,
+        partition: &str,
+        row: &str,
+        value: u64,
+    ) -> Request<Bytes> {
+        self.signed("POST", table, &INSERT, entity(partition, row, value).as_bytes())
+    }
+}
+
+fn point(table: &str, partition: &str, row: &str) -> String {
+    format!("{table}(PartitionKey='{partition}',RowKey='{row}')")
+}
+
+fn entity(partition: &str, row: &str, value: u64) -> String {
+    format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Value\":{value}}}")
 }
 
 /// One answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// Status line and headers.
+    /// Status and headers, for people.
     pub(super) head: String,
-    pub(super) body: Vec<u8>,
+    headers: HeaderMap,
+    pub(super) body: Bytes,
 }
 
 impl Answer {
+    fn new(response: Response<Bytes>) -> Self {
+        let (parts, body) = response.into_parts();
+        let head = format!("{} {:?}", parts.status, parts.headers);
+        Self { status: parts.status.as_u16(), head, headers: parts.headers, body }
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        header(&self.head, name)
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// 503 in the form that the service gives it.
@@ -155,48 +192,16 @@ impl Connection {
 
     /// Reads one answer.
     pub(super) async fn answer(&mut self) -> io::Result<Answer> {
-        let (head, length) = self.answer_head().await?;
-        while self.buffer.len() < length {
-            self.read_more().await?;
-        }
-        let rest = self.buffer.split_off(length);
-        let body = std::mem::replace(&mut self.buffer, rest);
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| io::Error::other(format!("not an answer: {head}")))?;
-        Ok(Answer { status, head, body })
-    }
-
-    async fn answer_head(&mut self) -> io::Result<(String, usize)> {
-        let end = loop {
-            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                break end;
+        loop {
+            if let Some(response) = take_answer(&mut self.buffer)? {
+                return Ok(Answer::new(response));
             }
-            if self.buffer.len() > HEAD_BYTES_MAX {
-                return Err(io::Error::other("the answer's head has no end"));
+            let start = self.buffer.len();
+            self.buffer.reserve(READ_BYTES);
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                let text = format!("closed after {start} bytes");
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
             }
-            self.read_more().await?;
-        };
-        let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
-        self.buffer.drain(..end + 4);
-        let length =
-            header(&head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        Ok((head, length))
-    }
-
-    async fn read_more(&mut self) -> io::Result<()> {
-        let start = self.buffer.len();
-        self.buffer.reserve(READ_BYTES);
-        match self.stream.read_buf(&mut self.buffer).await? {
-            0 => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("closed after {start} bytes"),
-            )),
-            _ => Ok(()),
         }
     }
-}
-
-fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
-    let mut headers = head.lines().filter_map(|line| line.split_once(": "));
-    headers.find_map(|(name, value)| name.eq_ignore_ascii_case(wanted).then_some(value))
 }

@@ -1,10 +1,9 @@
-//! One connection that is kept, and requests as bytes. Nothing is repaired, retried or followed.
+//! One connection that is kept, and requests whose parts can be changed. Nothing is repaired,
+//! retried or followed.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
-
-const TIMEOUT: Duration = Duration::from_secs(30);
+use bytes::Bytes;
+use http::HeaderMap;
+use tavola_testkit::blocking::BlockingConnection;
 
 /// A request without credentials.
 #[derive(Debug, Clone)]
@@ -57,16 +56,13 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    headers: HeaderMap,
     pub(crate) body: String,
 }
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.get(name).map(|value| value.to_str().expect("headers are text"))
     }
 
     /// The code of an error, in JSON or in XML; empty if there is none.
@@ -93,61 +89,23 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     rest.split_once(end).map(|(inner, _)| inner)
 }
 
-/// One socket.
+/// One connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
-    authority: String,
-}
+pub(crate) struct Connection(BlockingConnection);
 
 impl Connection {
     pub(crate) fn open(authority: &str) -> Self {
-        let stream = TcpStream::connect(authority).expect("the server listens");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a time-out can be set");
-        stream.set_nodelay(true).expect("the option can be set");
-        Self { stream: BufReader::new(stream), authority: authority.to_owned() }
+        Self(BlockingConnection::open(authority).expect("the server listens"))
     }
 
     /// Sends a request whose query and headers are complete.
     pub(crate) fn ask(&mut self, account: &str, request: &Request) -> Answer {
         let Request { method, headers, body, .. } = request;
-        let mut text = format!(
-            "{method} {} HTTP/1.1\r\nHost: {}\r\n",
-            request.target(account),
-            self.authority
-        );
-        for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
-        }
-        text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        self.stream.get_mut().write_all(text.as_bytes()).expect("the server reads");
-        self.read_answer()
-    }
-
-    fn read_answer(&mut self) -> Answer {
-        let line = self.read_line();
-        let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("not a status line: {line:?}"));
-        let mut headers = Vec::new();
-        loop {
-            let line = self.read_line();
-            let Some((name, value)) = line.split_once(": ") else { break };
-            headers.push((name.to_owned(), value.to_owned()));
-        }
-        let mut answer = Answer { status, headers, body: String::new() };
-        let length = answer
-            .header("Content-Length")
-            .map_or(0, |text| text.parse().expect("a length is a number"));
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).expect("the body comes whole");
-        answer.body = String::from_utf8(body).expect("answers are text");
-        answer
-    }
-
-    fn read_line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).expect("the server answers");
-        assert!(line.ends_with("\r\n"), "the server ended the connection: {line:?}");
-        line.trim_end().to_owned()
+        let http = http::Request::builder().method(*method).uri(request.target(account));
+        let http = headers.iter().fold(http, |http, (name, value)| http.header(*name, value));
+        let http = http.body(Bytes::from(body.clone())).expect("a legal request");
+        let (parts, body) = self.0.exchange(&http).expect("the server answers").into_parts();
+        let body = String::from_utf8(body.into()).expect("answers are text");
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
 }

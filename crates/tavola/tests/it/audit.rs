@@ -18,6 +18,7 @@ use tavola_protocol::auth::{AccountKey, AccountSas, TableSas};
 use tavola_protocol::table::ResponseFormat;
 use tavola_protocol::table::encode::{Style, encode_request};
 use tavola_protocol::table::entity_json::MetadataLevel;
+use tavola_testkit::raw::RawConnection;
 use tavola_testkit::record;
 use tempfile::TempDir;
 
@@ -379,7 +380,7 @@ fn nobody_writes_a_line_of_his_own() {
         .unwrap();
     let status = world.client(0).exchange_signed(request).unwrap().status().as_u16();
     assert_eq!(status, 201);
-    let mut raw = Client::connect(&world.server.table).unwrap();
+    let mut raw = RawConnection::open(&world.server.table).unwrap();
     let refused = raw.send(b"GET /\xc2\x85\xe2\x80\xa8\"%0a{\"event\":1}\\ HTTP/1.1\r\nHost: x\r\nAuthorization: SharedKey \"\\:\"\r\n\r\n");
     let refused = usize::from(refused.is_ok());
     let requests = world.requests(2 + refused);

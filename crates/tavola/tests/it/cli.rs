@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use tavola_core::{AccountName, TableRequest};
 use tavola_protocol::auth::{AccountKey, Scheme, sign_request};
+use tavola_testkit::raw::RawConnection;
 
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -433,7 +434,7 @@ fn a_request_body_has_its_time() {
     let server = RunningServer::start_with(folder.path(), |command| {
         command.env("TAVOLA_LIMITS__BODY_SECONDS", "1")
     });
-    let mut slow = Client::connect(&server.table).unwrap();
+    let mut slow = RawConnection::open(&server.table).unwrap();
     let head = format!(
         "POST /{ACCOUNT}/Tables HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{"
     );
@@ -448,12 +449,12 @@ fn a_request_head_has_its_time_and_size() {
     let server = RunningServer::start_with(folder.path(), |command| {
         command.env("TAVOLA_LIMITS__HEADER_SECONDS", "1").env("TAVOLA_LIMITS__HEADER_BYTES", "8192")
     });
-    let mut slow = Client::connect(&server.table).unwrap();
+    let mut slow = RawConnection::open(&server.table).unwrap();
     assert!(
         slow.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n").is_err(),
         "half a head is closed, not waited for"
     );
-    let mut huge = Client::connect(&server.table).unwrap();
+    let mut huge = RawConnection::open(&server.table).unwrap();
     let head =
         format!("GET / HTTP/1.1\r\nHost: localhost\r\nx-filler: {}\r\n\r\n", "a".repeat(20_000));
     // The server closes with bytes unread, so the network may cut the answer off; it never waits,

@@ -1,27 +1,31 @@
 //! Certificates of clients: required or optional, of the right authority, revoked and renewed, over
 //! real sockets.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{RunningServer, tavola};
+use bytes::Bytes;
+use http::{Request, Response};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, SerialNumber,
 };
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use sha2::{Digest as _, Sha256};
+use tavola_client::__http::{Connection, Connector, HttpError};
 use tempfile::TempDir;
+
+/// For a connection, and for an answer.
+const TIME_MAX: Duration = Duration::from_secs(30);
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The serial number of every certificate that these authorities issue.
 const SERIAL: u64 = 4711;
@@ -155,31 +159,19 @@ impl Guarded {
     }
 
     fn answers(&self, config: &Arc<ClientConfig>) -> bool {
-        self.exchange(config).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 OK"))
+        self.get(config, "/-/ready").is_ok_and(|answer| answer.status() == 200)
     }
 
-    fn exchange(&self, config: &Arc<ClientConfig>) -> std::io::Result<String> {
-        self.exchange_head(config, "GET /-/ready HTTP/1.1")
-    }
-
-    fn exchange_head(
-        &self,
-        config: &Arc<ClientConfig>,
-        first_line: &str,
-    ) -> std::io::Result<String> {
-        let stream = TcpStream::connect(&self.server.table)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let session = ClientConnection::new(Arc::clone(config), name).unwrap();
-        let mut stream = StreamOwned::new(session, stream);
-        let host = &self.server.table;
-        write!(stream, "{first_line}\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        match stream.read_to_string(&mut answer) {
-            // Whether the server says goodbye does not matter once it has answered.
-            Err(error) if answer.is_empty() => Err(error),
-            _ => Ok(answer),
-        }
+    fn get(&self, config: &Arc<ClientConfig>, path: &str) -> Result<Response<Bytes>, HttpError> {
+        let url = format!("https://{}{path}", self.server.table);
+        let request = Request::get(&url).body(Bytes::new()).unwrap();
+        let connector = Connector::new(TIME_MAX).trusting(Arc::clone(config));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = Connection::open(&connector, request.uri()).await?;
+            let answer = connection.exchange(request, ANSWER_BYTES_MAX);
+            tokio::time::timeout(TIME_MAX, answer).await.unwrap()
+        })
     }
 }
 
@@ -232,9 +224,10 @@ fn the_audit_log_knows_certificates() {
     let ours = Authority::new("ours");
     let guarded = Guarded::start(&ours, "required");
     let client = ours.issue();
-    guarded.exchange(&guarded.client(None, &[&TLS13])).unwrap_err();
-    let denied = format!("GET /{}/Tables HTTP/1.1", crate::common::ACCOUNT);
-    guarded.exchange_head(&guarded.client(Some(&client), &[&TLS13]), &denied).unwrap();
+    let nameless = guarded.get(&guarded.client(None, &[&TLS13]), "/-/ready");
+    assert!(matches!(nameless, Err(HttpError::ClientCertificateNeeded(_))), "{nameless:?}");
+    let denied = format!("/{}/Tables", crate::common::ACCOUNT);
+    guarded.get(&guarded.client(Some(&client), &[&TLS13]), &denied).unwrap();
     let audit = || std::fs::read_to_string(guarded.path("audit.json")).unwrap();
     eventually("both are in the log", || audit().contains("\"event\":\"request\""));
     let lines: Vec<serde_json::Value> =

@@ -192,20 +192,17 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn signed_with(&self, account: &str, key: &str, authority: &str) -> Answer {
         let Self { method, path, host, origin, body } = *self;
-        let mut request = Request::builder().method(method).uri(format!("/{account}{path}"));
+        let request = Request::builder().method(method).uri(format!("/{account}{path}"));
+        let mut request = request.header("host", host);
         if let Some(origin) = origin {
             request = request.header("origin", origin);
         }
-        let mut request = request.header("content-type", "application/json").body(()).unwrap();
+        let request = request.header("content-type", "application/json");
+        let mut request = request.body(Bytes::from_static(body.as_bytes())).unwrap();
         let (account, key) =
             (AccountName::parse(account).unwrap(), AccountKey::parse(key).unwrap());
         sign_request(&mut request, Scheme::SharedKey, &account, &key, now());
-        let mut head = format!("{method} {} HTTP/1.1\r\nHost: {host}\r\n", request.uri());
-        for (name, value) in request.headers() {
-            head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
-        }
-        let bytes = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-        Answer(Client::connect(authority).unwrap().send(bytes.as_bytes()).unwrap())
+        Answer(Client::connect(authority).unwrap().exchange(&request).unwrap())
     }
 }
 

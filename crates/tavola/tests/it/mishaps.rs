@@ -2,8 +2,6 @@
 //! clients, damaged files.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -17,6 +15,7 @@ use crate::common::{ACCOUNT, BINARY, RunningServer, tavola};
 use bytes::Bytes;
 use http::Request;
 use tavola_core::TableRequest;
+use tavola_testkit::raw::RawConnection;
 use tavola_testkit::server_process::{ServerProcess, Watchdog, serve_command};
 use tavola_torture::{Arena, ShiftedClock};
 
@@ -103,13 +102,9 @@ fn a_slow_body_is_the_clients_time_out() {
         text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
     }
     text.push_str(&format!("Content-Length: {}\r\n\r\n{{", request.body().len()));
-    let mut stream = TcpStream::connect(&server.table).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert!(answer.contains("RequestTimeout"), "{answer}");
+    let answer = RawConnection::open(&server.table).unwrap().send(text.as_bytes()).unwrap();
+    assert_eq!(answer.status(), 408, "{answer:?}");
+    assert!(String::from_utf8_lossy(answer.body()).contains("RequestTimeout"), "{answer:?}");
     assert_eq!(Client::connect(&server.table).unwrap().read_all(TABLE), [], "nothing was done");
 }
 

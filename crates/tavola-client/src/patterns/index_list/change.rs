@@ -68,9 +68,7 @@ impl<E: Entity> IndexList<E> {
     ) -> Call<'a, Vec<Written>> {
         Call::new(self.table.engine().settings(), move |settings| async move {
             let member = member.into_key()?;
-            if member.partition() != change.partition()
-                || change.client().name() != self.table.name()
-            {
+            if member.partition() != change.partition() || change.table() != self.table.name() {
                 let text =
                     format!("{member} is not where the transaction is: one partition has both");
                 return Err(Error::invalid(Rule::Transaction, text));

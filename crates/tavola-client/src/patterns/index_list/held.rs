@@ -6,7 +6,7 @@ use futures_util::TryStreamExt as _;
 
 use super::list::List;
 use super::{IndexList, Place};
-use crate::client::{ATTEMPTS_MAX, Transaction};
+use crate::client::{ATTEMPTS_MAX, TableClient, Transaction};
 use crate::engine::CallSettings;
 use crate::entity::{DynEntity, Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome, Rule};
@@ -124,8 +124,7 @@ impl<E: Entity> IndexList<E> {
         format!("{}{}!", self.prefix, escape_text(value))
     }
 
-    /// Reads who is listed, and says in how many requests. A list of several pages is read until
-    /// its version is the same before and after.
+    /// Reads who is listed, and says in how many requests.
     pub(super) async fn load(
         &self,
         partition: &str,
@@ -133,51 +132,16 @@ impl<E: Entity> IndexList<E> {
         settings: &CallSettings,
     ) -> Result<(Held, usize), Error> {
         let base = self.base(value);
-        let mut requests = 0;
-        for attempt in 0..ATTEMPTS_MAX {
-            let (rows, pages) = self.rows_of(partition, &base, settings).await?;
-            requests += pages;
-            if self.place == Place::Rows {
-                let code = |row: &Stored<DynEntity>| row.key().row()[base.len()..].to_owned();
-                let rows = rows.into_iter().map(|row| (code(&row), row)).collect();
-                let (added, removed) = (Vec::new(), Vec::new());
-                let partition = partition.to_owned();
-                let rows = MemberRows { partition, base, rows, added, removed };
-                return Ok((Held::Rows(rows), requests));
-            }
-            let mut list = List::new(partition, base.clone());
-            rows.into_iter().for_each(|row| list.take(row));
-            if pages == 1 {
-                return Ok((Held::List(list), requests));
-            }
-            let head = EntityKey::new(partition, format!("{base}00"))?;
-            let head = self.table.get::<DynEntity>(&head).with_settings(settings.clone()).await?;
-            requests += 1;
-            if head.as_ref().map(Stored::etag) == list.version() {
-                return Ok((Held::List(list), requests));
-            }
-            self.table.pause_after_conflict(attempt).await;
+        if self.place == Place::List {
+            let (list, requests) = load_list(&self.table, partition, &base, settings).await?;
+            return Ok((Held::List(list), requests));
         }
-        Err(self.table.contended(&EntityKey::new(partition, format!("{base}00"))?))
-    }
-
-    async fn rows_of(
-        &self,
-        partition: &str,
-        base: &str,
-        settings: &CallSettings,
-    ) -> Result<(Vec<Stored<DynEntity>>, usize), Error> {
-        // `!` ends the base, and `"` is the next character.
-        let end = format!("{}\"", &base[..base.len() - 1]);
-        let range = prop("RowKey").ge(base).and(prop("RowKey").lt(end.as_str()));
-        let rows = prop("PartitionKey").eq(partition).and(range);
-        let query = self.table.filter::<DynEntity>(rows).with_settings(settings.clone());
-        let (mut pages, mut rows, mut count) = (query.pages(), Vec::new(), 0);
-        while let Some(page) = pages.try_next().await? {
-            count += 1;
-            rows.extend(page.items);
-        }
-        Ok((rows, count))
+        let (rows, requests) = rows_of(&self.table, partition, &base, settings).await?;
+        let code = |row: &Stored<DynEntity>| row.key().row()[base.len()..].to_owned();
+        let rows = rows.into_iter().map(|row| (code(&row), row)).collect();
+        let (partition, added, removed) = (partition.to_owned(), Vec::new(), Vec::new());
+        let rows = MemberRows { partition, base, rows, added, removed };
+        Ok((Held::Rows(rows), requests))
     }
 
     /// The escaped id of an entity: its RowKey without what all keys of its type begin with.
@@ -203,4 +167,51 @@ impl<E: Entity> IndexList<E> {
             }
         }
     }
+}
+
+/// Reads a list, and says in how many requests. One of several pages is read until its version is
+/// the same before and after.
+pub(super) async fn load_list(
+    table: &TableClient,
+    partition: &str,
+    base: &str,
+    settings: &CallSettings,
+) -> Result<(List, usize), Error> {
+    let head = EntityKey::new(partition, format!("{base}00"))?;
+    let mut requests = 0;
+    for attempt in 0..ATTEMPTS_MAX {
+        let (rows, pages) = rows_of(table, partition, base, settings).await?;
+        requests += pages;
+        let mut list = List::new(partition, base.to_owned());
+        rows.into_iter().for_each(|row| list.take(row));
+        if pages == 1 {
+            return Ok((list, requests));
+        }
+        let again = table.get::<DynEntity>(&head).with_settings(settings.clone()).await?;
+        requests += 1;
+        if again.as_ref().map(Stored::etag) == list.version() {
+            return Ok((list, requests));
+        }
+        table.pause_after_conflict(attempt).await;
+    }
+    Err(table.contended(&head))
+}
+
+async fn rows_of(
+    table: &TableClient,
+    partition: &str,
+    base: &str,
+    settings: &CallSettings,
+) -> Result<(Vec<Stored<DynEntity>>, usize), Error> {
+    // `!` ends the base, and `"` is the next character.
+    let end = format!("{}\"", &base[..base.len() - 1]);
+    let range = prop("RowKey").ge(base).and(prop("RowKey").lt(end.as_str()));
+    let rows = prop("PartitionKey").eq(partition).and(range);
+    let query = table.filter::<DynEntity>(rows).with_settings(settings.clone());
+    let (mut pages, mut rows, mut count) = (query.pages(), Vec::new(), 0);
+    while let Some(page) = pages.try_next().await? {
+        count += 1;
+        rows.extend(page.items);
+    }
+    Ok((rows, count))
 }

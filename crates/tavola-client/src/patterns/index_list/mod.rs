@@ -2,6 +2,8 @@
 
 mod change;
 mod drift;
+#[cfg(feature = "json")]
+mod elsewhere;
 mod held;
 mod list;
 mod read;
@@ -9,6 +11,8 @@ mod read;
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "json")]
+pub use elsewhere::IndexListElsewhere;
 pub use read::Listed;
 
 use crate::client::TableClient;

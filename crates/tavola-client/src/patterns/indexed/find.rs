@@ -10,8 +10,10 @@ use super::Indexed;
 use super::write::{base_of, has_row};
 use crate::call::Call;
 use crate::client::ATTEMPTS_MAX;
+use crate::crypt::{self, Policy};
 use crate::engine::CallSettings;
-use crate::entity::{DynEntity, Entity, Stored};
+use crate::entity::names::{count, expand};
+use crate::entity::{DynEntity, Entity, Stored, encode_properties};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::etag::ETag;
 use crate::key::{EntityKey, IndexOf, KeyRange, PointKey};
@@ -35,7 +37,10 @@ impl<E> fmt::Debug for IndexRow<E> {
 }
 
 impl<E: Entity> IndexRow<E> {
-    fn new(row: Stored<DynEntity>) -> Result<Self, Error> {
+    fn new(row: Stored<DynEntity>, policy: &Policy) -> Result<Self, Error> {
+        if count(E::ENCRYPTED) > 0 {
+            crypt::check(&expand(E::ENCRYPTED), &encode_properties(&*row, &[])?, policy)?;
+        }
         let base = base_of(&row)?.ok_or_else(|| {
             let text = format!("{} is no index row: it names no entity", row.key());
             Error::new(ErrorKind::Pattern, Outcome::NotApplied, text)
@@ -126,7 +131,7 @@ impl<E: Entity> Indexed<E> {
         settings: &CallSettings,
     ) -> Result<Option<IndexRow<E>>, Error> {
         let found = self.table.get::<DynEntity>(key).with_settings(settings.clone()).await?;
-        found.map(IndexRow::new).transpose()
+        found.map(|row| IndexRow::new(row, &settings.encryption)).transpose()
     }
 
     async fn find_one(
@@ -193,7 +198,9 @@ impl<'a, E: Entity> IndexRange<'a, E> {
     async fn read(&self, settings: &CallSettings) -> Result<Vec<IndexRow<E>>, Error> {
         let filter = self.keys.to_filter()?.as_core().cloned();
         let rows = Query::<DynEntity>::new(&self.indexed.table, filter.map(Some));
-        let rows = rows.with_settings(settings.clone()).resolve(IndexRow::new);
+        let policy = settings.encryption.clone();
+        let rows = rows.with_settings(settings.clone());
+        let rows = rows.resolve(move |row| IndexRow::new(row, &policy));
         rows.stream().try_collect().await
     }
 }

@@ -1,6 +1,7 @@
 //! An entity as rows: itself, and one for each index.
 
 use crate::client::TableClient;
+use crate::crypt::ENVELOPE;
 use crate::entity::{DynEntity, Entity, Index, encode_properties};
 use crate::error::Error;
 use crate::key::EntityKey;
@@ -37,7 +38,13 @@ impl Image {
         rest: &[(String, Value)],
     ) -> Result<Self, Error> {
         let key = entity.entity_key()?;
-        let whole = whole(entity, rest)?;
+        let mut whole = whole(entity, rest)?;
+        // A rule that looks at keys chooses by the entity's key for its copies too.
+        let policy = &table.engine().options.encryption;
+        let sent = encode_properties(&whole, &[])?;
+        for name in policy.chosen(key.partition(), key.row(), &sent) {
+            whole.mark_encrypted(&name)?;
+        }
         let name = E::WRITE_ID.unwrap_or(WRITE_ID);
         let counter = encode_properties(&whole, &[])?.get(name).map_or(0, counter);
         let id = write_id(counter + 1, table.engine().runtime.random());
@@ -96,27 +103,36 @@ fn copies_of<E: Entity>(
     let mut copies = Vec::with_capacity(E::INDEXES.len());
     for (at, index) in E::INDEXES.iter().enumerate().filter(|(_, index)| is_meant(index)) {
         if let Some(key) = entity.index_key(at)? {
-            let row = copy::<E>(index, &key, whole);
+            let row = copy::<E>(index, &key, whole, &entity.encrypted())?;
             copies.push(CopyRow { index: at, key, row, id: id.to_owned() });
         }
     }
     Ok(copies)
 }
 
-fn copy<E: Entity>(index: &Index, key: &EntityKey, whole: &DynEntity) -> DynEntity {
+/// A copy of an encrypted property is encrypted too, with the key of its own row.
+fn copy<E: Entity>(
+    index: &Index,
+    key: &EntityKey,
+    whole: &DynEntity,
+    encrypted: &[String],
+) -> Result<DynEntity, Error> {
     let mut row = DynEntity::new(key.partition(), key.row());
     row.set(BASE, whole.row());
     if !index.same_partition {
         row.set(BASE_PARTITION, whole.partition());
     }
-    for (name, value) in whole.iter() {
+    for (name, value) in whole.iter().filter(|(name, _)| *name != ENVELOPE) {
         // An index row is not of the entity's kind, and its id is that of its own write.
         let is_kind = E::KIND.is_some_and(|kind| kind.property == name);
         let is_id = name == WRITE_ID || E::WRITE_ID == Some(name);
         let is_copied = index.full || index.copy.contains(&name);
         if is_copied && !is_kind && !is_id {
             row.set(name, value.clone());
+            if whole.is_encrypted(name) || encrypted.iter().any(|own| own == name) {
+                row.mark_encrypted(name)?;
+            }
         }
     }
-    row
+    Ok(row)
 }

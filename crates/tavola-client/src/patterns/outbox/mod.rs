@@ -161,7 +161,6 @@ impl Outbox {
     }
 
     /// A worker; tell it its steps.
-    #[must_use]
     pub fn worker(&self) -> Worker {
         Worker::new(self.clone())
     }

@@ -1,17 +1,15 @@
 //! The service behind HTTP.
 
-mod connect;
 mod sign;
-mod stream;
-#[cfg(feature = "tls")]
-mod tls;
 #[cfg(feature = "otel")]
 mod trace;
 
 use std::error::Error as StdError;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
@@ -23,11 +21,13 @@ use tavola_protocol::table::{Prefer, ResponseFormat, encode_request_with, receiv
 use tokio::sync::Semaphore;
 
 use super::{AttemptResult, Cause, Failure, Flavour, Reply, Request, StoreTraits, TableStore};
+use crate::__http::{Connector, HttpError, causes, is_certificate_required};
+#[cfg(feature = "tls")]
+use crate::__http::{Trust, TrustError};
 use crate::credential::Credential;
 use crate::error::{Error, Rule};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, ConnectionOptions};
 use crate::runtime::{BoxFuture, Runtime, SystemRuntime, random_uuid};
-use connect::Connector;
 use sign::Signer;
 
 /// The longest answer that is read: far above a page.
@@ -58,7 +58,9 @@ impl HttpStore {
         options: &ClientOptions,
     ) -> Result<Self, Error> {
         check_scheme(&endpoint, credential.as_ref(), options)?;
-        let connector = Connector::new(&endpoint, &options.connection)?;
+        let is_https =
+            [Some(&endpoint), secondary.as_ref()].into_iter().flatten().any(Endpoint::is_https);
+        let connector = connector(is_https, &options.connection)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(options.connection.idle_timeout)
@@ -121,16 +123,26 @@ impl HttpStore {
         self.signer.sign(&mut encoded, &*self.runtime).await?;
         let (parts, body) = encoded.into_parts();
         let sent = self.client.request(http::Request::from_parts(parts, Full::new(body)));
-        let response = sent.await.map_err(|error| {
-            let reason = reason(&error);
-            if error.is_connect() { Failure::not_sent(reason) } else { Failure::lost(reason) }
-        })?;
+        let response = sent.await.map_err(|error| self.no_answer(&error))?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| Failure::lost(reason(&*error)))?.to_bytes();
         receive_reply(&request.operation, &http::Response::from_parts(parts, body))
             .map(Reply)
             .map_err(|answer| Failure::answered(*answer))
+    }
+
+    fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+        if let Some(step) = HttpError::among(error) {
+            return Failure::not_connected(reason(step), step.is_lasting());
+        }
+        if is_certificate_required(error) {
+            let host = self.endpoint.host().to_owned();
+            let step = HttpError::ClientCertificateNeeded(host);
+            return Failure::not_connected(step.to_string(), step.is_lasting());
+        }
+        let reason = reason(error);
+        if error.is_connect() { Failure::not_sent(reason) } else { Failure::lost(reason) }
     }
 }
 
@@ -151,16 +163,57 @@ impl TableStore for HttpStore {
 /// An error with what caused it; none of them shows a query string.
 fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
+    for cause in causes(error).skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
             text.push_str(": ");
-            text.push_str(&cause_text);
+            text.push_str(&cause);
         }
-        next = cause.source();
     }
     text
+}
+
+/// What makes the connections of a client.
+fn connector(is_https: bool, options: &ConnectionOptions) -> Result<Connector, Error> {
+    let connector = Connector::new(options.connect_timeout).through(proxy(options)?);
+    #[cfg(feature = "tls")]
+    if is_https || !options.certificates.is_empty() {
+        return Ok(connector.trusting(trust(options)?));
+    }
+    #[cfg(not(feature = "tls"))]
+    if is_https {
+        let text = "https needs the feature `tls` of tavola-client";
+        return Err(Error::invalid(Rule::Address, text));
+    }
+    Ok(connector)
+}
+
+fn proxy(options: &ConnectionOptions) -> Result<Option<Authority>, Error> {
+    let invalid = |text: String| Error::invalid(Rule::Address, text);
+    let not_one =
+        |reason: &dyn Display| invalid(format!("the proxy's address is not one: {reason}"));
+    let Some(url) = &options.proxy else { return Ok(None) };
+    let proxy = Endpoint::parse(url).map_err(|reason| not_one(&reason))?;
+    if proxy.is_https() {
+        return Err(invalid("a proxy is reached over http; TLS goes through it".to_owned()));
+    }
+    let authority = Authority::try_from(format!("{}:{}", proxy.host(), proxy.port()));
+    authority.map(Some).map_err(|reason| not_one(&reason))
+}
+
+#[cfg(feature = "tls")]
+fn trust(options: &ConnectionOptions) -> Result<Arc<rustls::ClientConfig>, Error> {
+    let trust = Trust::none().mozilla();
+    #[cfg(feature = "native-roots")]
+    let trust = trust.native();
+    let trust = options.certificates.iter().try_fold(trust, |trust, pem| trust.pem(pem));
+    let trust = trust.map_err(|error| match error {
+        TrustError::Empty => Error::invalid(Rule::Address, error.to_string()),
+        TrustError::Pem(_) => {
+            Error::invalid(Rule::Address, "a certificate cannot be read").with_source(error)
+        }
+    })?;
+    let failed = |error| Error::invalid(Rule::Address, "TLS cannot be used").with_source(error);
+    trust.config().map_err(failed)
 }
 
 fn user_agent(application: Option<&str>) -> Result<HeaderValue, Error> {
@@ -212,10 +265,34 @@ pub(crate) async fn signed_by(
     for now in times {
         let mut request = http::Request::new(Bytes::new());
         *request.uri_mut() = http::Uri::from_static("https://shop.table.core.windows.net/people");
-        let signed = signer.sign_at(&mut request, *now).await;
+        let signed = signer.sign(&mut request, &At(*now)).await;
         let header = request.headers().get(header::AUTHORIZATION);
         let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         sent.push(signed.map(|()| text));
     }
     sent
+}
+
+/// A clock that stands still.
+#[cfg(all(test, feature = "entra"))]
+#[derive(Debug)]
+struct At(std::time::SystemTime);
+
+#[cfg(all(test, feature = "entra"))]
+impl Runtime for At {
+    fn now(&self) -> std::time::Duration {
+        self.0.duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn time_of_day(&self) -> std::time::SystemTime {
+        self.0
+    }
+
+    fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn random(&self) -> u64 {
+        4
+    }
 }

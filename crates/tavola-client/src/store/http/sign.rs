@@ -1,7 +1,6 @@
 //! Puts the credential into a request.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Uri, header};
@@ -9,21 +8,18 @@ use tavola_core::AccountName;
 use tavola_protocol::AccountKey;
 use tavola_protocol::auth::{SasFields, Scheme, sign_request};
 use tavola_protocol::connection_string::Endpoint;
-use tokio::sync::Mutex;
 
 use super::super::{AttemptResult, Cause, Failure};
 use crate::credential::{Credential, Secret};
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::renewal::Renewal;
 use crate::runtime::Runtime;
-
-/// A secret is renewed so long before it ends.
-const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
 /// A credential that is ready for use.
 pub(super) struct Signer {
     method: Method,
     /// What a source gave last.
-    last: Mutex<Option<Secret>>,
+    renewal: Renewal,
 }
 
 enum Method {
@@ -64,7 +60,7 @@ impl Signer {
             }
             Some(source) => Method::Source(source),
         };
-        Ok(Self { method, last: Mutex::new(None) })
+        Ok(Self { method, renewal: Renewal::default() })
     }
 
     pub(super) fn account(&self) -> Option<String> {
@@ -79,23 +75,15 @@ impl Signer {
         request: &mut Request<Bytes>,
         runtime: &dyn Runtime,
     ) -> Result<(), Failure> {
-        self.sign_at(request, runtime.time_of_day()).await
-    }
-
-    pub(super) async fn sign_at(
-        &self,
-        request: &mut Request<Bytes>,
-        now: SystemTime,
-    ) -> Result<(), Failure> {
         match &self.method {
             Method::None => Ok(()),
             Method::Key(account, key) => {
-                sign_request(request, Scheme::SharedKey, account, key, now);
+                sign_request(request, Scheme::SharedKey, account, key, runtime.time_of_day());
                 Ok(())
             }
             Method::Sas(query) => add_query(request, query),
             Method::Source(source) => {
-                let secret = self.current(source, now).await?;
+                let secret = self.current(source, runtime).await?;
                 match source {
                     Credential::Token(_) => add_token(request, &secret.text),
                     _ => add_query(request, secret.text.trim_start_matches('?')),
@@ -104,28 +92,15 @@ impl Signer {
         }
     }
 
-    async fn current(&self, source: &Credential, now: SystemTime) -> Result<Secret, Failure> {
-        // A request that comes while another asks waits for the answer of that one.
-        let mut last = self.last.lock().await;
-        let is_good = |secret: &Secret| secret.expires.is_none_or(|end| end > now + RENEWAL);
-        if let Some(secret) = last.as_ref().filter(|secret| is_good(secret)) {
-            return Ok(secret.clone());
-        }
-        let renewed = match source {
-            Credential::Token(source) => source.token().await,
-            Credential::SasSource(source) => source.sas().await,
-            Credential::Key { .. } | Credential::Sas(_) => return Err(unusable("no source")),
-        };
-        let secret = match (renewed, last.as_ref()) {
-            (Ok(secret), _) => secret,
-            // The old one is still good for a while.
-            (Err(_), Some(old)) if old.expires.is_some_and(|end| end > now) => {
-                return Ok(old.clone());
+    async fn current(&self, source: &Credential, runtime: &dyn Runtime) -> Result<Secret, Failure> {
+        let ask = || match source {
+            Credential::Token(source) => source.token(),
+            Credential::SasSource(source) => source.sas(),
+            Credential::Key { .. } | Credential::Sas(_) => {
+                Box::pin(async { Err("no source".into()) })
             }
-            (Err(error), _) => return Err(unusable(&error.to_string())),
         };
-        *last = Some(secret.clone());
-        Ok(secret)
+        self.renewal.get(runtime, ask).await.map_err(|error| unusable(&error.to_string()))
     }
 }
 

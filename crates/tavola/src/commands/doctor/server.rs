@@ -131,7 +131,7 @@ pub(super) fn check_clock(response: &Response<Bytes>, report: &mut Report) -> Op
 pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
     match error {
         HttpError::Refused(_) => "start it with `tavola serve`, or check host and port",
-        HttpError::NoSuchHost(_) | HttpError::Url(_) => "check the host name",
+        HttpError::NoSuchHost(..) | HttpError::Url(_) => "check the host name",
         HttpError::TimedOut(_) | HttpError::Unreachable(..) => {
             "check the port, and firewalls in between"
         }
@@ -146,10 +146,10 @@ pub(in crate::commands) fn advice_on(error: &HttpError) -> &'static str {
             "this command cannot present one; check health on the admin port, and test with a \
              client that has a certificate"
         }
-        HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge => {
+        HttpError::Tls(..) | HttpError::NotHttp(..) | HttpError::TooLarge(_) => {
             "check that this is the port of a Table service"
         }
-        HttpError::Roots(_) => "",
+        HttpError::Proxy(..) | HttpError::Roots(_) => "",
     }
 }
 

@@ -8,7 +8,7 @@ use crate::entity::{DynEntity, Entity, Stored};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::etag::ETag;
 use crate::key::EntityKey;
-use crate::patterns::housekeeping::{core, counter_of};
+use crate::patterns::housekeeping::{core, count_of};
 use crate::patterns::indexed::drift::{entity_of, id_of};
 use crate::patterns::indexed::rows::{self, CopyRow};
 use crate::patterns::indexed::write::{base_of, has_row};
@@ -142,9 +142,7 @@ impl<'a> Settling<'a> {
                 if copy.is_said_by(&found) {
                     return Ok(Row::Settled);
                 }
-            } else if counter_of(&id(&found)) >= counter_of(&copy.id)
-                && !self.is_still(etag).await?
-            {
+            } else if count_of(&id(&found)) >= count_of(&copy.id) && !self.is_still(etag).await? {
                 return Ok(Row::Moved);
             }
             // Lower; or of an earlier life of the entity, which counted further: the entity, read
@@ -163,13 +161,13 @@ impl<'a> Settling<'a> {
         key: &EntityKey,
         base: Option<&Stored<DynEntity>>,
     ) -> Result<Row, Error> {
-        let version = base.map(|base| counter_of(&id_of::<E>(base)));
+        let version = base.map(|base| count_of(&id_of::<E>(base)));
         for attempt in 0..ATTEMPTS_MAX {
             let Some(found) = self.get(key).await? else { return Ok(Row::Settled) };
             if base_of(&found)?.as_ref() != Some(self.key) {
                 return Ok(Row::Settled);
             }
-            let is_lower = version.is_some_and(|version| counter_of(&id(&found)) < version);
+            let is_lower = version.is_some_and(|version| count_of(&id(&found)) < version);
             if !is_lower && !self.is_still(base.map(Stored::etag)).await? {
                 return Ok(Row::Moved);
             }

@@ -3,26 +3,26 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Accepts one certificate as it is, and verifies every other one by the default rules.
 #[derive(Debug)]
-pub(crate) struct PinnedVerifier {
+pub(super) struct PinnedVerifier {
     certificate: CertificateDer<'static>,
     usual: Arc<WebPkiServerVerifier>,
 }
 
 impl PinnedVerifier {
-    pub(crate) fn new(
+    pub(super) fn new(
         certificate: CertificateDer<'static>,
         roots: RootCertStore,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, VerifierBuilderError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Self { certificate, usual: usual.map_err(|error| error.to_string())? })
+        Ok(Self { certificate, usual: usual? })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A connection, with TLS or without.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,7 +15,7 @@ pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 /// A connection that hyper can use.
-pub(super) struct Stream {
+pub struct Stream {
     io: TokioIo<Box<dyn Socket>>,
     /// Requests name the whole URL, because a proxy reads them.
     is_proxied: bool,
@@ -23,6 +24,12 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(socket: Box<dyn Socket>, is_proxied: bool) -> Self {
         Self { io: TokioIo::new(socket), is_proxied }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("is_proxied", &self.is_proxied).finish_non_exhaustive()
     }
 }
 

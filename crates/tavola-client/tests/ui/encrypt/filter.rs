@@ -1,0 +1,12 @@
+use tavola_client::Entity;
+
+#[derive(Entity)]
+#[entity(partition = "p", row = "r")]
+struct Patient {
+    #[entity(encrypt)]
+    ssn: String,
+}
+
+fn main() {
+    let _ = Patient::SSN.eq("x");
+}
