@@ -19,6 +19,8 @@ pub(crate) struct TypeAttributes {
     pub(crate) case: Case,
     pub(crate) mixed: bool,
     pub(crate) wide: bool,
+    pub(crate) family: bool,
+    pub(crate) within: Option<Path>,
     pub(crate) indexes: Vec<IndexAttribute>,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct FieldAttributes {
     pub(crate) row: Option<Option<LitStr>>,
 }
 
-const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, rename_all, mixed (enums)";
+const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, family, within, rename_all, mixed (enums)";
 const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, write_id, \
                                 etag, timestamp, part";
 
@@ -90,6 +92,8 @@ impl TypeAttributes {
             (!matches!(self.case, Case::Same), "rename_all"),
             (self.mixed, "mixed"),
             (self.wide, "wide"),
+            (self.family, "family"),
+            (self.within.is_some(), "within"),
             (!self.indexes.is_empty(), "index"),
         ];
         said.into_iter()
@@ -122,6 +126,11 @@ impl TypeAttributes {
         } else if is("wide") {
             self.wide = true;
             Ok(())
+        } else if is("family") {
+            self.family = true;
+            Ok(())
+        } else if is("within") {
+            set(meta, &mut self.within, meta.value()?.parse()?)
         } else if is("kind_by") {
             let by = text(meta)?;
             self.kind_by_prefix = by.value() == "prefix";

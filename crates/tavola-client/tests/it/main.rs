@@ -5,6 +5,7 @@
 
 mod common;
 mod compile_errors;
+mod compound;
 mod cursors;
 mod entities;
 mod harness;
