@@ -15,6 +15,8 @@ mod cursors;
 mod encryption;
 #[cfg(feature = "encrypt")]
 mod encryption_keys;
+#[cfg(feature = "encrypt")]
+mod encryption_limits;
 mod entities;
 mod harness;
 mod http;
