@@ -31,6 +31,20 @@ impl DriftReport {
     }
 }
 
+impl DriftReport {
+    /// Takes over what another part of the look found.
+    #[cfg(feature = "json")]
+    pub(super) fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.missing += other.missing;
+        self.orphan += other.orphan;
+        self.stale += other.stale;
+        self.duplicate += other.duplicate;
+        self.mended += other.mended;
+        self.requests += other.requests;
+    }
+}
+
 /// False if a row was not as it was read; then nothing was applied.
 pub(super) fn applied<T>(result: Result<T, Error>) -> Result<bool, Error> {
     match result {

@@ -15,6 +15,8 @@ use crate::value::Value;
 
 /// The RowKey of the entity that an index row is for.
 pub(super) const BASE: &str = "tv_base";
+/// Its PartitionKey, if the index row is in another one.
+pub(super) const BASE_PARTITION: &str = "tv_base_pk";
 
 /// Ticks of 100 ns from the year 1 to 10000, less one.
 const TICKS_MAX: u64 = 3_155_378_975_999_999_999;

@@ -5,6 +5,7 @@
 //! | [`Copies`] | properties of one entity repeated in others |
 //! | [`IndexList`] | all entities that share a value, in one partition |
 //! | [`Indexed`] | point reads and orders by other properties, in one partition |
+//! | [`IndexedEventually`] | the same over partitions, in the end |
 //! | [`JoinCache`] | small tables that are joined in the program |
 //! | [`Link`] | the keys of another entity, by convention or stored |
 //! | [`LogTail`] | the newest entries first |
@@ -45,6 +46,8 @@ pub use drift::DriftReport;
 #[cfg(feature = "json")]
 pub use index_list::IndexListElsewhere;
 pub use index_list::{IndexList, Listed, Place};
+#[cfg(feature = "json")]
+pub use indexed::IndexedEventually;
 pub use indexed::{IndexRange, IndexRow, Indexed};
 pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use merged::Merged;

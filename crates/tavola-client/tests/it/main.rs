@@ -22,6 +22,7 @@ mod harness;
 mod http;
 mod index_list;
 mod indexed;
+mod indexed_eventually;
 mod indexes;
 mod join_cache;
 mod kinds;

@@ -65,20 +65,31 @@ impl<E: Entity> Indexed<E> {
 
 /// True if the row is one of an index.
 fn is_index_row<E: Entity>(row: &str) -> bool {
-    E::INDEXES.iter().any(|index| row.starts_with(index.row))
+    let mut here = E::INDEXES.iter().filter(|index| index.same_partition);
+    here.any(|index| row.starts_with(index.row))
 }
 
 /// The index rows that an entity must have; `None` if the row is of another kind.
 fn expected<E: Entity>(row: &DynEntity) -> Result<Option<Vec<CopyRow>>, Error> {
-    let entity: E = match row.to() {
-        Ok(entity) => entity,
+    let Some(entity) = entity_of::<E>(row)? else { return Ok(None) };
+    rows::copies(&entity, row, &id_of::<E>(row)).map(Some)
+}
+
+/// The entity; `None` if the row is of another kind.
+pub(super) fn entity_of<E: Entity>(row: &DynEntity) -> Result<Option<E>, Error> {
+    match row.to() {
+        Ok(entity) => Ok(Some(entity)),
         Err(error) => match error.kind() {
-            ErrorKind::Kind { .. } | ErrorKind::Invalid { .. } => return Ok(None),
-            _ => return Err(error),
+            ErrorKind::Kind { .. } | ErrorKind::Invalid { .. } => Ok(None),
+            _ => Err(error),
         },
-    };
+    }
+}
+
+/// The id of an entity's last write.
+pub(super) fn id_of<E: Entity>(row: &DynEntity) -> String {
     let id = row.get::<Option<String>>(E::WRITE_ID.unwrap_or(WRITE_ID)).ok().flatten();
-    rows::copies(&entity, row, &id.unwrap_or_default()).map(Some)
+    id.unwrap_or_default()
 }
 
 impl<E: Entity> Look<'_, E> {

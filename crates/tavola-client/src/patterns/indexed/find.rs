@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 
 use futures_util::TryStreamExt as _;
 
@@ -147,11 +148,21 @@ impl<E: Entity> Indexed<E> {
             // Either it was changed between the two reads, and the row with it, or the row is wrong.
             let again = self.read_row(key, settings).await?;
             if again.is_some_and(|again| again.etag() == row.etag()) {
-                tracing::warn!(table = self.table.name(), "an index row is nobody's");
+                self.note_false_hit();
                 return Ok(None);
             }
         }
         Err(self.table.contended(key))
+    }
+}
+
+impl<E: Entity> Indexed<E> {
+    fn note_false_hit(&self) {
+        self.false_hits.fetch_add(1, Ordering::Relaxed);
+        // In other partitions that is so until a worker comes.
+        if self.attach.is_none() {
+            tracing::warn!(table = self.table.name(), "an index row is nobody's");
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Entities that are found by other properties too, in one partition.
 
 mod drift;
+#[cfg(feature = "json")]
+mod eventually;
 mod find;
 mod rows;
 mod write;
@@ -10,6 +12,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "json")]
+pub use eventually::IndexedEventually;
 pub use find::{IndexRange, IndexRow};
 
 use crate::call::Call;
@@ -21,7 +25,7 @@ use crate::key::{EntityKey, PointKey};
 use crate::patterns::housekeeping::whole;
 use crate::written::Written;
 use rows::Image;
-use write::{Base, CopyWrite};
+use write::{Attach, Base, CopyWrite, FarKeys};
 
 /// A transaction has 100 operations; a change of an indexed property costs two, the entity one.
 const INDEXES_MAX: usize = 49;
@@ -86,12 +90,21 @@ const INDEXES_MAX: usize = 49;
 pub struct Indexed<E> {
     table: TableClient,
     mended: Arc<AtomicU64>,
+    false_hits: Arc<AtomicU64>,
+    /// For index rows in other partitions.
+    attach: Option<Arc<dyn Attach>>,
     of: PhantomData<fn() -> E>,
 }
 
 impl<E> Clone for Indexed<E> {
     fn clone(&self) -> Self {
-        Self { table: self.table.clone(), mended: Arc::clone(&self.mended), of: PhantomData }
+        Self {
+            table: self.table.clone(),
+            mended: Arc::clone(&self.mended),
+            false_hits: Arc::clone(&self.false_hits),
+            attach: self.attach.clone(),
+            of: PhantomData,
+        }
     }
 }
 
@@ -119,11 +132,22 @@ impl TableClient {
     #[must_use]
     pub fn indexed<E: Entity>(&self) -> Indexed<E> {
         const { check_indexes::<E>() };
-        Indexed { table: self.clone(), mended: Arc::default(), of: PhantomData }
+        Indexed::new(self, None)
     }
 }
 
 impl<E: Entity> Indexed<E> {
+    fn new(table: &TableClient, attach: Option<Arc<dyn Attach>>) -> Self {
+        let (mended, false_hits) = (Arc::default(), Arc::default());
+        Self { table: table.clone(), mended, false_hits, attach, of: PhantomData }
+    }
+
+    /// How often a read met an index row whose entity has not the value, and passed over it.
+    #[must_use]
+    pub fn false_hits(&self) -> u64 {
+        self.false_hits.load(Ordering::Relaxed)
+    }
+
     /// How many index rows that others had broken the writes of this handle and its clones mended.
     #[must_use]
     pub fn mended(&self) -> u64 {
@@ -136,7 +160,8 @@ impl<E: Entity> Indexed<E> {
             let image = Image::new(&self.table, entity, &[])?;
             let base = Base::insert(&image)?;
             let copies = image.copies.iter().map(CopyWrite::insert).collect();
-            self.commit(&image.key, base, copies, &settings).await
+            let far = FarKeys { old: Vec::new(), new: image.far };
+            self.commit(&image.key, base, copies, &far, &settings).await
         })
     }
 
@@ -160,8 +185,9 @@ impl<E: Entity> Indexed<E> {
             return Err(Error::invalid(Rule::Request, text));
         }
         let base = Base::replace(&image, stored.etag())?;
-        let copies = write::changes(stored.index_keys(), &image.copies);
-        let written = self.commit(&image.key, base, copies, settings).await?;
+        let copies = write::changes::<E>(stored.index_keys(), &image.copies);
+        let far = FarKeys::new::<E>(stored.index_keys(), image.far);
+        let written = self.commit(&image.key, base, copies, &far, settings).await?;
         stored.set_written(&written);
         if written.etag.is_some() {
             let (name, id) = &image.write_id;
@@ -209,8 +235,9 @@ impl<E: Entity> Indexed<E> {
     pub fn delete<'a>(&'a self, stored: &'a Stored<E>) -> Call<'a, Written> {
         Call::new(self.table.engine().settings(), move |settings| async move {
             let base = Base::delete(stored)?;
-            let copies = write::changes(stored.index_keys(), &[]);
-            self.commit(stored.key(), base, copies, &settings).await
+            let copies = write::changes::<E>(stored.index_keys(), &[]);
+            let far = FarKeys::new::<E>(stored.index_keys(), Vec::new());
+            self.commit(stored.key(), base, copies, &far, &settings).await
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::crypt::ENVELOPE;
 use crate::entity::{DynEntity, Entity, Index, encode_properties};
 use crate::error::Error;
 use crate::key::EntityKey;
-use crate::patterns::housekeeping::{BASE, core, counter, whole};
+use crate::patterns::housekeeping::{BASE, BASE_PARTITION, core, counter, whole};
 use crate::prepare::{Prepared, WRITE_ID, write_id};
 use crate::value::Value;
 
@@ -14,6 +14,8 @@ pub(super) struct Image {
     pub(super) key: EntityKey,
     entity: DynEntity,
     pub(super) copies: Vec<CopyRow>,
+    /// The keys of its index rows in other partitions.
+    pub(super) far: Vec<EntityKey>,
     /// The property that holds the id of the write in the entity, and the id, which all rows have.
     pub(super) write_id: (String, String),
 }
@@ -47,7 +49,8 @@ impl Image {
         let counter = encode_properties(&whole, &[])?.get(name).map_or(0, counter);
         let id = write_id(counter + 1, table.engine().runtime.random());
         let copies = copies(entity, &whole, &id)?;
-        Ok(Self { key, entity: whole, copies, write_id: (name.to_owned(), id) })
+        let far = far_copies(entity, &whole, &id)?.into_iter().map(|copy| copy.key).collect();
+        Ok(Self { key, entity: whole, copies, far, write_id: (name.to_owned(), id) })
     }
 
     /// The entity, ready to be sent.
@@ -73,14 +76,32 @@ impl CopyRow {
     }
 }
 
-/// The index rows that an entity must have.
+/// The index rows that an entity must have in its partition.
 pub(super) fn copies<E: Entity>(
     entity: &E,
     whole: &DynEntity,
     id: &str,
 ) -> Result<Vec<CopyRow>, Error> {
+    copies_of(entity, whole, id, |index| index.same_partition)
+}
+
+/// The index rows that an entity must have in other partitions.
+pub(super) fn far_copies<E: Entity>(
+    entity: &E,
+    whole: &DynEntity,
+    id: &str,
+) -> Result<Vec<CopyRow>, Error> {
+    copies_of(entity, whole, id, |index| !index.same_partition)
+}
+
+fn copies_of<E: Entity>(
+    entity: &E,
+    whole: &DynEntity,
+    id: &str,
+    is_meant: fn(&Index) -> bool,
+) -> Result<Vec<CopyRow>, Error> {
     let mut copies = Vec::with_capacity(E::INDEXES.len());
-    for (at, index) in E::INDEXES.iter().enumerate() {
+    for (at, index) in E::INDEXES.iter().enumerate().filter(|(_, index)| is_meant(index)) {
         if let Some(key) = entity.index_key(at)? {
             let row = copy::<E>(index, &key, whole, &entity.encrypted())?;
             copies.push(CopyRow { index: at, key, row, id: id.to_owned() });
@@ -98,6 +119,9 @@ fn copy<E: Entity>(
 ) -> Result<DynEntity, Error> {
     let mut row = DynEntity::new(key.partition(), key.row());
     row.set(BASE, whole.row());
+    if !index.same_partition {
+        row.set(BASE_PARTITION, whole.partition());
+    }
     for (name, value) in whole.iter().filter(|(name, _)| *name != ENVELOPE) {
         // An index row is not of the entity's kind, and its id is that of its own write.
         let is_kind = E::KIND.is_some_and(|kind| kind.property == name);

@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 
 use super::Indexed;
 use super::rows::{CopyRow, Image};
+use crate::client::Transaction;
 use crate::engine::{CallSettings, Operation};
 use crate::entity::{DynEntity, Entity, Stored};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::etag::ETag;
 use crate::key::EntityKey;
-use crate::patterns::housekeeping::{BASE, core};
+use crate::patterns::housekeeping::{BASE, BASE_PARTITION, core};
 use crate::prepare;
 use crate::unknown::Claim;
 use crate::written::{IfMatch, Mode, Written};
@@ -72,10 +73,35 @@ impl CopyWrite {
     }
 }
 
+/// The keys of an entity's index rows in other partitions, before a write and after it.
+#[derive(Debug, Default)]
+pub(super) struct FarKeys {
+    pub(super) old: Vec<EntityKey>,
+    pub(super) new: Vec<EntityKey>,
+}
+
+impl FarKeys {
+    pub(super) fn new<E: Entity>(old: &[Option<EntityKey>], new: Vec<EntityKey>) -> Self {
+        let far = E::INDEXES.iter().zip(old).filter(|(index, _)| !index.same_partition);
+        Self { old: far.filter_map(|(_, key)| key.clone()).collect(), new }
+    }
+}
+
+/// What a write brings with it because of the index rows in other partitions.
+pub(super) trait Attach: Send + Sync {
+    fn attach(
+        &self,
+        transaction: &mut Transaction<'_>,
+        key: &EntityKey,
+        far: &FarKeys,
+    ) -> Result<(), Error>;
+}
+
 /// From the index rows that an entity had to those that it must have.
-pub(super) fn changes(old: &[Option<EntityKey>], new: &[CopyRow]) -> Vec<CopyWrite> {
+pub(super) fn changes<E: Entity>(old: &[Option<EntityKey>], new: &[CopyRow]) -> Vec<CopyWrite> {
     let is_kept = |key: &EntityKey| new.iter().any(|row| row.key == *key);
-    let gone = old.iter().flatten().filter(|key| !is_kept(key));
+    let here = E::INDEXES.iter().zip(old).filter(|(index, _)| index.same_partition);
+    let gone = here.filter_map(|(_, key)| key.as_ref()).filter(|key| !is_kept(key));
     let written = new.iter().map(|row| match old.get(row.index) {
         Some(Some(key)) if *key == row.key => CopyWrite::Replace(row.clone()),
         _ => CopyWrite::Insert(row.clone()),
@@ -90,6 +116,7 @@ impl<E: Entity> Indexed<E> {
         key: &EntityKey,
         base: Base,
         mut copies: Vec<CopyWrite>,
+        far: &FarKeys,
         settings: &CallSettings,
     ) -> Result<Written, Error> {
         let mut mends = 0;
@@ -99,6 +126,9 @@ impl<E: Entity> Indexed<E> {
             for copy in &copies {
                 let (name, key, operation) = copy.operation()?;
                 all.add(name, core(key), operation)?;
+            }
+            if let Some(attach) = &self.attach {
+                attach.attach(&mut all, key, far)?;
             }
             let error = match all.send(settings.clone()).await {
                 Ok(written) => {
@@ -174,8 +204,9 @@ fn first(written: Vec<Written>) -> Result<Written, Error> {
 
 /// The entity that an index row is for; `None` if it is no index row.
 pub(super) fn base_of(row: &Stored<DynEntity>) -> Result<Option<EntityKey>, Error> {
-    let base = row.get::<Option<String>>(BASE)?;
-    base.map(|base| EntityKey::new(row.partition(), base)).transpose()
+    let Some(base) = row.get::<Option<String>>(BASE)? else { return Ok(None) };
+    let partition = row.get::<Option<String>>(BASE_PARTITION)?;
+    EntityKey::new(partition.as_deref().unwrap_or_else(|| row.partition()), base).map(Some)
 }
 
 /// True if the entity must have this index row.

@@ -5,10 +5,12 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::target::{Copied, Target, Version};
+use crate::crypt::ENVELOPE;
 use crate::entity::DynEntity;
 use crate::key::EntityKey;
 use crate::patterns::outbox::StepError;
 use crate::runtime::BoxFuture;
+use crate::value::Value;
 
 const ENDING: &str = ".json";
 const UNFINISHED: &str = ".tmp";
@@ -38,6 +40,11 @@ impl FileTarget {
     }
 
     fn put_one(&self, copy: &Copied) -> Result<Version, StepError> {
+        if let Some(Value::String(_)) = copy.entity.value(ENVELOPE) {
+            return Err("the entity is encrypted, and a file would show it; move it by a worker \
+                        without the keys, so that it stays encrypted"
+                .into());
+        }
         let key = EntityKey::new(copy.entity.partition(), copy.entity.row())?;
         let folder = self.folder_of(&key);
         fs::create_dir_all(&folder)?;

@@ -18,11 +18,13 @@ pub use target::{Copied, Target, Version};
 use super::outbox::{Outbox, Progress, Step, StepError, Work};
 use crate::call::Call;
 use crate::client::{ATTEMPTS_MAX, TableClient};
+use crate::crypt::ENVELOPE;
 use crate::engine::CallSettings;
 use crate::entity::{DynEntity, Entity, Stored};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::key::{EntityKey, PointKey};
 use crate::runtime::BoxFuture;
+use crate::value::Value;
 use crate::written::{IfMatch, Mode};
 
 /// Which life of an entity it is: one that is deleted and created again has another one.
@@ -236,6 +238,14 @@ impl<E: Entity> Move<E> {
             let incarnation = found.get::<Option<String>>(INCARNATION)?;
             if incarnation.as_deref() != Some(job.incarnation.as_str()) {
                 return Ok(Progress::Skipped(format!("{key} was created again")));
+            }
+            let is_sealed = matches!(found.value(ENVELOPE), Some(Value::Binary(_)));
+            if is_sealed && to != key {
+                let text = format!(
+                    "{key} is encrypted for its key and cannot have another one; give the worker \
+                     the keys of the encryption"
+                );
+                return Err(Error::new(ErrorKind::Pattern, Outcome::NotApplied, text).into());
             }
             let version = Version::of::<E>(&found, &job.incarnation)?;
             let copied = Copied::new(&to, &found, version);
