@@ -73,7 +73,7 @@ struct Subcommand {
     run: fn(Args) -> Result,
 }
 
-const COMMANDS: [Subcommand; 15] = [
+const COMMANDS: [Subcommand; 17] = [
     Subcommand { name: "serve", help: serve::HELP, run: serve::command },
     Subcommand { name: "test", help: test::HELP, run: test::command },
     Subcommand { name: "check", help: check::HELP, run: check::command },

@@ -83,6 +83,18 @@ pub trait Entity: Sized + Send + Sync + 'static + sealed::Derived {
     #[doc(hidden)]
     const INDEXES: &'static [Index] = &[];
 
+    /// Both templates of its key.
+    #[doc(hidden)]
+    const TEMPLATES: (&'static str, &'static str) = ("", "");
+
+    /// Rows of other kinds are in the ranges of its keys.
+    #[doc(hidden)]
+    const FAMILY: bool = false;
+
+    /// The RowKey ends with a part of fixed width, or a literal.
+    #[doc(hidden)]
+    const ROW_IS_FIXED: bool = true;
+
     /// What reads a row.
     #[doc(hidden)]
     type Decoder: Decoder<Out = Self>;
@@ -165,6 +177,8 @@ pub struct KeyBeginning {
     pub partition: &'static str,
     pub row: &'static str,
     pub is_kind: bool,
+    /// It shares its ranges with other kinds, by declaration.
+    pub is_family: bool,
 }
 
 impl KeyBeginning {

@@ -21,6 +21,8 @@ pub(crate) struct TypeAttributes {
     pub(crate) case: Case,
     pub(crate) mixed: bool,
     pub(crate) wide: bool,
+    pub(crate) family: bool,
+    pub(crate) within: Option<Path>,
     pub(crate) indexes: Vec<IndexAttribute>,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct FieldAttributes {
     pub(crate) row: Option<Option<LitStr>>,
 }
 
-const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, rename_all, mixed (enums)";
+const TYPE_ATTRIBUTES: &str = "kind, version, kind_property, kind_by, upgrade, partition, row, index, wide, family, within, rename_all, mixed (enums)";
 const FIELD_ATTRIBUTES: &str = "partition, row, rename, skip, default, store, as, json, flatten, prefix, rest, encrypt, \
                                 write_id, etag, timestamp, part";
 
@@ -94,6 +96,8 @@ impl TypeAttributes {
             (!matches!(self.case, Case::Same), "rename_all"),
             (self.mixed, "mixed"),
             (self.wide, "wide"),
+            (self.family, "family"),
+            (self.within.is_some(), "within"),
             (!self.indexes.is_empty(), "index"),
         ];
         said.into_iter()
@@ -126,6 +130,11 @@ impl TypeAttributes {
         } else if is("wide") {
             self.wide = true;
             Ok(())
+        } else if is("family") {
+            self.family = true;
+            Ok(())
+        } else if is("within") {
+            set(meta, &mut self.within, meta.value()?.parse()?)
         } else if is("kind_by") {
             let by = text(meta)?;
             self.kind_by_prefix = by.value() == "prefix";

@@ -7,6 +7,7 @@ use syn::{DeriveInput, Error, Result};
 
 use crate::attributes::TypeAttributes;
 use crate::cursor::Cursor;
+use crate::family;
 use crate::field::{Field, Storage, check_name, check_types, fields_of};
 use crate::index::{Index, indexes};
 use crate::keys::Keys;
@@ -42,6 +43,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     check_types(&fields)?;
     let kind = kind(input, attributes)?;
     let indexes = indexes(&attributes.indexes, keys, &fields)?;
+    family::check(input, attributes, kind.is_some())?;
     let wide = Wide::new(attributes, &fields, kind.is_some())?;
     let model = Model { input, attributes, fields: &fields, keys, kind, indexes, wide };
     let columns = fields.iter().filter_map(Field::column);
@@ -196,9 +198,12 @@ impl Model<'_> {
                 );
             },
         };
+        let (templates, family) = (family::templates(self.keys), family::checks(self.attributes));
         quote_spanned! {span=>
             #keys
             #(#indexes)*
+            #templates
+            #family
             const __NAMES: &[#private::Name] = #names;
             const _: () = {
                 #fit
@@ -236,6 +241,7 @@ impl Model<'_> {
             quote!(#at => #key,)
         });
         let wide = self.wide.as_ref().map(|wide| wide.implementation(ident));
+        let family = family::constants(self.attributes, self.keys, self.fields);
         quote! {
             impl #private::Derived for #ident {}
 
@@ -247,8 +253,9 @@ impl Model<'_> {
                     ::core::option::Option::Some(__NAMES);
                 const KEYS: ::core::option::Option<#private::KeyBeginning> =
                     ::core::option::Option::Some(#private::KeyBeginning {
-                        partition: #partition, row: #row, is_kind: #is_kind,
+                        partition: #partition, row: #row, is_kind: #is_kind, is_family: Self::FAMILY,
                     });
+                #family
                 const WRITE_ID: ::core::option::Option<&'static str> = #write_id;
                 const INDEXES: &'static [#private::Index] = &[#(#indexes),*];
                 const ENCRYPTED: &'static [#private::Name] = &[#(#encrypted),*];

@@ -4,6 +4,7 @@ mod attributes;
 mod case;
 mod cursor;
 mod entity;
+mod family;
 mod field;
 mod index;
 mod key_part;
@@ -28,6 +29,8 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// | | `upgrade(V1, ..)` | older versions are read as these types, then `From` |
 /// | | `rename_all = ".."` | `PascalCase` or `camelCase` |
 /// | | `index(name, row = "..", partition = "..", unique, full, copy(a, b))` | another key by which it is found; `partition` only if it is another one |
+/// | | `family` | other kinds have rows behind each of this one's |
+/// | | `within = Parent` | its rows are behind those of `Parent`, which is a `family` |
 /// | | `wide` | more than 252 properties, in several rows: `patterns::Wide` |
 /// | field | `partition`, `row`, each also with a template in which `{}` is the field | |
 /// | | `rename = ".."`, `skip`, `default`, `store` (a key part also as property) | |

@@ -103,6 +103,15 @@ impl Template {
         Ok(Self { text: text.clone(), pieces })
     }
 
+    /// The template with the names of its parts, wherever it stands.
+    pub(crate) fn canonical(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Literal(literal) => literal.replace('{', "{{").replace('}', "}}"),
+            Piece::Part(part) => format!("{{{}:{:?}}}", plain(&part.field), part.format),
+        };
+        self.pieces.iter().map(piece).collect()
+    }
+
     /// The parts in their order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         self.pieces.iter().filter_map(|piece| match piece {

@@ -165,7 +165,7 @@ fn failure_type(failure: &Failure) -> &str {
         Cause::Service(error) if error.code.is_empty() => "service",
         Cause::Service(error) => &error.code,
         Cause::NotOurs { .. } => "not_ours",
-        Cause::Connect(_) => "connect",
+        Cause::Connect { .. } => "connect",
         Cause::Transport(_) => "transport",
         Cause::Invalid(_) => "invalid",
         Cause::Credential(_) => "credential",

@@ -29,10 +29,19 @@ pub const fn overlap(left: &str, right: &str) -> bool {
 pub const fn rows_alike(left: Option<KeyBeginning>, right: Option<KeyBeginning>) -> bool {
     match (left, right) {
         (Some(left), Some(right)) => {
-            overlap(left.partition, right.partition) && overlap(left.row, right.row)
+            let is_meant = left.is_family && right.is_family;
+            !is_meant && overlap(left.partition, right.partition) && overlap(left.row, right.row)
         }
         _ => false,
     }
+}
+
+/// True if rows of the one template are behind those of the other: the same partition, and more in
+/// the row.
+#[must_use]
+pub const fn is_behind(own: (&str, &str), parent: (&str, &str)) -> bool {
+    let is_same_partition = own.0.len() == parent.0.len() && begins_with(own.0, parent.0);
+    is_same_partition && own.1.len() > parent.1.len() && begins_with(own.1, parent.1)
 }
 
 /// True if the kinds of both types have one name.

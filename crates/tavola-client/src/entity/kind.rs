@@ -1,5 +1,6 @@
 //! Kinds: what tells entities of several types in one table apart.
 
+use crate::filter::{AnyFilter, prop};
 use crate::value::ValueRef;
 
 /// The kind of an entity as it is stored: `employee@2`, or `employee` for version 1.
@@ -30,6 +31,14 @@ pub fn split_kind(text: &str) -> (&str, u32) {
 }
 
 impl Kind {
+    /// The rows of this kind, in all versions.
+    pub(crate) fn to_filter(self) -> AnyFilter {
+        // `@` begins a version, and `A` is behind it.
+        let later = prop(self.property).ge(format!("{}@", self.name));
+        let later = later.and(prop(self.property).lt(format!("{}A", self.name)));
+        prop(self.property).eq(self.name).or(later)
+    }
+
     /// The kind in a property, if it is the one that holds kinds.
     #[doc(hidden)]
     #[must_use]

@@ -6,8 +6,10 @@ use std::marker::PhantomData;
 use tavola_core::key::KeyError;
 use tavola_core::limits::KEY_UTF16_UNITS_MAX;
 
+use super::escape::{self, AFTER_TERMINATOR};
 use super::part::Fault;
-use crate::entity::Stored;
+use super::range::{KeyRange, Span, Spans};
+use crate::entity::{Entity, Stored};
 use crate::error::{Error, Rule};
 
 /// PartitionKey and RowKey of one entity. One that exists is legal.
@@ -140,6 +142,26 @@ impl<E> PointKey<E> {
     /// If a part does not fit its template, or a key breaks a rule.
     pub fn into_key(self) -> Result<EntityKey, Error> {
         self.key.map_err(Into::into)
+    }
+}
+
+impl<E: Entity> PointKey<E> {
+    /// The entity and all that is `within` it, of whatever kind: `F` is an enum of them, or
+    /// [`crate::DynEntity`].
+    #[must_use]
+    pub fn family<F>(self) -> KeyRange<F> {
+        KeyRange::new(self.key.map(|key| {
+            let row = key.row();
+            let end = match E::ROW_IS_FIXED {
+                true => escape::successor(row),
+                // Behind a text goes `!`, or it is the beginning of another one.
+                false => Some(format!("{row}{AFTER_TERMINATOR}")),
+            };
+            Spans {
+                partition: Span::One(key.partition().to_owned()),
+                row: Span::Between(Some(row.to_owned()), end),
+            }
+        }))
     }
 }
 

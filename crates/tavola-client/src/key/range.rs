@@ -109,6 +109,12 @@ impl<E> KeyRange<E> {
         Self::new(Ok(Spans { partition: Span::ALL, row: Span::ALL }))
     }
 
+    /// True if it is one key.
+    pub(crate) fn is_point(&self) -> bool {
+        let is_one = |span: &Span| matches!(span, Span::One(_));
+        self.spans.as_ref().is_ok_and(|spans| is_one(&spans.partition) && is_one(&spans.row))
+    }
+
     pub(crate) fn spans(&self) -> Result<&Spans, Error> {
         self.spans.as_ref().map_err(|fault| fault.clone().into())
     }

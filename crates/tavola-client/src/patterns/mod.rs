@@ -50,6 +50,11 @@ pub use log_tail::{LogEntry, LogPlace, LogStream, LogTail, Trimmed};
 pub use merged::Merged;
 #[cfg(feature = "json")]
 pub use moves::{Copied, FileTarget, Located, Move, TableTarget, Target, Version};
+#[cfg(feature = "json")]
+pub use outbox::{
+    FnStep, Notifier, Outbox, OutboxStatus, Poisoned, Progress, Step, StepError, SweepReport, Work,
+    WorkReport, Worker, step,
+};
 pub use rekey::{Rekey, RekeyPhase, RekeyStep};
 #[cfg(feature = "json")]
 pub use relations::Moves;

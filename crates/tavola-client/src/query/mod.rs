@@ -104,10 +104,16 @@ impl<E, T> fmt::Debug for Query<'_, E, T> {
 }
 
 impl TableClient {
-    /// The entities of a range of keys, as a cursor gives it. Nothing outside is read.
+    /// The entities of a range of keys, as a cursor gives it. Nothing outside is read; of a family
+    /// the rows of other kinds are left out.
     pub fn query<E: Entity>(&self, keys: impl Into<KeyRange<E>>) -> Query<'_, E> {
-        let filter = keys.into().to_filter().and_then(|filter| filter.as_core().cloned());
-        Query::new(self, filter.map(Some))
+        let keys = keys.into();
+        let filter = keys.to_filter().and_then(|filter| filter.as_core().cloned());
+        let query = Query::new(self, filter.map(Some));
+        match E::KIND {
+            Some(kind) if E::FAMILY && !keys.is_point() => query.and(kind.to_filter()),
+            _ => query,
+        }
     }
 
     /// The entities that satisfy a condition.

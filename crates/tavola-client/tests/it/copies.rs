@@ -27,7 +27,7 @@ fn leads(table: &TableClient) -> Copies<Employee, Team> {
         table,
         |team: &Team| {
             let lead = u32::try_from(team.lead?).unwrap();
-            Some(Employee::key().dept(&team.dept).id(lead).into())
+            Some(Employee::key().dept(&team.dept).id(lead))
         },
         |lead: &Employee, team: &mut Team| team.lead_email = Some(lead.email.clone()),
     )
@@ -46,7 +46,7 @@ fn team(name: &str, lead: Option<i32>) -> Team {
 }
 
 fn of(id: u32) -> tavola_client::PointKey<Employee> {
-    Employee::key().dept("Sales").id(id).into()
+    Employee::key().dept("Sales").id(id)
 }
 
 async fn get(table: &TableClient, name: &str) -> Result<Stored<Team>, tavola_client::Error> {

@@ -19,7 +19,7 @@ struct Department {
 const LIFETIME: Duration = Duration::from_secs(60);
 
 fn of(name: &str) -> PointKey<Department> {
-    Department::key().name(name).into()
+    Department::key().name(name)
 }
 
 async fn table(names: &[&str]) -> (Arc<Counted>, TableClient) {

@@ -8,6 +8,7 @@ mod blocking;
 mod bulk;
 mod common;
 mod compile_errors;
+mod compound;
 mod copies;
 mod cursors;
 #[cfg(feature = "encrypt")]

@@ -29,12 +29,12 @@ struct Employee {
 /// G103: the department of an employee follows from the keys.
 impl LinksTo<Department> for Employee {
     fn link(&self) -> Option<PointKey<Department>> {
-        Some(Department::key().dept(&self.dept).into())
+        Some(Department::key().dept(&self.dept))
     }
 }
 
 fn staff(table: &TableClient) -> OneToMany<Department, Employee> {
-    let staff = OneToMany::new(table, |one: &Employee| Department::key().dept(&one.dept).into());
+    let staff = OneToMany::new(table, |one: &Employee| Department::key().dept(&one.dept));
     staff.count(|dept| &mut dept.employees).sum(|dept| &mut dept.salaries, |one| one.salary)
 }
 
@@ -48,7 +48,7 @@ fn employee(id: u32, salary: i64) -> Employee {
 }
 
 fn of(id: u32) -> PointKey<Employee> {
-    Employee::key().dept("Sales").id(id).into()
+    Employee::key().dept("Sales").id(id)
 }
 
 async fn numbers(table: &TableClient) -> Result<(i64, i64), tavola_client::Error> {

@@ -72,7 +72,7 @@ enum OnDelete<D> {
 /// table.create().await?;
 /// let managers = Copies::<Employee, Department>::new(
 ///     &table,
-///     |one| Some(Employee::key().dept(&one.dept).id(one.manager?.unsigned_abs()).into()),
+///     |one| Some(Employee::key().dept(&one.dept).id(one.manager?.unsigned_abs())),
 ///     |source, one| one.manager_email = Some(source.email.clone()),
 /// );
 /// let (dept, email) = ("Sales".to_owned(), "cai@example.org".to_owned());

@@ -45,7 +45,7 @@ use crate::value::{EdmType, PropertyType, Sealed, Value, ValueRef};
 /// /// Implicit: whoever founded a department has the number 1 in it.
 /// impl LinksTo<Employee> for Department {
 ///     fn link(&self) -> Option<PointKey<Employee>> {
-///         Some(Employee::key().dept(&self.dept).id(1).into())
+///         Some(Employee::key().dept(&self.dept).id(1))
 ///     }
 /// }
 ///

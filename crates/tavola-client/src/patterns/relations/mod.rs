@@ -73,7 +73,7 @@ impl<P, C> Clone for Counter<P, C> {
 /// let table = TableServiceClient::on(tavola_local::in_memory(), None).table_client("staff");
 /// table.create().await?;
 /// let staff = OneToMany::<Department, Employee>::new(&table, |one| {
-///     Department::key().dept(&one.dept).into()
+///     Department::key().dept(&one.dept)
 /// })
 /// .count(|dept| &mut dept.employees)
 /// .sum(|dept| &mut dept.salaries, |one| one.salary);

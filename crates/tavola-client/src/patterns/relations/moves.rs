@@ -31,6 +31,9 @@ const SOURCE: &str = "source";
 /// And of the child as it arrived.
 const COPY: &str = "copy";
 
+/// Gives a child the key that it has at another parent.
+type Relocate<C> = Arc<dyn Fn(&mut C, &str) + Send + Sync>;
+
 /// Moves children between partitions, with the numbers of both parents.
 ///
 /// **Guarantee.** A move is a row in the outbox, written with a guard on the child; a worker
@@ -46,7 +49,7 @@ pub struct Moves<P, C> {
     family: OneToMany<P, C>,
     outbox: Outbox,
     name: String,
-    relocate: Arc<dyn Fn(&mut C, &str) + Send + Sync>,
+    relocate: Relocate<C>,
 }
 
 #[derive(Serialize, Deserialize)]
