@@ -64,6 +64,8 @@ const ALLOWED: [(&str, &[&str]); 21] = [
         "tavola-bench",
         &[
             "tavola-load",
+            "tavola-client",
+            "tavola-local",
             "tavola-testkit",
             "tavola-server",
             "tavola-embedded",
