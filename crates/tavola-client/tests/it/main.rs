@@ -3,6 +3,7 @@
 #![cfg(feature = "derive")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod child_moves;
 mod common;
 mod compile_errors;
 mod copies;
@@ -11,6 +12,7 @@ mod entities;
 mod harness;
 mod http;
 mod index_list;
+mod index_list_elsewhere;
 mod indexed;
 mod indexes;
 mod join_cache;
