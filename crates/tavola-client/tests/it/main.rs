@@ -6,6 +6,7 @@
 mod advise;
 mod blocking;
 mod bulk;
+mod child_moves;
 mod common;
 mod compile_errors;
 mod compound;
@@ -21,6 +22,7 @@ mod entities;
 mod harness;
 mod http;
 mod index_list;
+mod index_list_elsewhere;
 mod indexed;
 mod indexed_eventually;
 mod indexes;
