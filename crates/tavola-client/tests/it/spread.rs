@@ -59,8 +59,8 @@ async fn load(table: &TableClient) -> BTreeMap<String, usize> {
     load
 }
 
-/// G127: the anti-pattern first: keys that grow send every insert of an hour to one partition. Spread
-/// over ten, the busiest has little more than a tenth.
+/// G127: the anti-pattern first: keys that grow send every insert of an hour to one partition.
+/// Spread over ten, the busiest has little more than a tenth.
 #[tokio::test]
 async fn growing_keys_have_one_busy_partition() {
     let table = table().await;
@@ -147,8 +147,8 @@ async fn every_cut_of_a_growth() {
     assert_eq!(cuts.run().await.unwrap().requests, 2 + 2 + 2 + 1);
 }
 
-/// G127, G130: writers and a reader beside two growths: what was acknowledged before the reader began
-/// is read.
+/// G127, G130: writers and a reader beside two growths: what was acknowledged before the reader
+/// began is read.
 #[tokio::test]
 async fn a_growth_races() {
     let write = |from: u16| {

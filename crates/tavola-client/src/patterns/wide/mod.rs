@@ -27,13 +27,13 @@ use crate::written::{IfMatch, Mode};
 /// more than 1 MiB.
 ///
 /// Each row has 251 properties of the entity at most, and the generation (`tv_gen`): a number that
-/// every write of the whole raises, an id of that write, and how many parts there are. A property is
-/// in one part for ever: by the order of the fields, 251 a part (add new fields at the end), or in
-/// the part that `#[entity(part = 1)]` begins.
+/// every write of the whole raises, an id of that write, and how many parts there are. A property
+/// is in one part for ever: by the order of the fields, 251 a part (add new fields at the end), or
+/// in the part that `#[entity(part = 1)]` begins.
 ///
 /// **Guarantee.** All parts are written in one transaction, each under its version. A read returns
-/// parts of one generation only, however it meets writers; a part that is missing is an error, never
-/// a default. [`Wide::set`] writes one property and nothing else, without a version.
+/// parts of one generation only, however it meets writers; a part that is missing is an error,
+/// never a default. [`Wide::set`] writes one property and nothing else, without a version.
 ///
 /// **Cost** in requests: read 1 a page, insert, replace, delete, set 1.
 ///
