@@ -46,7 +46,8 @@ type Chooses = dyn Fn(&str, &str, &str) -> bool + Send + Sync;
 ///     ClientOptions, DynEntity, Encryption, LocalKeys, TableServiceClient, fresh_key,
 /// };
 ///
-/// let keys = LocalKeys::new("2026-11", &fresh_key()?);
+/// let key = fresh_key()?;
+/// let keys = LocalKeys::new("2026-11", &key);
 /// let rule = |_partition: &str, _row: &str, name: &str| name == "Ssn";
 /// let encrypting = ClientOptions::default().encryption(Encryption::new(keys.clone()).rule(rule));
 ///
