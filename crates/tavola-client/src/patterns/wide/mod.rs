@@ -143,6 +143,9 @@ impl<E: WideEntity> Wide<E> {
     /// Wide entities in this table.
     #[must_use]
     pub fn new(table: &TableClient) -> Self {
+        const {
+            assert!(names::count(E::ENCRYPTED) == 0, "a wide entity cannot have encrypted fields");
+        }
         let parts = names::in_parts(E::NAMES.unwrap_or_default(), E::PARTS);
         let (table, parts) = (table.clone(), Arc::new(parts));
         Self { table, parts, page_size: names::PARTS_MAX, of: PhantomData }
