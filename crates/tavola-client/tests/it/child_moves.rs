@@ -118,6 +118,31 @@ async fn every_cut_of_a_move() {
     cuts.always(is_somewhere).finally(finally).run().await.unwrap();
 }
 
+/// G102, G129: a child that is inserted again at the old place, after a worker stopped there, stays.
+#[tokio::test]
+async fn a_repeated_move_leaves_a_new_child_alone() {
+    let scenario = |sim: Sim| async move {
+        order_move(sim.clone()).await?;
+        work(sim).await
+    };
+    let hire_again = |sim: Sim| async move {
+        if both(&sim).await? == (None, Some(100)) {
+            staff(&sim.table("staff")).insert(&employee(1, 7)).await?;
+            sim.note("again");
+        }
+        work(sim).await
+    };
+    let finally = |sim: Sim| async move {
+        let found = both(&sim).await?;
+        let is_again = sim.notes().iter().any(|note| note == "again");
+        let wanted = if is_again { (Some(7), Some(100)) } else { (None, Some(100)) };
+        let is_unordered = found == (Some(100), None);
+        if found == wanted || is_unordered { Ok(()) } else { Err(format!("{found:?}").into()) }
+    };
+    let cuts = every_cut(tavola_local::in_memory, scenario).seed(seed_two).recover(hire_again);
+    cuts.always(is_somewhere).finally(finally).run().await.unwrap();
+}
+
 /// G102, G130: two workers, a change at the old place, and new children in both departments.
 #[tokio::test]
 async fn moves_race() {
