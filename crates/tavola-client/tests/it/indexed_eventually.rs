@@ -206,7 +206,7 @@ async fn table() -> (TableClient, IndexedEventually<Employee>) {
 }
 
 fn ann(last: &str) -> tavola_client::PointKey<tavola_client::key::IndexOf<Employee>> {
-    Employee::by_last().dept("Sales").last(last).id(1).into()
+    Employee::by_last().dept("Sales").last(last).id(1)
 }
 
 /// G111, G113: an orphan is not believed, is counted, and is removed; what is missing comes back.

@@ -139,10 +139,13 @@ impl<E> DerefMut for WideStored<E> {
     }
 }
 
-impl<E: WideEntity> Wide<E> {
+impl<E> Wide<E> {
     /// Wide entities in this table.
     #[must_use]
-    pub fn new(table: &TableClient) -> Self {
+    pub fn new(table: &TableClient) -> Self
+    where
+        E: WideEntity,
+    {
         const {
             assert!(names::count(E::ENCRYPTED) == 0, "a wide entity cannot have encrypted fields");
         }
@@ -156,7 +159,9 @@ impl<E: WideEntity> Wide<E> {
     pub fn page_size(self, parts: usize) -> Self {
         Self { page_size: parts, ..self }
     }
+}
 
+impl<E: WideEntity> Wide<E> {
     /// One entity; `None` if there is none. Parts of two generations are read again, ten times at
     /// most.
     pub fn read(&self, key: impl Into<PointKey<E>>) -> Call<'_, Option<WideStored<E>>> {
