@@ -10,6 +10,9 @@
 //!
 //! The mark makes step 2 happen once, however often it is tried. Each employee has the name of the
 //! department's manager, which changes in one transaction with all of these copies.
+//!
+//! `OneToMany::moving` does such moves; here they are written out, because a newcomer gets the name
+//! of the new manager in the transaction in which he arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
