@@ -288,7 +288,7 @@ async fn promote(office: Office, mut random: Rng) -> Checked {
     let next = format!("Employee {}", random.u32(1..=EMPLOYEES));
     let names = Copies::<Department, Employee>::new(
         &office.staff,
-        |one| Some(Department::key().dept(&one.dept).into()),
+        |one| Some(Department::key().dept(&one.dept)),
         |department, one| one.manager = department.manager.clone(),
     );
     let key = Department::key().dept(dept);
