@@ -12,8 +12,8 @@ use fastrand::Rng;
 use futures_util::TryStreamExt as _;
 use tavola_client::patterns::{LogEntry, LogTail};
 use tavola_client::{
-    Account, BoxFuture, Credential, DynEntity, Entity, Error, Permissions, Properties, SasSource,
-    Secret, SourceError, TableClient, TableServiceClient,
+    Account, BoxFuture, Credential, DynEntity, Entity, Error, Permissions, Properties, SasIssuer,
+    SasScope, SasSource, Secret, SourceError, TableClient, TableServiceClient,
 };
 use time::OffsetDateTime;
 
