@@ -38,7 +38,7 @@ pub(super) fn targets<'a>(bench: &'a Bench<'a>, task: Task) -> Result<Vec<Conten
     let wanted = known.into_iter().filter(|(rival, ..)| bench.args.against.contains(rival));
     let mut targets: Vec<Contender<'a>> = Vec::new();
     for (_, name, language) in wanted {
-        let packages = folders::cache("sdk")?.join(language);
+        let packages = folders::sdk_packages(language)?;
         if !packages.join("stamp").exists() {
             return Err(Failure::new(format!(
                 "the packages are not there: `cargo xtask sdk {language}` installs them"

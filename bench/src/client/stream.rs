@@ -12,19 +12,20 @@ use crate::process;
 use crate::progress::{self, Progress};
 use crate::server_target::TABLE;
 
-/// Memory is looked at after so many entities.
-const STEP: u64 = 10_000;
+/// Memory is looked at so often.
+const LOOKS: u64 = 100;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Streamed> {
     let (table, started) = (bench.client()?.table_client(TABLE), Instant::now());
     let total = bench.target.entities;
+    let step = (total / LOOKS).max(1);
     let (mut entities, mut progress) = (0, Progress::new());
     let (mut early_bytes, mut highest_bytes) = (0, 0);
     bench.runtime.block_on(async {
         let mut stream = table.scan::<Typed>().stream();
         while stream.try_next().await.context(|| "the stream".into())?.is_some() {
             entities += 1;
-            if entities % STEP != 0 {
+            if entities % step != 0 {
                 continue;
             }
             progress.show(&format!(
