@@ -13,5 +13,6 @@ pub use properties::{CorsRule, Logging, Metrics, ServiceProperties};
 pub use service::TableServiceClient;
 pub use settings::{AccessPolicy, ServiceStats};
 pub use table::TableClient;
+#[cfg(feature = "json")]
 pub(crate) use transaction::Accompany;
 pub use transaction::Transaction;

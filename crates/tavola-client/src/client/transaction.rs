@@ -99,6 +99,7 @@ impl<'a> Transaction<'a> {
         &self.partition
     }
 
+    #[cfg(feature = "json")]
     pub(crate) fn accompany(&mut self, companion: Arc<dyn Accompany>) {
         self.companions.push(companion);
     }

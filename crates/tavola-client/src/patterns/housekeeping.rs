@@ -19,15 +19,18 @@ pub(super) const BASE: &str = "tv_base";
 pub(super) const BASE_PARTITION: &str = "tv_base_pk";
 
 /// Ticks of 100 ns from the year 1 to 10000, less one.
+#[cfg(feature = "json")]
 const TICKS_MAX: u64 = 3_155_378_975_999_999_999;
 
 /// Ticks of 100 ns since the year 1.
+#[cfg(feature = "json")]
 pub(super) fn ticks(at: OffsetDateTime) -> Result<u64, Error> {
     let left: u64 = TicksDesc::encode(at, "at")?.parse().unwrap_or_default();
     Ok(TICKS_MAX.saturating_sub(left))
 }
 
 /// The time of so many ticks.
+#[cfg(feature = "json")]
 pub(super) fn from_ticks(ticks: u64) -> Result<OffsetDateTime, Error> {
     let left = format!("{:019}", TICKS_MAX.saturating_sub(ticks));
     TicksDesc::decode(&left, "at").map(|(at, _)| at)

@@ -75,6 +75,7 @@ impl CopyWrite {
 
 /// The keys of an entity's index rows in other partitions, before a write and after it.
 #[derive(Debug, Default)]
+#[cfg_attr(not(feature = "json"), allow(dead_code, reason = "the outbox needs it"))]
 pub(super) struct FarKeys {
     pub(super) old: Vec<EntityKey>,
     pub(super) new: Vec<EntityKey>,
