@@ -1,6 +1,7 @@
 //! A service in the process, and one that loses replies.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tavola_client::__store::Runtime;
@@ -9,6 +10,7 @@ use tavola_client::{
     TableServiceClient, TableStore,
 };
 use tavola_local::LocalStore;
+use tokio::sync::Notify;
 
 /// What becomes of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,4 +116,65 @@ pub(crate) fn person(row: &str, age: i32) -> DynEntity {
 pub(crate) async fn age(client: &TableClient, row: &str) -> Option<i32> {
     let found = client.get::<DynEntity>(("Smith", row)).await.unwrap();
     found.map(|person| person.get::<i32>("Age").unwrap())
+}
+
+/// A service that keeps one request until it is told to go on.
+#[derive(Debug)]
+struct Held {
+    inner: Arc<LocalStore>,
+    at: usize,
+    seen: AtomicUsize,
+    reached: Notify,
+    go: Notify,
+}
+
+impl TableStore for Held {
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Reply, Failure>> {
+        Box::pin(async move {
+            if self.seen.fetch_add(1, Ordering::Relaxed) == self.at {
+                self.reached.notify_one();
+                self.go.notified().await;
+            }
+            self.inner.execute(request).await
+        })
+    }
+
+    fn traits(&self) -> StoreTraits {
+        self.inner.traits()
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        self.inner.runtime()
+    }
+}
+
+/// Stalls `work` before each of its requests, one after the other, each time on a new service: it is
+/// not polled until `meanwhile` has ended. Returns how many requests it has.
+pub(crate) async fn stall_everywhere<W: Future<Output = ()> + Send>(
+    seed: impl AsyncFn(&TableServiceClient),
+    work: impl Fn(TableServiceClient) -> W,
+    meanwhile: impl AsyncFn(&TableServiceClient),
+    check: impl AsyncFn(&TableServiceClient, usize),
+) -> usize {
+    for at in 0.. {
+        let inner = tavola_local::in_memory();
+        let service = TableServiceClient::on(inner.clone(), None);
+        seed(&service).await;
+        let (reached, go) = (Notify::new(), Notify::new());
+        let held = Arc::new(Held { inner, at, seen: AtomicUsize::new(0), reached, go });
+        let mut work = Box::pin(work(TableServiceClient::on(held.clone(), None)));
+        let is_reached = tokio::select! {
+            biased;
+            () = held.reached.notified() => true,
+            () = &mut work => false,
+        };
+        if !is_reached {
+            return at;
+        }
+        meanwhile(&service).await;
+        held.go.notify_one();
+        work.await;
+        check(&service, at).await;
+    }
+    unreachable!("work has an end")
 }

@@ -1,9 +1,13 @@
 //! Indexes in other partitions: G110 the outbox, G111 no false hit, G112 workers without an order, G113
 //! verify and rebuild; and what every pattern must show: G129 cuts, G130 races, G131 costs.
 
+use std::time::Duration;
+
 use tavola_client::patterns::{IndexedEventually, Outbox, Worker};
 use tavola_client::testing::{Checked, Sim, counting, every_cut, race};
 use tavola_client::{DynEntity, Entity, IfMatch, Mode, Outcome, TableClient, TableServiceClient};
+
+use crate::common::stall_everywhere;
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(kind = "employee", partition = "{dept}", row = "empid_{id:06}")]
@@ -172,6 +176,46 @@ async fn changes_and_workers_race() {
         many = many.writer(change(last));
     }
     many.writer(drain).writer(drain).finally(is_clean).run().await.unwrap();
+}
+
+/// How long the work is a worker's alone, where it stalls.
+const LEASE: Duration = Duration::from_millis(20);
+
+/// G112: a worker stalls before any of its requests for longer than its lease; meanwhile the value
+/// changes, and another worker does all of the work.
+#[tokio::test]
+async fn a_worker_that_stalls_anywhere_leaves_nothing_wrong() {
+    let of = |service: &TableServiceClient| {
+        let table = service.table_client("staff");
+        let outbox = Outbox::new(&table);
+        let staff = table.indexed_eventually::<Employee>(&outbox);
+        (staff.clone(), outbox.worker().step(staff).lease(LEASE))
+    };
+    let ann = || Employee::key().dept("Sales").id(1);
+    let seed = async |service: &TableServiceClient| {
+        service.table_client("staff").create().await.unwrap();
+        let (staff, worker) = of(service);
+        staff.insert(&employee(1, "Jones")).await.unwrap();
+        worker.drain().await.unwrap();
+        staff.modify(ann(), |one| one.last = "Smith".to_owned()).await.unwrap();
+    };
+    let work = |service: TableServiceClient| async move {
+        of(&service).1.drain().await.unwrap();
+    };
+    for last in ["Jones", "Brown"] {
+        let meanwhile = async |service: &TableServiceClient| {
+            let (staff, worker) = of(service);
+            staff.modify(ann(), |one| one.last = last.to_owned()).await.unwrap();
+            tokio::time::sleep(LEASE * 2).await;
+            worker.drain().await.unwrap();
+        };
+        let check = async |service: &TableServiceClient, at: usize| {
+            let report = of(service).0.verify().await.unwrap();
+            assert!(report.is_clean(), "stalled at {at}: {report:?}");
+        };
+        let requests = stall_everywhere(seed, work, meanwhile, check).await;
+        assert!(requests >= 2 + 7, "{requests}");
+    }
 }
 
 /// G112, G130: deleted and created again while workers still have the work of the first life.

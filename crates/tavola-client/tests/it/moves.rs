@@ -3,10 +3,15 @@
 //! races, G131 costs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tavola_client::patterns::{Copied, FileTarget, Located, Move, Outbox, TableTarget, Target};
+use tavola_client::patterns::{
+    Copied, FileTarget, Located, Move, Outbox, TableTarget, Target, Worker,
+};
 use tavola_client::testing::{Checked, Sim, counting, every_cut, race};
 use tavola_client::{DynEntity, Entity, IfMatch, Mode, TableClient, TableServiceClient};
+
+use crate::common::stall_everywhere;
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(kind = "order", partition = "{dept}", row = "{id:06}")]
@@ -163,7 +168,7 @@ async fn every_cut_ends_in_one_place() {
         }
     };
     let cuts = every_cut(tavola_local::in_memory, scenario).seed(seed).recover(recover);
-    let report = cuts.always(never_in_neither).finally(finally).depth(2).run().await.unwrap();
+    let report = cuts.always(never_in_neither).finally(finally).run().await.unwrap();
     assert_eq!(report.requests, 1 + 2 + 2, "start: get, hint, transaction; modify: get, merge");
 
     let cuts = every_cut(tavola_local::in_memory, drain).seed(seed_started).recover(drain);
@@ -176,6 +181,52 @@ async fn workers_and_edits_race() {
     let race = race(tavola_local::in_memory).seed(seed_started).writer(drain).writer(drain);
     let race = race.writer(edit).at_most(400, 300);
     race.always(never_in_neither).finally(in_the_archive).run().await.unwrap();
+}
+
+/// How long the work is a worker's alone, where it stalls.
+const LEASE: Duration = Duration::from_millis(20);
+
+fn archive_of(service: &TableServiceClient) -> (Move<Order>, Worker) {
+    let (current, archive) = (service.table_client("current"), service.table_client("archive"));
+    let outbox = Outbox::new(&current);
+    let moves = Move::new(&outbox, "archive", TableTarget::new(&archive));
+    let worker = outbox.worker().step(moves.clone()).lease(LEASE);
+    (moves, worker)
+}
+
+/// G139, G142: a worker stalls before any of its requests for longer than its lease; meanwhile the
+/// order is edited and another worker moves it.
+#[tokio::test]
+async fn a_worker_that_stalls_anywhere_brings_back_no_older_copy() {
+    let seed = async |service: &TableServiceClient| {
+        let current = service.table_client("current");
+        current.create().await.unwrap();
+        service.table_client("archive").create().await.unwrap();
+        current.insert(&new_order("old")).await.unwrap();
+        archive_of(service).0.start(KEY).await.unwrap();
+    };
+    let work = |service: TableServiceClient| async move {
+        archive_of(&service).1.drain().await.unwrap();
+    };
+    let meanwhile = async |service: &TableServiceClient| {
+        let change = |order: &mut Order| order.note = "edited".to_owned();
+        match service.table_client("current").modify(KEY, change).await {
+            Err(error) => assert!(error.is_not_found(), "{error}"),
+            Ok(_) => {
+                tokio::time::sleep(LEASE * 2).await;
+                archive_of(service).1.drain().await.unwrap();
+            }
+        }
+    };
+    let check = async |service: &TableServiceClient, at: usize| {
+        let current = service.table_client("current").get::<Order>(KEY).await.unwrap();
+        let archived = service.table_client("archive").get::<Order>(KEY).await.unwrap().unwrap();
+        // The first requests are hints, rows, claim, get, insert, delete.
+        let note = if at < 6 { "edited" } else { "old" };
+        assert_eq!((current.is_none(), archived.note.as_str()), (true, note), "stalled at {at}");
+    };
+    let requests = stall_everywhere(seed, work, meanwhile, check).await;
+    assert!(requests >= 2 + 5, "{requests}");
 }
 
 /// Double delivery: the work was put twice.
@@ -330,6 +381,31 @@ async fn a_file_is_a_target() {
     assert_eq!(files.get(&key).await.unwrap().unwrap(), new);
     let left = std::fs::read_dir(folder.0.join("k%53ales").join("k000456")).unwrap().count();
     assert_eq!(left, 1, "older versions are deleted");
+}
+
+/// What is encrypted stays so: no file shows it, and what is sealed for its key gets no other one.
+#[cfg(feature = "encrypt")]
+#[tokio::test]
+async fn what_is_encrypted_is_not_shown() {
+    let folder = Folder::new("encrypted");
+    let mut open = DynEntity::new("Sales", "000456");
+    open.set_encrypted("Ssn", "123").unwrap();
+    let version = "0635442654320000000-0000000000000001-a".parse().unwrap();
+    let copy = Copied::kept(open, version);
+    let error = FileTarget::new(&folder.0).put(&copy).await.unwrap_err();
+    assert!(error.to_string().contains("a file would show it"), "{error}");
+    assert!(!folder.0.exists());
+
+    let current = table("orders").await;
+    let mut sealed = DynEntity::new("Sales", "000456");
+    sealed.set("tv_enc", tavola_client::Value::Binary(vec![1].into()));
+    current.insert(&sealed).await.unwrap();
+    let outbox = Outbox::new(&current);
+    let transfer = Move::<DynEntity>::new(&outbox, "transfer", TableTarget::new(&current));
+    transfer.start_to(KEY, ("Support", "000456")).await.unwrap();
+    let worker = outbox.worker().step(transfer.clone()).poison_after(1);
+    assert_eq!(worker.drain().await.unwrap().poisoned, 1);
+    assert!(current.get::<DynEntity>(("Support", "000456")).await.unwrap().is_none());
 }
 
 /// G145, G129: a worker that is cut anywhere, with files as the target.
