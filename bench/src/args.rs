@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::series::Series;
 use tavola_load::source::PAGE_ENTITIES;
-use tavola_load::{Failure, Result};
+use tavola_load::{BATCH_ENTITIES, Failure, Result};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +40,17 @@ pub(crate) enum Workload {
     Drop,
     /// Resident memory: idle, after loading, at the end
     Rss,
+    /// CPU time of a point GET of the client library, against a bare hyper client that sends the
+    /// same bytes
+    ClientGet,
+    /// Reading 1,000 entities into a derived type, against `serde_json` into an equivalent one
+    ClientDecode,
+    /// The same into dynamic entities, against the derived type
+    ClientDynamic,
+    /// New entities in 1,000 partitions by the client's `bulk`, against the load generator
+    ClientBulk,
+    /// Memory of a client that streams the largest table
+    ClientStream,
 }
 
 /// Something to compare with.
@@ -56,6 +67,12 @@ pub(crate) enum Rival {
     Postgres,
     /// Redis, a Debian package: `appendfsync always`, by redis-benchmark
     Redis,
+    /// The official SDK, in `client-get` and `client-bulk`; `cargo xtask sdk python` installs it
+    Python,
+    /// The same; `cargo xtask sdk js` installs it
+    Js,
+    /// The same; `cargo xtask sdk go` installs it
+    Go,
 }
 
 /// Measures Tavola on this machine, side by side with others.
@@ -82,6 +99,10 @@ pub(crate) struct Args {
     /// Size of Azurite's table: it reads all of it for every page
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub(crate) azurite_entities: u64,
+
+    /// Entities of a round of `client-bulk`, a multiple of 100
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    pub(crate) bulk_entities: u64,
 
     /// Rounds of each workload on each server, after one that does not count
     #[arg(long, default_value_t = 5, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
@@ -133,6 +154,8 @@ Examples:
       Durable writes; syncs per second are shown beside the rates
   cargo xtask bench get insert scan filter --before /tmp/tavola-of-yesterday
       What a change did, in the same run
+  cargo xtask bench client-get client-bulk --against python,js,go
+      The client library beside the official SDKs
   cargo xtask bench --against null,engine,azurite --svg docs/bench.svg
       Everything, and the picture; about a quarter of an hour";
 
@@ -151,6 +174,9 @@ impl Args {
             return Err(Failure::new(format!(
                 "--entities {size}: tables are filled by whole pages of {PAGE_ENTITIES}"
             )));
+        }
+        if self.bulk_entities == 0 || !self.bulk_entities.is_multiple_of(BATCH_ENTITIES) {
+            return Err(Failure::new("--bulk-entities: a multiple of 100"));
         }
         if !(0.1..=600.0).contains(&self.seconds) {
             return Err(Failure::new(format!("--seconds {}: between 0.1 and 600", self.seconds)));
@@ -200,5 +226,6 @@ mod tests {
         assert!(parse("--entities 1500").check().is_err());
         assert!(parse("--azurite-entities 0").check().is_err());
         assert!(parse("--seconds 0").check().is_err());
+        assert!(parse("--bulk-entities 150").check().is_err());
     }
 }

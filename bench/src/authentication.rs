@@ -22,6 +22,7 @@ use tavola_server::config::{Layers, Origin, TokenConfig};
 use tavola_server::tokens::TokenAuthority;
 use tavola_testkit::tokens::{SigningKey, key_set};
 
+use crate::process::thread_cpu_time;
 use crate::report::Record;
 use crate::round::Round;
 use crate::series::Series;
@@ -208,14 +209,4 @@ fn sample(call: impl Fn() -> bool) -> Result<f64> {
         calls += CALLS_AT_ONCE;
     }
     Ok((thread_cpu_time()? - cpu).as_secs_f64() * 1e6 / f64::from(calls))
-}
-
-/// From the scheduler, in nanoseconds; `stat` counts in hundredths of a second.
-fn thread_cpu_time() -> Result<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat")
-        .context(|| "this thread's CPU time".into())?;
-    let nanoseconds = text.split(' ').next().and_then(|number| number.parse().ok());
-    nanoseconds
-        .map(Duration::from_nanos)
-        .ok_or_else(|| Failure::new("this thread's CPU time cannot be read"))
 }

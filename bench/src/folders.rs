@@ -55,16 +55,26 @@ fn remove_leftovers() {
     }
 }
 
-/// `$TAVOLA_CACHE/bench/<name>`, as `cargo xtask` chooses its cache.
+/// `$TAVOLA_CACHE/bench/<name>`.
 pub(crate) fn cache(name: &str) -> Result<PathBuf> {
+    let path = cache_root()?.join("bench").join(name);
+    create(&path)?;
+    Ok(path)
+}
+
+/// The packages of an SDK suite, which `cargo xtask sdk` installs.
+pub(crate) fn sdk_packages(language: &str) -> Result<PathBuf> {
+    Ok(cache_root()?.join("sdk").join(language))
+}
+
+/// As `cargo xtask` chooses its cache.
+fn cache_root() -> Result<PathBuf> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let root = variable("TAVOLA_CACHE")
         .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("tavola")))
         .or_else(|| Some(variable("HOME")?.join(".cache/tavola")))
         .ok_or("no cache folder: set TAVOLA_CACHE (neither XDG_CACHE_HOME nor HOME is set)")?;
-    let path = root.join("bench").join(name);
-    create(&path)?;
-    Ok(path)
+    Ok(root)
 }
 
 fn create(path: &Path) -> Result {

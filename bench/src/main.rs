@@ -8,6 +8,7 @@
 
 mod args;
 mod authentication;
+mod client;
 mod drop_table;
 mod engine;
 mod folders;

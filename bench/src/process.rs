@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tavola_load::{Context, Result};
+use tavola_load::{Context, Failure, Result};
 
 /// `USER_HZ`: 100 on every architecture that Rust's Linux targets have, whatever the kernel's own
 /// tick.
@@ -24,6 +24,16 @@ fn cpu_ticks(stat: &str) -> Option<u32> {
     let user: u32 = times.next()?.parse().ok()?;
     let system: u32 = times.next()?.parse().ok()?;
     Some(user + system)
+}
+
+/// CPU time of this thread so far. From the scheduler, in nanoseconds; `stat` counts in hundredths of a second.
+pub(crate) fn thread_cpu_time() -> Result<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat")
+        .context(|| "this thread's CPU time".into())?;
+    let nanoseconds = text.split(' ').next().and_then(|number| number.parse().ok());
+    nanoseconds
+        .map(Duration::from_nanos)
+        .ok_or_else(|| Failure::new("this thread's CPU time cannot be read"))
 }
 
 /// Bytes that the process has caused to be written to disks so far.

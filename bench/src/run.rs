@@ -19,7 +19,7 @@ use crate::series::Series;
 use crate::server::{Azurite, BenchServer, Tavola, null};
 use crate::server_target::{ServerTarget, settle};
 use crate::target::{Shape, Target};
-use crate::{drop_table, recovery, space, start};
+use crate::{client, drop_table, recovery, space, start};
 
 /// Number of the round that does not count; it also seeds the choice of entities, so it is none of
 /// the others.
@@ -51,6 +51,10 @@ pub(crate) fn run(args: &Args) -> Result {
     if args.wants(Workload::Drop) {
         record.drop = Some(drop_table::measure(&*servers[0], largest, args, &template, &scratch)?);
         report::print_drop(&record);
+    }
+    if client::is_wanted(args) {
+        record.client = Some(client::measure(&*servers[0], args, &template, &scratch)?);
+        report::print_client(&record);
     }
     report::save(args, &record)
 }
@@ -178,7 +182,7 @@ fn prepare(
             Rival::Engine => others.push(Box::new(EngineProcess::start(largest, scratch)?)),
             Rival::Postgres => others.push(Box::new(Postgres::start(largest, template, scratch)?)),
             Rival::Redis => others.push(Box::new(Redis::start(largest, scratch)?)),
-            Rival::Null | Rival::Azurite => {}
+            Rival::Null | Rival::Azurite | Rival::Python | Rival::Js | Rival::Go => {}
         }
     }
     Ok(Field { targets, others })

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use record::{Record, is_ours};
 pub(crate) use tables::{
-    print_authentication, print_drop, print_opening, print_recovery, print_series, print_space,
-    print_starts, print_targets,
+    print_authentication, print_client, print_drop, print_opening, print_recovery, print_series,
+    print_space, print_starts, print_targets,
 };
 
 use crate::args::Args;

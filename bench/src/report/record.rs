@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use crate::args::Args;
 use crate::authentication::Authentication;
+use crate::client::Figures;
 use crate::drop_table::Drop;
 use crate::machine::Machine;
 use crate::recovery::Recovery;
@@ -36,6 +37,7 @@ pub(crate) struct Record {
     pub(crate) recovery: Option<Recovery>,
     pub(crate) space: Option<Space>,
     pub(crate) drop: Option<Drop>,
+    pub(crate) client: Option<Figures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -112,6 +114,7 @@ impl Record {
             recovery: None,
             space: None,
             drop: None,
+            client: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::grid::align;
 use super::record::{Loaded, Ratio, Record};
 use crate::authentication::Authentication;
+use crate::client::Streamed;
 use crate::round::Round;
 use crate::target::Shape;
 use tavola_load::Spread;
@@ -168,6 +169,45 @@ pub(crate) fn print_authentication(record: &Record) {
     println!("auth: checking a credential of an account with two keys");
     println!("{}", align(&rows));
 }
+
+pub(crate) fn print_client(record: &Record) {
+    let Some(client) = &record.client else { return };
+    for (workload, title, goal) in CLIENT_WORKLOADS {
+        let figures = client.figures.iter().filter(|figure| figure.workload == workload);
+        let mut rows = vec![row(["", "CPU of the client", "per second", "ratio", "(min–max)"])];
+        rows.extend(figures.map(|figure| {
+            let ratio = figure.ratio.map(|ratio| format!("{:.2}", ratio.median));
+            let range = figure.ratio.map(|ratio| format!("({:.2}–{:.2})", ratio.min, ratio.max));
+            row([
+                figure.target,
+                &text::latency(figure.cpu_us.median),
+                &text::number(figure.per_second.median),
+                &ratio.unwrap_or_default(),
+                &range.unwrap_or_default(),
+            ])
+        }));
+        if rows.len() > 1 {
+            println!("{workload}: {title}; ratio of the first line to each{goal}");
+            println!("{}", align(&rows));
+        }
+    }
+    if let Some(Streamed { entities, per_second, early_bytes, highest_bytes }) = &client.streamed {
+        let [early, highest] = [early_bytes, highest_bytes].map(|b| text::megabytes(*b as f64));
+        println!(
+            "client-stream: {} entities, {}/s; resident memory {early} after a tenth, {highest} at most\n",
+            text::size(*entities),
+            text::number(*per_second)
+        );
+    }
+}
+
+/// Name, title, goal.
+const CLIENT_WORKLOADS: [(&str, &str, &str); 4] = [
+    ("client-get", "point GET, one at a time", ", at most 1.3 for hyper"),
+    ("client-decode", "one entity of a page of 1,000, from bytes", ", at most 1.3"),
+    ("client-dynamic", "the same, dynamic against typed", ""),
+    ("client-bulk", "one entity of a bulk upsert", " by rate, at least 0.8 for the generator"),
+];
 
 pub(crate) fn print_targets(record: &Record) {
     let mut rows = vec![row(["", "idle", "loaded", "end", "peak", "loading"])];

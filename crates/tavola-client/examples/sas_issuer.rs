@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// Hands out signatures on a port of this machine. In earnest it stands behind HTTPS.
+/// Hands out signatures on a port of this machine. A real one is behind HTTPS.
 pub async fn serve(issuer: SasIssuer, table: &str) -> Result<SocketAddr, Failed> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -56,7 +56,7 @@ fn answer(request: &Request<Incoming>, issuer: &SasIssuer, table: &str) -> Respo
         response
     };
     let Some(user) = user_of(request) else {
-        return respond(StatusCode::UNAUTHORIZED, "who are you?".to_owned());
+        return respond(StatusCode::UNAUTHORIZED, "a token is missing".to_owned());
     };
     let issued = SasScope::table(table, Permissions::READ | Permissions::ADD)
         .only(KeyRange::<DynEntity>::partition(user))
@@ -72,7 +72,7 @@ fn answer(request: &Request<Incoming>, issuer: &SasIssuer, table: &str) -> Respo
     }
 }
 
-/// Who asks. In earnest the token of an identity provider is checked here.
+/// The user. A real service checks the token of an identity provider here.
 fn user_of(request: &Request<Incoming>) -> Option<&'static str> {
     match request.headers().get(header::AUTHORIZATION)?.to_str().ok()? {
         "Bearer token-of-ann" => Some("000123"),

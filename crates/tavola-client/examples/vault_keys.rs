@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-/// The vault: a service behind HTTPS in earnest. Its keys never leave it.
+/// The vault. A real one is a service behind HTTPS; its keys never leave it.
 #[derive(Debug)]
 pub struct Vault {
     keys: Mutex<LocalKeys>,

@@ -11,7 +11,7 @@ use crate::runtime::{BoxFuture, Runtime, SystemRuntime, within};
 /// later.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 /// How long the one request that renews waits while the old secret is good, at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RENEWAL_TIME_MAX: Duration = Duration::from_secs(5);
 /// After a renewal that failed the next is tried so much later.
 const RETRY: Duration = Duration::from_secs(15);
 
@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(15);
 #[derive(Default)]
 pub(crate) struct Renewal {
     held: Mutex<Option<Held>>,
-    /// Whoever has it asks the source.
+    /// Held while the source is asked.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -66,7 +66,7 @@ impl Renewal {
             return Ok(old.secret);
         }
         let Ok(_asking) = self.asking.try_lock() else { return Ok(old.secret) };
-        let renewed = within(runtime, Some(PATIENCE), ask()).await;
+        let renewed = within(runtime, Some(RENEWAL_TIME_MAX), ask()).await;
         let now = runtime.time_of_day();
         match renewed {
             Some(Ok(secret)) => {
@@ -104,7 +104,7 @@ impl Renewal {
 /// before it ends: five minutes, or a quarter of its life. A client does the same with the source
 /// that it is given; this is for several clients that share one.
 ///
-/// While the old signature is good, nobody waits for the next one for longer than five seconds, and
+/// While the old signature is good, no request waits longer than five seconds for the next one, and
 /// a source that fails is asked again later. Clones share what they know.
 #[derive(Clone)]
 pub struct CachedSas {

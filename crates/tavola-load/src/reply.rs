@@ -1,18 +1,21 @@
-//! Reads HTTP/1.1 replies, and no more of them than a benchmark needs: status, length,
-//! continuation, body.
+//! Reads HTTP/1.1 replies with `httparse`, and no more of them than a benchmark needs: status,
+//! length, continuation, body.
 //!
 //! One request is open per connection, so nothing may follow a reply. Interim (1xx) replies are not
 //! expected: no request asks for one.
 
+use std::mem::MaybeUninit;
 use std::str;
 
-use memchr::memmem;
+use httparse::{Header, ParserConfig, Response, Status};
 
 use crate::failure::{Context, Failure, Result};
 
 /// Far above any head of either server; only there so that a server gone mad cannot fill our
 /// memory.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Servers send a dozen.
+const HEADERS_MAX: usize = 64;
 /// A page of 1,000 entities of 500 bytes with full metadata stays far below.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -38,11 +41,16 @@ pub struct Reply<'a> {
 impl Reply<'_> {
     /// All headers, as sent. For whoever wants to repeat the reply.
     pub fn headers(&self) -> Vec<(String, String)> {
-        let head = String::from_utf8_lossy(self.head_bytes);
-        let pair = |line: &str| {
-            line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        };
-        head.split("\r\n").skip(1).filter_map(pair).collect()
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        match parse(self.head_bytes, &mut fields) {
+            Ok(Some((_, response))) => response
+                .headers
+                .iter()
+                .map(|field| (field.name.to_owned(), text(field.value)))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -93,26 +101,26 @@ impl ReplyReader {
     }
 
     fn read_head(&mut self) -> Result<bool> {
-        let Some(end) = memmem::find(&self.raw, b"\r\n\r\n") else {
+        let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let Some((end, response)) = parse(&self.raw, &mut fields)? else {
             if self.raw.len() > HEAD_BYTES_MAX {
                 return Err(Failure::new("a reply whose head does not end"));
             }
             return Ok(false);
         };
-        let head = parse_head(&self.raw[..end])?;
+        let head = Head::of(&response)?;
         if head.length.unwrap_or(0) > BODY_BYTES_MAX {
             return Err(Failure::new("a reply of unreasonable length"));
         }
-        self.at = end + 4;
+        self.at = end;
         self.head_end = end;
         self.head = Some(head);
         Ok(true)
     }
 
     fn read_chunks(&mut self) -> Result<bool> {
-        while let Some(line_bytes) = memmem::find(&self.raw[self.at..], b"\r\n") {
-            let start = self.at + line_bytes + 2;
-            let size = chunk_size(&self.raw[self.at..start - 2])?;
+        while let Some((line_bytes, size)) = chunk_size(&self.raw[self.at..])? {
+            let start = self.at + line_bytes;
             let end = start + size;
             if self.raw.len() < end + 2 {
                 return Ok(false);
@@ -133,56 +141,69 @@ impl ReplyReader {
     }
 }
 
-fn chunk_size(line: &[u8]) -> Result<usize> {
-    let text = str::from_utf8(line).context(|| "a chunk size".into())?;
-    let digits = text.split(';').next().unwrap_or_default().trim();
-    let size =
-        usize::from_str_radix(digits, 16).context(|| format!("the chunk size `{digits}`"))?;
-    if size > BODY_BYTES_MAX {
-        Err(Failure::new("a chunk of unreasonable length"))
-    } else {
-        Ok(size)
+/// The length of the line and the size that it says; none until it has come.
+fn chunk_size(bytes: &[u8]) -> Result<Option<(usize, usize)>> {
+    let size = httparse::parse_chunk_size(bytes);
+    let size = size.map_err(|_| Failure::new("a chunk size that is not a number"))?;
+    let Status::Complete((line_bytes, size)) = size else { return Ok(None) };
+    match usize::try_from(size) {
+        Ok(size) if size <= BODY_BYTES_MAX => Ok(Some((line_bytes, size))),
+        _ => Err(Failure::new("a chunk of unreasonable length")),
     }
 }
 
-fn parse_head(head: &[u8]) -> Result<Head> {
-    let text = str::from_utf8(head).context(|| "a reply's head".into())?;
-    let mut lines = text.split("\r\n");
-    let status_line = lines.next().unwrap_or_default();
-    let mut parsed = Head { status: status(status_line)?, ..Head::default() };
-    for line in lines {
-        let Some((name, value)) = line.split_once(':') else {
-            return Err(Failure::new(format!("the header line `{line}`")));
-        };
-        parsed.take(name, value.trim())?;
+/// The head of a reply and its length; none until it has come.
+fn parse<'f, 'b>(
+    bytes: &'b [u8],
+    fields: &'f mut [MaybeUninit<Header<'b>>; HEADERS_MAX],
+) -> Result<Option<(usize, Response<'f, 'b>)>> {
+    let mut response = Response::new(&mut []);
+    let parsed =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, fields);
+    match parsed.context(|| "a reply's head".into())? {
+        Status::Complete(end) => Ok(Some((end, response))),
+        Status::Partial => Ok(None),
     }
-    let has_body = !matches!(parsed.status, 204 | 304);
-    if has_body && parsed.length.is_none() && !parsed.is_chunked {
-        return Err(Failure::new("a reply that does not say how long it is"));
-    }
-    Ok(parsed)
 }
 
 impl Head {
-    fn take(&mut self, name: &str, value: &str) -> Result {
-        // Lengths first: comparing without case is the dearest thing here, and most headers are
-        // none of these.
+    fn of(response: &Response<'_, '_>) -> Result<Self> {
+        // HTTP/1.0 closes the connection after a reply.
+        let (Some(1), Some(status)) = (response.version, response.code) else {
+            return Err(Failure::new("a reply that is not of HTTP/1.1"));
+        };
+        let mut head = Self { status, ..Self::default() };
+        for field in response.headers.iter() {
+            head.take(field.name, field.value)?;
+        }
+        let has_body = !matches!(status, 204 | 304);
+        if has_body && head.length.is_none() && !head.is_chunked {
+            return Err(Failure::new("a reply that does not say how long it is"));
+        }
+        Ok(head)
+    }
+
+    fn take(&mut self, name: &str, value: &[u8]) -> Result {
+        let text = || str::from_utf8(value).context(|| format!("the header {name}"));
+        // Lengths first: comparing without case is the most expensive step here, and most headers
+        // are none of these.
         match name.len() {
             14 if name.eq_ignore_ascii_case("content-length") => {
+                let length = text()?;
                 self.length =
-                    Some(value.parse().context(|| format!("the Content-Length `{value}`"))?);
+                    Some(length.parse().context(|| format!("the Content-Length `{length}`"))?);
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                self.is_chunked = value.eq_ignore_ascii_case("chunked");
+                self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
             }
             28 if name.eq_ignore_ascii_case("x-ms-continuation-nextrowkey") => {
-                self.next_row_key = Some(value.to_owned())
+                self.next_row_key = Some(text()?.to_owned());
             }
             34 if name.eq_ignore_ascii_case("x-ms-continuation-nextpartitionkey") => {
-                self.next_partition_key = Some(value.to_owned());
+                self.next_partition_key = Some(text()?.to_owned());
             }
             10 if name.eq_ignore_ascii_case("connection")
-                && value.eq_ignore_ascii_case("close") =>
+                && value.eq_ignore_ascii_case(b"close") =>
             {
                 return Err(Failure::new(format!(
                     "status {}, and the server closes the connection",
@@ -193,12 +214,6 @@ impl Head {
         }
         Ok(())
     }
-}
-
-fn status(line: &str) -> Result<u16> {
-    let code = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-    let code = code.and_then(|digits| digits.parse().ok());
-    code.ok_or_else(|| Failure::new(format!("the status line `{line}`")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The HTTP client of the commands: one request on a connection of its own, with a time for
-//! everything. It stands on the transport of `tavola-client`, whose errors name the step that
+//! everything. It uses the transport of `tavola-client`, whose errors name the step that
 //! failed, because the commands explain failures to people.
 //!
 //! Deliberately absent: proxies, redirects, retries, connections kept for later.

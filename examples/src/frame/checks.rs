@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::show::number;
+use super::show::times;
 
 /// How often each invariant was looked at, and how often it held.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl Checks {
             Some(format!("BROKEN: {}: {found}", tally.invariant))
         });
         let counts = tallies.iter().map(|tally| {
-            let (checked, held) = (number(tally.checked), number(tally.held));
-            format!("{}: checked {checked} times, held {held} times", tally.invariant)
+            let (checked, held) = (times(tally.checked), times(tally.held));
+            format!("{}: checked {checked}, held {held}", tally.invariant)
         });
         let counts: Vec<_> = counts.collect();
         let word = if all_held { "all invariants held" } else { "AN INVARIANT DID NOT HOLD" };
@@ -66,12 +66,12 @@ mod tests {
         checks.count("b", Ok(()));
         let (all_held, found, line) = checks.verdict("p");
         assert!(all_held && found.is_empty());
-        let counts = "a: checked 1 times, held 1 times; b: checked 1 times, held 1 times";
+        let counts = "a: checked once, held once; b: checked once, held once";
         assert_eq!(line, format!("p: all invariants held: {counts}"));
         checks.count("b", Err("3 of 4".to_owned()));
         checks.count("b", Err("4 of 4".to_owned()));
         let (all_held, found, line) = checks.verdict("p");
         assert_eq!((all_held, found), (false, vec!["BROKEN: b: 3 of 4".to_owned()]));
-        assert!(line.contains("b: checked 3 times, held 1 times"), "{line}");
+        assert!(line.contains("b: checked 3 times, held once"), "{line}");
     }
 }

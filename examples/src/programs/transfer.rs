@@ -10,6 +10,9 @@
 //!
 //! The mark makes step 2 happen once, however often it is tried. Each employee has the name of the
 //! department's manager, which changes in one transaction with all of these copies.
+//!
+//! `OneToMany::moving` does such moves; here they are written out, because a newcomer gets the name
+//! of the new manager in the transaction in which he arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -285,7 +288,7 @@ async fn promote(office: Office, mut random: Rng) -> Checked {
     let next = format!("Employee {}", random.u32(1..=EMPLOYEES));
     let names = Copies::<Department, Employee>::new(
         &office.staff,
-        |one| Some(Department::key().dept(&one.dept).into()),
+        |one| Some(Department::key().dept(&one.dept)),
         |department, one| one.manager = department.manager.clone(),
     );
     let key = Department::key().dept(dept);

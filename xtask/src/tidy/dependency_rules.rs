@@ -71,6 +71,8 @@ const ALLOWED: [(&str, &[&str]); 22] = [
         "tavola-bench",
         &[
             "tavola-load",
+            "tavola-client",
+            "tavola-local",
             "tavola-testkit",
             "tavola-server",
             "tavola-embedded",

@@ -139,7 +139,8 @@ fn unknown(id: &str) -> SourceError {
 /// use tavola_client::{LocalKeys, fresh_key};
 ///
 /// // Written under the new key, read under both.
-/// let keys = LocalKeys::new("2026-12", &fresh_key()?).and("2026-11", &fresh_key()?);
+/// let (new, old) = (fresh_key()?, fresh_key()?);
+/// let keys = LocalKeys::new("2026-12", &new).and("2026-11", &old);
 /// # let _ = keys;
 /// # Ok(())
 /// # }

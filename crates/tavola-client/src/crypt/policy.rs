@@ -46,7 +46,8 @@ type Chooses = dyn Fn(&str, &str, &str) -> bool + Send + Sync;
 ///     ClientOptions, DynEntity, Encryption, LocalKeys, TableServiceClient, fresh_key,
 /// };
 ///
-/// let keys = LocalKeys::new("2026-11", &fresh_key()?);
+/// let key = fresh_key()?;
+/// let keys = LocalKeys::new("2026-11", &key);
 /// let rule = |_partition: &str, _row: &str, name: &str| name == "Ssn";
 /// let encrypting = ClientOptions::default().encryption(Encryption::new(keys.clone()).rule(rule));
 ///
@@ -57,7 +58,7 @@ type Chooses = dyn Fn(&str, &str, &str) -> bool + Send + Sync;
 /// ann.set("Ssn", "078-05-1120");
 /// table.insert(&ann).await?;
 ///
-/// // Whoever has no keys sees bytes.
+/// // A client without keys sees bytes.
 /// let plain = TableServiceClient::on(store, None).table_client("people");
 /// assert!(plain.get::<DynEntity>(("Smith", "1")).await?.unwrap().get::<String>("Ssn").is_err());
 /// // A reader needs the keys, and no rule.
@@ -91,8 +92,8 @@ impl Encryption {
     }
 
     /// Whether a plain value is refused where the type or the rule says that it is encrypted. It is
-    /// (`true`) unless something else is said: otherwise whoever can write to the table could put a
-    /// value of his own in its place. `false` is for the time in which a table is changed over.
+    /// (`true`) unless something else is said: otherwise anybody with write access to the table
+    /// could put another value in its place. `false` is for the time in which a table is changed over.
     #[must_use]
     pub fn require(self, require: bool) -> Self {
         Self { require, ..self }

@@ -65,6 +65,8 @@ pub(super) async fn seal(
 }
 
 type Named = (PropertyName, EdmValue);
+/// The number of a type, and the name of a property that is encrypted.
+type Listed = (u8, String);
 
 /// All properties, some of them encrypted, and what the envelope says about those.
 fn encrypted(
@@ -72,7 +74,7 @@ fn encrypted(
     names: &BTreeSet<String>,
     content: &Content,
     place: &Place<'_>,
-) -> Result<(Vec<Named>, Vec<(u8, String)>), Error> {
+) -> Result<(Vec<Named>, Vec<Listed>), Error> {
     let (mut all, mut list) = (Vec::with_capacity(plain.len() + 1), Vec::new());
     for (name, value) in plain.iter().filter(|(name, _)| *name != ENVELOPE) {
         if !names.contains(name) {

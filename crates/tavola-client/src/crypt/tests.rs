@@ -1,5 +1,7 @@
 //! The format, byte by byte.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use tavola_core::entity::PropertyName;

@@ -28,18 +28,18 @@ const CREATIONS_MAX: u32 = 3;
 /// Rows in a table for each day or month, `Logins20140822` or `Logins201408`: what is too old is
 /// dropped by the table, one request however many rows there are.
 ///
-/// The **window** is the period of today, as many before it as are kept, and as many after it as are
-/// created ahead. Times are in UTC, by the clock of the client.
+/// The **window** is the period of today, as many before it as are kept, and as many after it as
+/// are created ahead. Times are in UTC, by the clock of the client.
 ///
 /// **Guarantee.** A row whose insert succeeded is in the table of its time until that is dropped. A
 /// write outside the window is refused, and a table is dropped one whole period after it left the
 /// window, so that no dropped period comes back unless a clock is wrong by a period. Only tables
-/// whose name is the prefix and a date are dropped. A read goes over the tables of the window in one
-/// order; one that is missing, or dropped meanwhile, has no rows.
+/// whose name is the prefix and a date are dropped. A read goes over the tables of the window in
+/// one order; one that is missing, or dropped meanwhile, has no rows.
 ///
 /// **Cost** in requests: insert 1, and 2 more if the table is missing; `query` 1 for each table and
-/// each 1,000 rows of it; `newest_first` 1 for each table that it comes to; `create_ahead` 1 for each
-/// table; `drop_expired` 1 for each 1,000 tables listed and 1 for each table dropped.
+/// each 1,000 rows of it; `newest_first` 1 for each table that it comes to; `create_ahead` 1 for
+/// each table; `drop_expired` 1 for each 1,000 tables listed and 1 for each table dropped.
 ///
 /// ```
 /// # #[cfg(feature = "derive")]
@@ -204,8 +204,9 @@ impl Rolling {
         self.read(Order::Keys, self.periods(&times), keys.into())
     }
 
-    /// The same, the newest table first, each in the order of its keys: with keys of inverted times,
-    /// as `{at:desc}` writes them, the newest row first. It reads no table before it comes to it.
+    /// The same, the newest table first, each in the order of its keys: with keys of inverted
+    /// times, as `{at:desc}` writes them, the newest row first. It reads no table before it comes
+    /// to it.
     pub fn newest_first<E: Entity>(
         &self,
         times: impl RangeBounds<OffsetDateTime>,

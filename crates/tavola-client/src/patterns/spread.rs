@@ -33,8 +33,8 @@ const NUMBERS: &str = "n";
 /// The number to come, which readers go by already.
 const NEXT: &str = "next";
 
-/// Entities of one partition in `n` partitions of the service, `{partition}!00`, `{partition}!01` and
-/// so on, by a hash of the RowKey: against keys that grow, which send all inserts to one place.
+/// Entities of one partition in `n` partitions of the service, `{partition}!00`, `{partition}!01`
+/// and so on, by a hash of the RowKey: against keys that grow, which send all inserts to one place.
 ///
 /// The number of buckets is kept in the row `!meta` of the table, and can grow while others write
 /// and read.
@@ -44,8 +44,8 @@ const NEXT: &str = "next";
 /// lease (5 s) before any writer does. Two entities never have one key as long as the number does
 /// not grow between their inserts; after that, only keys that are unique by themselves are.
 ///
-/// **Cost** in requests: insert 1; query 1 for each bucket and each 1,000 rows of it; get 1 for each
-/// number of buckets there was; and 1 more for the first call in 5 s.
+/// **Cost** in requests: insert 1; query 1 for each bucket and each 1,000 rows of it; get 1 for
+/// each number of buckets there was; and 1 more for the first call in 5 s.
 ///
 /// ```
 /// # #[cfg(feature = "derive")]
@@ -197,7 +197,7 @@ impl<E: Entity> Spread<E> {
                         return Ok(());
                     }
                     Some(next) if next >= buckets => {
-                        // Whoever goes by the number before has read it before this row said so.
+                        // A client without the next number read the row before it was set.
                         runtime.sleep(LEASE).await;
                         layout.numbers.push(next);
                         layout.next = None;

@@ -21,8 +21,8 @@ const SCOPES_MAX: usize = 1024;
 /// Makes, keeps and renews shared access signatures for others: a service that has the account's key
 /// hands them out to clients that must not have it. Nothing is sent; a signature is made here.
 ///
-/// For one scope the same signature is handed out until half of its time is over, so that whoever
-/// gets one has at least the other half. Clones share what was made; at most 1,024 scopes are kept.
+/// For one scope the same signature is handed out until half of its time is over, so that the
+/// receiver has at least the other half. Clones share what was made; at most 1,024 scopes are kept.
 ///
 /// ```
 /// # fn main() -> Result<(), tavola_client::Error> {
@@ -30,7 +30,7 @@ const SCOPES_MAX: usize = 1024;
 /// use tavola_client::{Account, DynEntity, KeyRange, Permissions, SasIssuer, SasScope};
 ///
 /// let issuer = SasIssuer::new(&Account::development(), Duration::from_secs(3600))?;
-/// // What this user may see: his own partition.
+/// // What this user may see: one partition.
 /// let own = KeyRange::<DynEntity>::partition("000123");
 /// let scope = SasScope::table("claims", Permissions::READ).only(own)?;
 /// let first = issuer.issue(&scope)?;

@@ -1,5 +1,5 @@
-//! Compound keys, rows behind those of another kind: G74, G79, and what every pattern must show: G129
-//! cuts, G130 races, G131 costs.
+//! Compound keys, rows behind those of another kind: G74, G79, and what every pattern must show:
+//! G129 cuts, G130 races, G131 costs.
 
 use futures_util::TryStreamExt as _;
 use tavola_client::testing::{Checked, Sim, counting, every_cut, race};

@@ -340,8 +340,8 @@ async fn change_many(sim: Sim) -> Checked {
     Ok(())
 }
 
-/// G118, G129, G130: more than 99 copies: not at once, but all in the end, wherever it is stopped, and
-/// beside one who takes a copy away.
+/// G118, G129, G130: more than 99 copies: not at once, but all in the end, wherever it is stopped,
+/// and beside a writer that takes a copy away.
 #[tokio::test]
 async fn many_copies_go_in_chunks() {
     let scenario = |sim: Sim| async move {

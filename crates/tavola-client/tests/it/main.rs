@@ -6,6 +6,7 @@
 mod advise;
 mod blocking;
 mod bulk;
+mod child_moves;
 mod common;
 mod compile_errors;
 mod compound;
@@ -15,10 +16,13 @@ mod cursors;
 mod encryption;
 #[cfg(feature = "encrypt")]
 mod encryption_keys;
+#[cfg(feature = "encrypt")]
+mod encryption_limits;
 mod entities;
 mod harness;
 mod http;
 mod index_list;
+mod index_list_elsewhere;
 mod indexed;
 mod indexed_eventually;
 mod indexes;

@@ -1,4 +1,5 @@
-//! Re-keying a live table: G190, and what every pattern must show: G129 cuts, G130 races, G131 costs.
+//! Re-keying a live table: G190, and what every pattern must show: G129 cuts, G130 races, G131
+//! costs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +44,7 @@ async fn value(sim: &Sim, id: u32) -> Result<Option<i64>, tavola_client::Error> 
     Ok(staff(sim).get(key.0, key.1).await?.map(|found| found.value))
 }
 
-/// Entities 1 to 4, from before anybody thought of new keys.
+/// Entities 1 to 4, from before the re-keying.
 async fn seed(sim: Sim) -> Checked {
     sim.table("old").create().await?;
     sim.table("new").create().await?;
@@ -53,7 +54,8 @@ async fn seed(sim: Sim) -> Checked {
     Ok(())
 }
 
-/// Notes what a write is about to do, does it, and notes that it was done. The value -1 is a delete.
+/// Notes what a write is about to do, does it, and notes that it was done. The value -1 is a
+/// delete.
 async fn write(sim: &Sim, id: u32, value: i64) -> Checked {
     let number = sim.notes().len();
     sim.note(format!("begin {number} {id} {value}"));
@@ -67,8 +69,8 @@ async fn write(sim: &Sim, id: u32, value: i64) -> Checked {
     Ok(())
 }
 
-/// For each entity the values that a read may return: that of the last write that ended, and those of
-/// writes under way since.
+/// For each entity the values that a read may return: that of the last write that ended, and those
+/// of writes under way since.
 fn allowed(sim: &Sim) -> BTreeMap<u32, Vec<i64>> {
     let mut allowed: BTreeMap<u32, Vec<i64>> = (1..=4).map(|id| (id, vec![0])).collect();
     for note in sim.notes() {
@@ -240,7 +242,8 @@ async fn writers_and_steps_race() {
     race.at_most(30, 150).run().await.unwrap();
 }
 
-/// G190, G130: two writers of one entity, one of whom deletes it: in the end both keys say the same.
+/// G190, G130: two writers of one entity, one of whom deletes it: in the end both keys say the
+/// same.
 #[tokio::test]
 async fn writers_of_one_entity_agree() {
     let seed_dual = |sim: Sim| async move {
@@ -287,7 +290,7 @@ async fn costs() {
             staff.upsert(&old(id, 0)).await.unwrap();
         }
         let step = staff.step().await.unwrap();
-        // Whoever goes on writes as the phase says: without this the handle still knows the last.
+        // Until half the lease has passed the handle uses the phase before.
         tokio::time::sleep(Duration::from_millis(110)).await;
         if step.phase == RekeyPhase::Switched {
             assert_eq!((step.drift.read, step.drift.mended), (6, 0));

@@ -73,7 +73,7 @@ async fn without_a_window_a_dropped_period_comes_back() {
         Ok(())
     };
     let gone = |sim: Sim| async move {
-        // Whoever wrote did so in time or not at all.
+        // A write came in time, or not at all.
         let names = names(sim.tables()).await;
         if names.is_empty() { Ok(()) } else { Err(format!("{names:?}").into()) }
     };

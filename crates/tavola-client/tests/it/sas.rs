@@ -41,7 +41,7 @@ impl Runtime for Clock {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_408_668_632) + self.now()
     }
 
-    /// Whoever waits has waited already.
+    /// Takes no time.
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -248,7 +248,7 @@ async fn signatures_are_made_offline() {
     assert_eq!(fields.end_partition_key, "000123");
     let wide = table.sas(Permissions::READ, MINUTE).only(Claim::key().user(1_000_000)).build();
     assert!(matches!(wide.unwrap_err().kind(), ErrorKind::Invalid { .. }));
-    // Only whoever has the key can sign.
+    // Signing needs the key.
     let signed = Account::new("https://a.example/?sv=2019-02-02&sig=x", None).unwrap();
     let error = signed.tables().unwrap().table_client("t").sas(Permissions::READ, MINUTE).build();
     let error = error.unwrap_err();
@@ -352,7 +352,7 @@ async fn a_client_without_a_key_gets_signatures_from_an_endpoint() {
         seen.lock().unwrap().iter().map(|sas| sas.start_partition_key.clone()).collect();
     assert_eq!(users, ["000123", "000123", "000123", "000124"]);
     assert_eq!(issuer.made(), 2);
-    // A stranger gets none, and the error says so; nothing was sent to the service.
+    // An unknown token gets none, and the error says so; nothing was sent to the service.
     let eve = sas_issuer::client(&endpoint, source("token-of-eve"), "claims").unwrap();
     let error = eve.get::<DynEntity>(("000123", "1")).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::Credential, Outcome::NotSent));
@@ -360,7 +360,7 @@ async fn a_client_without_a_key_gets_signatures_from_an_endpoint() {
     assert_eq!(seen.lock().unwrap().len(), 4);
 }
 
-/// G162: a signature alone opens a table; whoever has only that cannot sign others.
+/// G162: a signature alone opens a table; a client that has only that cannot sign others.
 #[tokio::test]
 async fn a_signature_is_all_that_a_client_needs() {
     let (endpoint, seen) = table_service().await;

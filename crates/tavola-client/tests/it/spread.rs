@@ -59,8 +59,8 @@ async fn load(table: &TableClient) -> BTreeMap<String, usize> {
     load
 }
 
-/// G127: the anti-pattern first: keys that grow send every insert of an hour to one partition. Spread
-/// over ten, the busiest has little more than a tenth.
+/// G127: the anti-pattern first: keys that grow send every insert of an hour to one partition.
+/// Spread over ten, the busiest has little more than a tenth.
 #[tokio::test]
 async fn growing_keys_have_one_busy_partition() {
     let table = table().await;
@@ -147,8 +147,8 @@ async fn every_cut_of_a_growth() {
     assert_eq!(cuts.run().await.unwrap().requests, 2 + 2 + 2 + 1);
 }
 
-/// G127, G130: writers and a reader beside two growths: what was acknowledged before the reader began
-/// is read.
+/// G127, G130: writers and a reader beside two growths: what was acknowledged before the reader
+/// began is read.
 #[tokio::test]
 async fn a_growth_races() {
     let write = |from: u16| {
@@ -175,6 +175,35 @@ async fn a_growth_races() {
     let race = race(tavola_local::in_memory).seed(seed).writer(write(20)).writer(write(30));
     let race = race.writer(read).writer(grow).writer(grow);
     race.at_most(200, 200).finally(all_are_found).run().await.unwrap();
+}
+
+/// G127: a reader that read the number while it was to come finds what is written by it, without
+/// reading it again within the lease.
+#[tokio::test]
+async fn readers_know_the_next_number_before_writers() {
+    let counted = counting(tavola_local::in_memory());
+    let table = TableServiceClient::on(counted.clone(), None).table_client("events");
+    table.create().await.unwrap();
+    let mut meta = DynEntity::new("!spread!", "!meta");
+    meta.set("n", "4");
+    meta.set("next", 8);
+    table.insert(&meta).await.unwrap();
+    let reader = Spread::<Event>::open(&table, 4).await.unwrap();
+    // What a growth does after the lease.
+    meta.set("n", "4,8");
+    meta.remove("next");
+    table.upsert(&meta, tavola_client::Mode::Replace).await.unwrap();
+    let writer = Spread::<Event>::open(&table, 4).await.unwrap();
+    for second in 0..50 {
+        writer.insert(&event(second)).await.unwrap();
+    }
+    assert_eq!(load(&table).await.len(), 8);
+    let _ = counted.take();
+    assert_eq!(seconds(&reader).await.unwrap(), (0..50).collect::<Vec<_>>());
+    assert_eq!(counted.take().len(), 8);
+    for second in 0..50 {
+        assert!(reader.get(hour().second(second).id(7)).await.unwrap().is_some());
+    }
 }
 
 /// G131: requests of each call.

@@ -453,8 +453,8 @@ fn texts(size: usize, last: usize) -> Texts {
     }
 }
 
-/// G124: too large by bytes: an entity of almost 3 MiB is written and read, a part above 1 MiB and a
-/// transaction above 4 MiB are refused before anything is sent.
+/// G124: too large by bytes: an entity of almost 3 MiB is written and read, a part above 1 MiB and
+/// a transaction above 4 MiB are refused before anything is sent.
 #[tokio::test]
 async fn edges_of_bytes() {
     let counted = counting(tavola_local::in_memory());

@@ -18,6 +18,7 @@ mod check;
 mod cli;
 mod client_certificates;
 mod client_library;
+mod client_transport;
 mod common;
 mod conn;
 mod data_commands;

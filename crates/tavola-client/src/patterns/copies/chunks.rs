@@ -26,6 +26,52 @@ use crate::patterns::stamped::{Stamped, refused_at};
 /// source, 1 for each 1,000 copies and 1 for each 99 that change.
 ///
 /// Insert and repoint copies with [`Copies::insert`] and [`Copies::repoint`].
+///
+/// ```
+/// # #[cfg(feature = "derive")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::patterns::{Copies, Outbox};
+/// use tavola_client::{Entity, TableServiceClient};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "dept")]
+/// struct Department {
+///     dept: String,
+///     city: String,
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+///     city: String,
+/// }
+///
+/// let table = TableServiceClient::on(tavola_local::in_memory(), None).table_client("staff");
+/// table.create().await?;
+/// let cities = Copies::<Department, Employee>::new(
+///     &table,
+///     |one| Some(Department::key().dept(&one.dept)),
+///     |source, one| one.city = source.city.clone(),
+/// );
+/// table.insert(&Department { dept: "Sales".into(), city: "Rome".into() }).await?;
+/// for id in 1..=120 {
+///     cities.insert(&mut Employee { dept: "Sales".into(), id, city: String::new() }).await?;
+/// }
+/// let outbox = Outbox::new(&table);
+/// let chunked = cities.chunked(&outbox, "cities");
+/// let key = Department::key().dept("Sales");
+/// chunked.modify_source(key, |sales| sales.city = "Oslo".into()).await?;
+/// // Elsewhere, later.
+/// outbox.worker().step(chunked.step()).drain().await?;
+/// assert!(cities.verify("Sales").await?.is_clean());
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "derive"))]
+/// # fn main() {}
+/// ```
 pub struct ChunkedCopies<S, D> {
     copies: Copies<S, D>,
     outbox: Outbox,

@@ -33,12 +33,13 @@ enum OnDelete<D> {
     DeleteCopies,
 }
 
-/// Entities `D` that repeat properties of an entity `S` of their partition, for example a department
-/// with the name and address of its manager.
+/// Entities `D` that repeat properties of an entity `S` of their partition, for example a
+/// department with the name and address of its manager.
 ///
 /// **Guarantee.** Source and copies are written in one transaction, each under its version; a copy
 /// that gets another source is written with a guard on that source (an empty merge under its
-/// version). So a copy says what its source says, at every moment, whoever writes through `Copies`.
+/// version). So a copy says what its source says, at every moment, for all that is written through
+/// `Copies`.
 /// A source with copies is not deleted, unless you say what becomes of them.
 ///
 /// **Cost** in requests: read a copy 1; `source` 2; `replace_source` 1; `modify_source` 3; `insert`
@@ -150,8 +151,8 @@ impl<S, D> DerefMut for Sourced<S, D> {
 }
 
 impl<S: Entity, D: Entity> Copies<S, D> {
-    /// Copies in this table: `link` names the source of an entity, if it has one, and `copy` repeats
-    /// what is repeated.
+    /// Copies in this table: `link` names the source of an entity, if it has one, and `copy`
+    /// repeats what is repeated.
     #[must_use]
     pub fn new(
         table: &TableClient,

@@ -112,7 +112,7 @@ impl<S: Entity, D: Entity> Copies<S, D> {
         key: &EntityKey,
         settings: &CallSettings,
     ) -> Result<Option<Sourced<S, D>>, Error> {
-        // Whoever makes a copy writes the source: while its version stays, there is no new copy.
+        // Making a copy writes the source: while its version stays, there is no new copy.
         let get = self.table.get::<S>(key).with_settings(settings.clone());
         let Some(source) = get.await? else { return Ok(None) };
         let (all, _) = all_of::<D>(&self.table, key.partition(), settings).await?;

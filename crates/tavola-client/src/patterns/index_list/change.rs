@@ -21,8 +21,9 @@ struct Edit {
 }
 
 impl<E: Entity> IndexList<E> {
-    /// Sends `change` with the addition of a member to the list of `value`; one that is there stays.
-    /// If somebody else changed the list, it is read again and all is sent anew, ten times at most.
+    /// Sends `change` with the addition of a member to the list of `value`; one that is there
+    /// stays. If somebody else changed the list, it is read again and all is sent anew, ten times
+    /// at most.
     ///
     /// The list is right if `change` is: let it insert the entity, or write it under its version.
     /// One [`Written`] for each operation of `change`.

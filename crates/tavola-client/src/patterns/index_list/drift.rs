@@ -148,7 +148,7 @@ impl<'a, E: Entity> Look<'a, E> {
         Err(self.lists.table.contended(&EntityKey::new(self.partition, row)?))
     }
 
-    /// Looks at the list first, then at the entities: whoever adds a member writes the list, so that
+    /// Looks at the list first, then at the entities: adding a member writes the list, so that
     /// its version says that nobody did.
     async fn examine(&mut self, value: &str, codes: &[String]) -> Result<Findings<'a>, Error> {
         let lists = self.lists;

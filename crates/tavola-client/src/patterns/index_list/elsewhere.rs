@@ -22,16 +22,18 @@ use crate::patterns::outbox::{FnStep, Outbox, Progress, Step, Work, step};
 use crate::patterns::stamped::all_of;
 use crate::written::Written;
 
-/// Lists of the entities of *all* partitions that share a value, in a partition or table of their own.
+/// Lists of the entities of *all* partitions that share a value, in a partition or table of their
+/// own.
 ///
 /// The list of a value is the row `{value}!00` of the partition `partition`, with the keys of its
 /// members, `{PartitionKey}!{RowKey}` each, in `m00` to `m14`.
 ///
-/// **Guarantee.** Eventually consistent: the change has a row in the outbox, in one transaction, and a
-/// worker ([`IndexListElsewhere::step`]) brings each list in line with the entity as it is then, so
-/// that neither order nor repetition of the work matters. Once the outbox is empty, the lists name
-/// exactly the entities with their values. Until then a list may name too many or too few;
-/// [`IndexListElsewhere::entities`] reads the entities and never returns one with another value.
+/// **Guarantee.** Eventually consistent: the change has a row in the outbox, in one transaction,
+/// and a worker ([`IndexListElsewhere::step`]) brings each list in line with the entity as it is
+/// then, so that neither order nor repetition of the work matters. Once the outbox is empty, the
+/// lists name exactly the entities with their values. Until then a list may name too many or too
+/// few; [`IndexListElsewhere::entities`] reads the entities and never returns one with another
+/// value.
 ///
 /// **Cost** in requests: a change 1, and 1 more in each minute and partition; the worker 4 for each
 /// list, 2 if it is right already; members 1; entities 1 + n.
@@ -54,8 +56,8 @@ use crate::written::Written;
 /// let table = TableServiceClient::on(tavola_local::in_memory(), None).table_client("staff");
 /// table.create().await?;
 /// let outbox = Outbox::new(&table);
-/// let names =
-///     IndexListElsewhere::new(&outbox, &table, "lastname", |one: &Employee| Some(one.last.clone()));
+/// let last = |one: &Employee| Some(one.last.clone());
+/// let names = IndexListElsewhere::new(&outbox, &table, "lastname", last);
 /// for dept in ["Sales", "Support"] {
 ///     let employee = Employee { dept: dept.into(), id: 104, last: "Jones".into() };
 ///     let mut change = table.transaction(dept);
@@ -64,7 +66,8 @@ use crate::written::Written;
 /// }
 /// outbox.worker().step(names.step()).drain().await?;
 /// let found = names.entities("Jones").await?;
-/// assert_eq!(found.entities.iter().map(|one| &*one.dept).collect::<Vec<_>>(), ["Sales", "Support"]);
+/// let depts: Vec<_> = found.entities.iter().map(|one| &*one.dept).collect();
+/// assert_eq!(depts, ["Sales", "Support"]);
 /// # Ok(())
 /// # }
 /// # #[cfg(not(feature = "derive"))]
@@ -303,8 +306,8 @@ impl<E: Entity> IndexListElsewhere<E> {
         })
     }
 
-    /// Compares the lists with the entities of one partition. What the outbox has still to do counts
-    /// as drift: let it be empty first.
+    /// Compares the lists with the entities of one partition. What the outbox has still to do
+    /// counts as drift: let it be empty first.
     pub fn verify(&self, partition: impl Into<String>) -> Call<'_, DriftReport> {
         self.look(partition.into(), false)
     }

@@ -1,4 +1,4 @@
-//! Who is listed under a value, as one list or as one row a member.
+//! The members of a value, as one list or as one row a member.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl<E: Entity> IndexList<E> {
         format!("{}{}!", self.prefix, escape_text(value))
     }
 
-    /// Reads who is listed, and says in how many requests.
+    /// Reads the members of a value, and says in how many requests.
     pub(super) async fn load(
         &self,
         partition: &str,

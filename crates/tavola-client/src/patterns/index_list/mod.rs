@@ -30,8 +30,8 @@ type ValueOf<E> = Arc<dyn Fn(&E) -> Option<String> + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Place {
-    /// One list for each value, in the entities' partition: one read gives all members, and all who
-    /// change them contend for the list.
+    /// One list for each value, in the entities' partition: one read gives all members, and all
+    /// writers of its members contend for it.
     #[default]
     List,
     /// One row for each member, in the entities' partition: no limit, no contention, and nothing

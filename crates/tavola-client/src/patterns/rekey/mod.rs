@@ -25,8 +25,8 @@ const PHASE: &str = "phase";
 /// Moves entities of type `A` to the keys of type `B`, in the same table or another one, while
 /// programs write and read them through it.
 ///
-/// The phase is in a row of the new table. [`Rekey::step`] goes to the next one, a lease (5 s) after
-/// the one before was reached, so that every client has heard of that:
+/// The phase is in a row of the new table. [`Rekey::step`] goes to the next one, a lease (5 s)
+/// after the one before was reached, so that every client has heard of that:
 ///
 /// | phase | writes go to | reads come from | the step to the next one |
 /// | --- | --- | --- | --- |
@@ -38,14 +38,14 @@ const PHASE: &str = "phase";
 /// | `Done` | `B` | `B` | |
 ///
 /// **Guarantee.** What a write acknowledged is read by every read that begins later, in all phases,
-/// and a deleted entity stays deleted, whatever is cut and however many write and step. A row of `B`
-/// has the time of the row of `A` that it was made of (`tv_ver`), and an older one never replaces a
-/// newer one; a write ends when it has seen that both agree. A write whose client dies midway may be
-/// read before the switch and not after it.
+/// and a deleted entity stays deleted, whatever is cut and however many write and step. A row of
+/// `B` has the time of the row of `A` that it was made of (`tv_ver`), and an older one never
+/// replaces a newer one; a write ends when it has seen that both agree. A write whose client dies
+/// midway may be read before the switch and not after it.
 ///
-/// **Cost** in requests: upsert and delete 1 in `Old` and `Done`, 4 between; get 1; one more for the
-/// first call in 2.5 s. A step reads all rows of `A` in `Backfill` (and inserts each) and all of both
-/// in `Verify` (and reads each of the other).
+/// **Cost** in requests: upsert and delete 1 in `Old` and `Done`, 4 between; get 1; one more for
+/// the first call in 2.5 s. A step reads all rows of `A` in `Backfill` (and inserts each) and all
+/// of both in `Verify` (and reads each of the other).
 ///
 /// ```
 /// # #[cfg(feature = "derive")]

@@ -24,8 +24,8 @@ pub struct RekeyStep {
     pub phase: RekeyPhase,
     /// How many entities this step copied.
     pub copied: usize,
-    /// What the comparison found and mended: `missing` and `stale` rows under new keys, and `orphan`
-    /// ones whose entity is gone.
+    /// What the comparison found and mended: `missing` and `stale` rows under new keys, and
+    /// `orphan` ones whose entity is gone.
     pub drift: DriftReport,
 }
 
@@ -41,7 +41,7 @@ where
             let (phase, row) = self.read_control(&settings).await?;
             let (mut copied, mut drift) = (0, DriftReport::default());
             if phase.writes_both() {
-                // The row was written before it was read: whoever goes by an older phase stops now.
+                // The row was written before this read: after a lease no client uses an older one.
                 self.old.engine().runtime.sleep(self.lease).await;
             }
             match phase {

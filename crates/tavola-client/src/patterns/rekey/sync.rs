@@ -75,7 +75,8 @@ where
         Ok(Image { at, row })
     }
 
-    /// What the old row, as it was read, must be under its new key; `None` if it is of another type.
+    /// What the old row, as it was read, must be under its new key; `None` if it is of another
+    /// type.
     pub(super) fn image_of(&self, row: &Stored<DynEntity>) -> Result<Option<Image>, Error> {
         let is_ours = row.partition().starts_with('!') || row.row().starts_with('!');
         if is_ours || row.value(BASE).is_some() {

@@ -13,9 +13,9 @@ use crate::patterns::drift::{DriftReport, applied};
 use crate::patterns::stamped::{Stamped, all_of};
 
 impl<P: Entity, C: Entity> OneToMany<P, C> {
-    /// Counts the children of a partition anew, beside writers: parents whose numbers are others are
-    /// `stale`, children without a parent `orphan`. One request for each 1,000 children and 1,000
-    /// parents; for each parent that seems wrong it reads again.
+    /// Counts the children of a partition anew, beside writers: parents whose numbers are others
+    /// are `stale`, children without a parent `orphan`. One request for each 1,000 children and
+    /// 1,000 parents; for each parent that seems wrong it reads again.
     pub fn verify(&self, partition: impl Into<String>) -> Call<'_, DriftReport> {
         self.look(partition.into(), false)
     }
@@ -79,7 +79,7 @@ impl<P: Entity, C: Entity> OneToMany<P, C> {
         Ok(sums)
     }
 
-    /// Counts the children of one parent. Whoever adds or removes one writes the parent, so that its
+    /// Counts the children of one parent. Adding or removing one writes the parent, so that its
     /// version says that nobody did.
     async fn settle(
         &self,

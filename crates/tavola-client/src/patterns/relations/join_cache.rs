@@ -21,10 +21,10 @@ const PARALLEL: usize = 16;
 /// Entities of a small table that rarely changes, kept in memory for a while, so that others are
 /// joined with them in the program.
 ///
-/// **Guarantee.** What it returns was stored at most `lifetime` ago, counted from the moment when the
-/// request was sent. It holds at most `entries` entities, keys without an entity included; the one
-/// that was not used for the longest time goes first. However many ask for one key, one request is
-/// in flight for it; one that fails is told to its caller and not kept.
+/// **Guarantee.** What it returns was stored at most `lifetime` ago, counted from the moment when
+/// the request was sent. It holds at most `entries` entities, keys without an entity included; the
+/// one that was not used for the longest time goes first. However many ask for one key, one request
+/// is in flight for it; one that fails is told to its caller and not kept.
 ///
 /// **Cost** in requests: 1 for a key that is not there or too old, otherwise none.
 ///
@@ -70,7 +70,7 @@ struct State<E> {
     /// The keys by their last use.
     uses: BTreeMap<u64, EntityKey>,
     last_use: u64,
-    /// The requests under way, and who waits for each.
+    /// The requests in flight, and the wakers of the tasks that wait for each.
     flights: HashMap<EntityKey, Vec<Waker>>,
     requests: u64,
     /// Counts invalidations: what was asked for before one is not kept after it.
@@ -101,7 +101,7 @@ impl<E> fmt::Debug for JoinCache<E> {
     }
 }
 
-/// The one who reads a key. However it ends, the others are woken.
+/// The request for a key. However it ends, the tasks that wait for it are woken.
 struct Flight<'a, E> {
     cache: &'a JoinCache<E>,
     key: &'a EntityKey,

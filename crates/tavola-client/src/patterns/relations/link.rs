@@ -42,7 +42,7 @@ use crate::value::{EdmType, PropertyType, Sealed, Value, ValueRef};
 ///     manager: Option<Link<Employee>>,
 /// }
 ///
-/// /// Implicit: whoever founded a department has the number 1 in it.
+/// /// Implicit: the founder of a department has the number 1 in it.
 /// impl LinksTo<Employee> for Department {
 ///     fn link(&self) -> Option<PointKey<Employee>> {
 ///         Some(Employee::key().dept(&self.dept).id(1))

@@ -44,8 +44,8 @@ impl<P, C> Clone for Counter<P, C> {
 /// write. A child has a parent when it is inserted. Other properties of the parent may be written
 /// by anybody, under its version.
 ///
-/// **Cost** in requests: insert and delete 2; modify 3, or 2 if no number changes; and as many again
-/// for each time that somebody was faster. Reading the numbers is reading the parent: 1.
+/// **Cost** in requests: insert and delete 2; modify 3, or 2 if no number changes; and as many
+/// again for each time that somebody was faster. Reading the numbers is reading the parent: 1.
 ///
 /// ```
 /// # #[cfg(feature = "derive")]

@@ -38,13 +38,57 @@ type Relocate<C> = Arc<dyn Fn(&mut C, &str) + Send + Sync>;
 ///
 /// **Guarantee.** A move is a row in the outbox, written with a guard on the child; a worker
 /// ([`Moves::step`]) inserts the child at its new place, with the numbers of its new parent, in one
-/// transaction, and then deletes it at its old one, with the numbers of its old parent and the row of
-/// the outbox, in another. So the child is never in neither place, the numbers of each parent are
-/// exact at every moment, and in the end it is in one place. Read the old place first, then the new
-/// one: in between it is in both. A change at the old place while it moves is taken along; one at
-/// both places parks the work. A child that was deleted and inserted again is not moved.
+/// transaction, and then deletes it at its old one, with the numbers of its old parent and the row
+/// of the outbox, in another. So the child is never in neither place, the numbers of each parent
+/// are exact at every moment, and in the end it is in one place. Read the old place first, then the
+/// new one: in between it is in both. A change at the old place while it moves is taken along; one
+/// at both places parks the work. A child that was deleted and inserted again is not moved.
 ///
 /// **Cost** in requests: `move_to` 1, and 1 more in each minute and partition; the worker 7.
+///
+/// ```
+/// # #[cfg(feature = "derive")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tavola_client::Error> {
+/// use tavola_client::patterns::{OneToMany, Outbox};
+/// use tavola_client::{Entity, TableServiceClient};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "dept")]
+/// struct Department {
+///     dept: String,
+///     employees: i64,
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{dept}", row = "empid_{id:06}")]
+/// struct Employee {
+///     dept: String,
+///     id: u32,
+/// }
+///
+/// let table = TableServiceClient::on(tavola_local::in_memory(), None).table_client("staff");
+/// table.create().await?;
+/// let parent = |one: &Employee| Department::key().dept(&one.dept);
+/// let staff = OneToMany::new(&table, parent).count(|dept: &mut Department| &mut dept.employees);
+/// for dept in ["Sales", "Support"] {
+///     table.insert(&Department { dept: dept.into(), employees: 0 }).await?;
+/// }
+/// staff.insert(&Employee { dept: "Sales".into(), id: 104 }).await?;
+///
+/// let outbox = Outbox::new(&table);
+/// let moves = staff.moving(&outbox, "move", |one, to| one.dept = to.to_owned());
+/// let one = table.get(Employee::key().dept("Sales").id(104)).await?.ok_or("none").unwrap();
+/// moves.move_to(&one, "Support").await?;
+/// // Elsewhere, later.
+/// outbox.worker().step(moves.step()).drain().await?;
+/// let support = table.get(Department::key().dept("Support")).await?.ok_or("none").unwrap();
+/// assert_eq!(support.employees, 1);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "derive"))]
+/// # fn main() {}
+/// ```
 pub struct Moves<P, C> {
     family: OneToMany<P, C>,
     outbox: Outbox,
@@ -230,8 +274,8 @@ impl<P: Entity, C: Entity> Moves<P, C> {
         self.send(all, &after, &more, settings).await
     }
 
-    /// Deletes the child at its old place, with the work itself, so that nobody does it again. False
-    /// if a row was not as it was read.
+    /// Deletes the child at its old place, with the work itself, so that nobody does it again.
+    /// False if a row was not as it was read.
     async fn leave(
         &self,
         child: &Stored<C>,

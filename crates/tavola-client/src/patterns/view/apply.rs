@@ -41,8 +41,8 @@ pub(super) enum Caught {
 type Folded<R> = BTreeMap<String, (bool, Option<R>)>;
 
 impl<S: Entity, P: Project<S>> View<S, P> {
-    /// Brings all changes into the view that it does not have yet. Any number of clients may do it at
-    /// once; each change counts once.
+    /// Brings all changes into the view that it does not have yet. Any number of clients may do it
+    /// at once; each change counts once.
     pub fn apply(&self) -> Call<'_, Applied> {
         Call::new(self.table.engine().settings(), move |settings: CallSettings| async move {
             let mut done = Applied::default();

@@ -44,9 +44,9 @@ pub trait Project<S>: Send + Sync + 'static {
 /// (`tv_pos`).
 ///
 /// **Guarantee.** Rows and position are written in one transaction, under the version of the
-/// position: each change is in the view once, whatever is repeated and however many apply. A rebuild
-/// computes a new generation of the view beside the one that is read, and switches in one write:
-/// readers see the old one or the new one, whole.
+/// position: each change is in the view once, whatever is repeated and however many apply. A
+/// rebuild computes a new generation of the view beside the one that is read, and switches in one
+/// write: readers see the old one or the new one, whole.
 ///
 /// **Cost** in requests: apply 3, and for each 1,000 changes the rows that they are about, read one
 /// by one, and one transaction for each 99 of these; get 2; lag 3.
@@ -186,8 +186,9 @@ impl<S: Entity, P: Project<S>> View<S, P> {
         })
     }
 
-    /// All rows of the view with their keys, of one generation, in the order of their keys. They are
-    /// held in memory. Of several pages a later one may have changes that an earlier one has not.
+    /// All rows of the view with their keys, of one generation, in the order of their keys. They
+    /// are held in memory. Of several pages a later one may have changes that an earlier one has
+    /// not.
     pub fn rows(&self) -> Call<'_, Vec<(String, P::Row)>> {
         Call::new(self.table.engine().settings(), move |settings: CallSettings| async move {
             for _ in 0..ATTEMPTS_MAX {
@@ -214,8 +215,8 @@ impl<S: Entity, P: Project<S>> View<S, P> {
         })
     }
 
-    /// Compares the view with what its changes come to, beside writers. It reads all changes that the
-    /// view has, and holds the view in memory. [`View::rebuild`] mends what is wrong.
+    /// Compares the view with what its changes come to, beside writers. It reads all changes that
+    /// the view has, and holds the view in memory. [`View::rebuild`] mends what is wrong.
     pub fn verify(&self) -> Call<'_, DriftReport> {
         Call::new(self.table.engine().settings(), move |settings: CallSettings| async move {
             self.compare(&settings).await

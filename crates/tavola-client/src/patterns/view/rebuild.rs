@@ -22,8 +22,9 @@ const DELETED_AT_ONCE: usize = 100;
 
 impl<S: Entity, P: Project<S>> View<S, P> {
     /// Computes the view anew from all changes, beside the one that is read and written, then lets
-    /// readers read the new one, and deletes the rows of older ones. For a [`Project`] that changed,
-    /// and for rows that somebody else broke. Of two rebuilds the one that began last counts.
+    /// readers read the new one, and deletes the rows of older ones. For a [`Project`] that
+    /// changed, and for rows that somebody else broke. Of two rebuilds the one that began last
+    /// counts.
     pub fn rebuild(&self) -> Call<'_, Applied> {
         Call::new(self.table.engine().settings(), move |settings: CallSettings| async move {
             let generation = self.begin(&settings).await?;

@@ -27,13 +27,13 @@ use crate::written::{IfMatch, Mode};
 /// more than 1 MiB.
 ///
 /// Each row has 251 properties of the entity at most, and the generation (`tv_gen`): a number that
-/// every write of the whole raises, an id of that write, and how many parts there are. A property is
-/// in one part for ever: by the order of the fields, 251 a part (add new fields at the end), or in
-/// the part that `#[entity(part = 1)]` begins.
+/// every write of the whole raises, an id of that write, and how many parts there are. A property
+/// is in one part for ever: by the order of the fields, 251 a part (add new fields at the end), or
+/// in the part that `#[entity(part = 1)]` begins.
 ///
 /// **Guarantee.** All parts are written in one transaction, each under its version. A read returns
-/// parts of one generation only, however it meets writers; a part that is missing is an error, never
-/// a default. [`Wide::set`] writes one property and nothing else, without a version.
+/// parts of one generation only, however it meets writers; a part that is missing is an error,
+/// never a default. [`Wide::set`] writes one property and nothing else, without a version.
 ///
 /// **Cost** in requests: read 1 a page, insert, replace, delete, set 1.
 ///
@@ -139,10 +139,16 @@ impl<E> DerefMut for WideStored<E> {
     }
 }
 
-impl<E: WideEntity> Wide<E> {
+impl<E> Wide<E> {
     /// Wide entities in this table.
     #[must_use]
-    pub fn new(table: &TableClient) -> Self {
+    pub fn new(table: &TableClient) -> Self
+    where
+        E: WideEntity,
+    {
+        const {
+            assert!(names::count(E::ENCRYPTED) == 0, "a wide entity cannot have encrypted fields");
+        }
         let parts = names::in_parts(E::NAMES.unwrap_or_default(), E::PARTS);
         let (table, parts) = (table.clone(), Arc::new(parts));
         Self { table, parts, page_size: names::PARTS_MAX, of: PhantomData }
@@ -153,7 +159,9 @@ impl<E: WideEntity> Wide<E> {
     pub fn page_size(self, parts: usize) -> Self {
         Self { page_size: parts, ..self }
     }
+}
 
+impl<E: WideEntity> Wide<E> {
     /// One entity; `None` if there is none. Parts of two generations are read again, ten times at
     /// most.
     pub fn read(&self, key: impl Into<PointKey<E>>) -> Call<'_, Option<WideStored<E>>> {

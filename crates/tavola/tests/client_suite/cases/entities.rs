@@ -41,7 +41,7 @@ fn edges(site: &Site) -> Vec<Every> {
         group: "edges".to_owned(),
         number: u32::try_from(number).unwrap(),
         text: texts[number % texts.len()].to_owned(),
-        flag: number % 2 == 0,
+        flag: number.is_multiple_of(2),
         small: [i32::MIN, 0, i32::MAX][number % 3],
         large: [i64::MIN, 1, i64::MAX][number % 3],
         ratio: ratios[number],
