@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::show::number;
+use super::show::times;
 
 /// How often each invariant was looked at, and how often it held.
 #[derive(Debug)]
@@ -52,10 +52,6 @@ impl Checks {
         let word = if all_held { "all invariants held" } else { "AN INVARIANT DID NOT HOLD" };
         (all_held, found.collect(), format!("{program}: {word}: {}", counts.join("; ")))
     }
-}
-
-fn times(count: u64) -> String {
-    if count == 1 { "once".to_owned() } else { format!("{} times", number(count)) }
 }
 
 #[cfg(test)]

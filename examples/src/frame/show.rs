@@ -17,6 +17,11 @@ pub(crate) fn number(number: impl Display) -> String {
     text
 }
 
+/// How often.
+pub(crate) fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", number(count)) }
+}
+
 /// A table: the first column to the left, the others to the right.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {

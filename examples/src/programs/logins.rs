@@ -14,7 +14,7 @@ use tavola_client::{Continuation, Entity, Mode, TableClient};
 use time::{Duration, OffsetDateTime};
 
 use super::Program;
-use crate::frame::show::{number, table};
+use crate::frame::show::{number, table, times};
 use crate::frame::{Checked, Cost, Crew, Stage};
 
 const NEWEST: &str = "a user's logins come newest first, over all tables";
@@ -210,7 +210,7 @@ async fn compare(log: &Log, prefix: &str) -> Checked {
         line("one table, row by row", format!("{} rows", number(deleted.deleted)), by_row),
     ];
     stage.say(table(&["what is too old", "deleted", "requests", "ms"], &lines));
-    let rounds = number(log.rounds.load(Ordering::Relaxed));
-    stage.say(format!("the long read went through the table {rounds} times"));
+    let rounds = times(log.rounds.load(Ordering::Relaxed));
+    stage.say(format!("the long read came to the end of the table {rounds}"));
     Ok(())
 }
