@@ -173,9 +173,12 @@ async fn applications_race() {
             other => Err(format!("{other:?}").into()),
         }
     };
-    let race = race(tavola_local::in_memory).seed(seed).writer(apply).writer(apply);
-    let race = race.writer(append).always(is_clean).finally(finally);
-    race.at_most(300, 200).run().await.unwrap();
+    for is_applied in [false, true] {
+        let race = race(tavola_local::in_memory).writer(append).writer(apply).writer(apply);
+        let race = if is_applied { race.seed(seed_applied) } else { race.seed(seed) };
+        let race = race.always(is_clean).finally(finally);
+        race.at_most(300, 200).run().await.unwrap();
+    }
 }
 
 /// G128: readers see the old view or the new one, whole, while it is rebuilt with another
